@@ -41,21 +41,17 @@ func init() {
 var alfworldFunctions = action.Functions{
 	alfworldTwo("take", "take {} from {}", "pick up an object from a place"),
 	alfworldTwo("put", "put {} in/on {}", "put an object into or onto a place"),
-	alfworldOne("goto", "go to {}", "recep", "go to a place"),
-	alfworldOne("open", "open {}", "recep", "open a place to see what it holds"),
-	alfworldOne("close", "close {}", "recep", "close a place"),
+	unary("goto", "go to {}", "recep", "go to a place"),
+	unary("open", "open {}", "recep", "open a place to see what it holds"),
+	unary("close", "close {}", "recep", "close a place"),
 	alfworldTwo("heat", "heat {} with {}", "heat an object with a device"),
 	alfworldTwo("cool", "cool {} with {}", "cool an object with a device"),
 	alfworldTwo("clean", "clean {} with {}", "clean an object with a device"),
 	{Name: "examine", Params: []string{"recep", "obj"}, Forms: []string{"examine", "examine {}", "examine {} with {}"}, Optional: true, Doc: "describe a place, with the help of an object if one is given"},
 	{Name: "toggle", Params: []string{"obj"}, CodeParam: "recep", Forms: []string{"toggle", "toggle {}"}, Doc: "switch an object on or off"},
-	alfworldOne("use", "use {}", "obj", "use an object, such as a lamp"),
+	unary("use", "use {}", "obj", "use an object, such as a lamp"),
 	{Name: "inventory", Forms: []string{"inventory"}, Doc: "list what you carry"},
 	{Name: "look", Forms: []string{"look"}, Doc: "describe where you are"},
-}
-
-func alfworldOne(name, form, param, doc string) action.Function {
-	return action.Function{Name: name, Params: []string{param}, Forms: []string{strings.TrimSuffix(form, " {}"), form}, Doc: doc}
 }
 
 func alfworldTwo(name, form, doc string) action.Function {

@@ -1,7 +1,7 @@
 package env
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,17 +85,11 @@ func newCaller(name string, o Options, s server) (*caller, error) {
 		return nil, err
 	}
 	c.o.Client = o.HTTPClient()
-	setDefault(&c.o.Timeout, DefaultTimeout)
-	setDefault(&c.o.Attempts, DefaultAttempts)
-	setDefault(&c.o.MaxReply, DefaultMaxReply)
-	setDefault(&c.o.Backoff, defaultBackoff)
+	c.o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	c.o.Attempts = cmp.Or(o.Attempts, DefaultAttempts)
+	c.o.MaxReply = cmp.Or(o.MaxReply, DefaultMaxReply)
+	c.o.Backoff = cmp.Or(o.Backoff, defaultBackoff)
 	return c, nil
-}
-
-func setDefault[T int | int64 | time.Duration](v *T, usual T) {
-	if *v <= 0 {
-		*v = usual
-	}
 }
 
 // The operations, as Error.Op and Attempt.Op name them.
@@ -148,7 +142,6 @@ func (c *caller) exchange(ctx context.Context, op, method, path, body string) (j
 	began := time.Now()
 	limit := c.o.Timeouts.of(op, c.o.Timeout)
 	a, err := c.roundTrip(ctx, limit, method, address, body)
-	status, reply := a.status, a.body
 	failure := c.classify(ctx, op, address, limit, a, err)
 	c.tell(Attempt{op, failure, a.marks})
 	if c.o.Record != nil {
@@ -157,9 +150,9 @@ func (c *caller) exchange(ctx context.Context, op, method, path, body string) (j
 			Method: method,
 			Path:   requestPath(address),
 			Body:   body,
-			Status: status,
-			Sent:   status == 0 && a.sent,
-			Reply:  strings.ToValidUTF8(string(reply), "\uFFFD"),
+			Status: a.status,
+			Sent:   a.status == 0 && a.sent,
+			Reply:  strings.ToValidUTF8(string(a.body), "\uFFFD"),
 			Millis: float64(time.Since(began).Microseconds()) / 1000,
 		}
 		if failure != nil {
@@ -171,7 +164,7 @@ func (c *caller) exchange(ctx context.Context, op, method, path, body string) (j
 	if failure != nil {
 		return nil, failure
 	}
-	return reply, nil
+	return a.body, nil
 }
 
 // tell passes an attempt to Options.Observe.
@@ -283,14 +276,8 @@ func badReply(reply []byte) (words string, k Kind) {
 	if !utf8.Valid(reply) || !json.Valid(reply) {
 		return transport.Excerpt(string(reply)), KindMalformed
 	}
-	t := bytes.TrimLeft(reply, " \t\r\n")
-	if len(t) == 0 || t[0] != '{' {
-		return "", ""
-	}
 	var object map[string]json.RawMessage
-	if err := json.Unmarshal(t, &object); err != nil {
-		return transport.Excerpt(string(reply)), KindMalformed
-	}
+	_ = json.Unmarshal(reply, &object) // a reply that is not an object has no keys
 	raw, ok := object["error"]
 	if !ok {
 		return "", ""

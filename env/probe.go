@@ -1,6 +1,7 @@
 package env
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -23,7 +24,7 @@ const (
 )
 
 // Greet requests the root of a server and returns its greeting. Any reply below
-// status 500 is one.
+// status 500 is one. The time limit is that of client, 5 s if it has none.
 func Greet(ctx context.Context, client *http.Client, root string) (string, error) {
 	status, body, failure := fetch(ctx, client, OpProbe, root, maxGreeting)
 	if failure != nil {
@@ -70,7 +71,7 @@ func ServerVersion(ctx context.Context, client *http.Client, root string) (strin
 // fetch sends one GET request that belongs to no instance. It returns at most
 // limit bytes of the reply.
 func fetch(ctx context.Context, client *http.Client, op, address string, limit int64) (status int, body []byte, failure *Error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(client.Timeout, probeTimeout))
 	defer cancel()
 	failed := func(err error) *Error {
 		e := &Error{Kind: KindConnection, Op: op, URL: address, Status: status, Sent: status != 0, Err: cause(err)}

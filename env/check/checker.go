@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,15 +62,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 		e.tasks = o.Tasks
 	}
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.Steps <= 0 {
-		o.Steps = DefaultSteps
-	}
-	if o.Idle <= 0 {
-		o.Idle = DefaultIdle
-	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Steps = cmp.Or(o.Steps, DefaultSteps)
+	o.Idle = cmp.Or(o.Idle, DefaultIdle)
 	w, err := newWire(base, o.Timeout)
 	if err != nil {
 		return nil, err

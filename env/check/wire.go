@@ -30,13 +30,12 @@ type request struct {
 
 // reply is an HTTP reply with the undecoded body.
 type reply struct {
-	status  int
-	header  http.Header
-	body    []byte
-	sized   bool // it has a Content-Length
-	chunked bool
-	closes  bool // the server announced that it closes the connection
-	took    time.Duration
+	status int
+	header http.Header
+	body   []byte
+	sized  bool // it has a Content-Length
+	closes bool // the server announced that it closes the connection
+	took   time.Duration
 }
 
 // Failures without a complete reply.
@@ -143,7 +142,6 @@ func (l *link) do(ctx context.Context, r request, keep bool) (reply, error) {
 	defer resp.Body.Close()
 	got := reply{
 		status: resp.StatusCode, header: resp.Header, sized: resp.ContentLength >= 0, closes: resp.Close,
-		chunked: len(resp.TransferEncoding) > 0,
 	}
 	got.body, err = io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
 	got.took = time.Since(began)

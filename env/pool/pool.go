@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -115,27 +116,15 @@ func New(spec env.Spec, urls []string, o Options) (*Pool, error) {
 	if len(urls) == 0 {
 		return nil, fmt.Errorf("environment %s: no server address given", spec.Name)
 	}
-	if o.WaitHealthy <= 0 {
-		o.WaitHealthy = defaultWaitHealthy
-	}
-	if o.ProbePause <= 0 {
-		o.ProbePause = defaultProbePause
-	}
-	if o.ProbeMax <= 0 {
-		o.ProbeMax = defaultProbeMax
-	}
-	if o.QuarantineAfter <= 0 {
-		o.QuarantineAfter = DefaultQuarantineAfter
-	}
-	if o.MaxPerServer <= 0 {
-		o.MaxPerServer = spec.MaxInstances
-	}
-	if o.MaxRequests <= 0 && spec.OneAtATime {
+	o.WaitHealthy = cmp.Or(o.WaitHealthy, defaultWaitHealthy)
+	o.ProbePause = cmp.Or(o.ProbePause, defaultProbePause)
+	o.ProbeMax = cmp.Or(o.ProbeMax, defaultProbeMax)
+	o.QuarantineAfter = cmp.Or(o.QuarantineAfter, DefaultQuarantineAfter)
+	o.MaxPerServer = cmp.Or(o.MaxPerServer, spec.MaxInstances)
+	if o.MaxRequests == 0 && spec.OneAtATime {
 		o.MaxRequests = 1
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if err := o.Client.Validate(spec); err != nil {
 		return nil, fmt.Errorf("environment %s: %w", spec.Name, err)
 	}

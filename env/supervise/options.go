@@ -75,26 +75,18 @@ type Command struct {
 }
 
 func (o *Options) fill() {
-	setDefault(&o.StartTimeout, DefaultStartTimeout)
-	setDefault(&o.Grace, DefaultGrace)
-	setDefault(&o.Backoff, defaultBackoff)
-	setDefault(&o.BackoffMax, defaultBackoffMax)
-	setDefault(&o.Steady, defaultSteady)
-	setDefault(&o.Servers, 1)
-	setDefault(&o.LogBytes, DefaultLogBytes)
+	o.StartTimeout = cmp.Or(o.StartTimeout, DefaultStartTimeout)
+	o.Grace = cmp.Or(o.Grace, DefaultGrace)
+	o.Backoff = cmp.Or(o.Backoff, defaultBackoff)
+	o.BackoffMax = cmp.Or(o.BackoffMax, defaultBackoffMax)
+	o.Steady = cmp.Or(o.Steady, defaultSteady)
+	o.Servers = cmp.Or(o.Servers, 1)
+	o.LogBytes = cmp.Or(o.LogBytes, DefaultLogBytes)
 	o.Host = cmp.Or(o.Host, "127.0.0.1")
 	o.BasePort = cmp.Or(o.BasePort, DefaultBasePort)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if len(o.Watchdog) == 0 {
 		o.Watchdog = []string{"/proc/self/exe"}
-	}
-}
-
-// setDefault replaces a value that is not positive.
-func setDefault[T cmp.Ordered](field *T, value T) {
-	var zero T
-	if *field <= zero {
-		*field = value
 	}
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"time"
 
 	"github.com/openmanus/openmanus/data/transport"
+	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/internal/backoff"
 )
 
@@ -27,7 +27,7 @@ func ready(ctx context.Context, url string) error {
 	defer client.CloseIdleConnections()
 	last := errors.New("no answer")
 	for pause := askFirst; ; pause = min(2*pause, askMost) {
-		err := ask(ctx, client, url)
+		_, err := env.Greet(ctx, client, url+"/")
 		if err == nil {
 			return nil
 		}
@@ -48,31 +48,6 @@ func askingClient(limit time.Duration) *http.Client {
 	})}
 }
 
-// ask accepts any answer below status 500, as the probe of env/pool does.
-func ask(ctx context.Context, client *http.Client, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/", nil)
-	if err != nil {
-		return err
-	}
-	reply, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer reply.Body.Close()
-	if _, err := io.Copy(io.Discard, io.LimitReader(reply.Body, 1<<16)); err != nil {
-		return err
-	}
-	if reply.StatusCode >= 500 {
-		return &statusError{reply.StatusCode}
-	}
-	return nil
-}
-
-// statusError reports an answer with an error status.
-type statusError struct{ status int }
-
-func (e *statusError) Error() string { return fmt.Sprintf("GET / answered with status %d", e.status) }
-
 // Pauses between requests that check whether a server answers.
 const (
 	pulseLeast = 50 * time.Millisecond
@@ -88,10 +63,9 @@ func pulse(ctx context.Context, url string, limit time.Duration) {
 	defer client.CloseIdleConnections()
 	pause := min(max(limit/8, pulseLeast), pulseMost)
 	for answered := time.Now(); backoff.Sleep(ctx, pause); {
-		err := ask(ctx, client, url)
-		var status *statusError
+		_, err := env.Greet(ctx, client, url+"/")
 		switch {
-		case err == nil, errors.As(err, &status):
+		case err == nil, errors.Is(err, env.KindServer):
 			answered = time.Now()
 		case time.Since(answered) >= limit:
 			return

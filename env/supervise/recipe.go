@@ -184,10 +184,6 @@ func newPlan(name string, l Launch, environ []string) (Plan, error) {
 	for key, v := range l.Set {
 		c.Set[key] = strings.ReplaceAll(v, "{checkout}", l.Checkout)
 	}
-	if l.Venv != "" {
-		c.Set["VIRTUAL_ENV"] = l.Venv
-		c.Set["PATH"] = filepath.Join(l.Venv, "bin") + ":" + c.value("PATH")
-	}
 	python, err := r.interpreter(l, c)
 	if err != nil {
 		return Plan{}, err
@@ -261,7 +257,7 @@ func (r recipe) interpreter(l Launch, c *Command) (string, error) {
 	if _, err := os.Stat(python); err != nil {
 		return "", fmt.Errorf("venv %s has no bin/python", venv)
 	}
-	if _, ok := c.Set["VIRTUAL_ENV"]; !ok {
+	if _, ok := c.Set["VIRTUAL_ENV"]; !ok || l.Venv != "" {
 		c.Set["VIRTUAL_ENV"] = venv
 		c.Set["PATH"] = filepath.Join(venv, "bin") + ":" + c.value("PATH")
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -77,6 +78,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		if k.applies != nil && !k.applies(e) {
 			continue
 		}
+		if k.name == extra {
+			k.name, k.expected, k.run = e.extra.name, e.extra.expected, e.extra.run
+		}
 		report.Results = append(report.Results, c.result(k))
 		if err := ctx.Err(); err != nil {
 			c.giveBack()
@@ -92,13 +96,17 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // check is one line of a report. It is skipped if need is not met.
 type check struct {
-	name     string // "" for environment.extra, which has its own name
+	name     string
 	section  string // of the protocol; "" for the environment's section
 	need     need
 	applies  func(environment) bool
-	expected func(environment) string
+	expected string
+	expects  func(environment) string // in place of expected
 	run      func(c *checker, n *notes)
 }
+
+// extra is the name of the check that stands for environment.extra.
+const extra = "extra"
 
 type need int
 
@@ -140,14 +148,17 @@ type checker struct {
 // session is an instance on the server.
 type session struct{ id string } // as JSON
 
+// named reports whether the id is a string, not a number.
+func (s session) named() bool { return strings.HasPrefix(s.id, `"`) }
+
 // result runs one check.
 func (c *checker) result(k check) Result {
-	r := Result{Check: k.name, Protocol: protocol + c.env.section, Expected: k.expected(c.env)}
+	r := Result{Check: k.name, Protocol: protocol + c.env.section, Expected: k.expected}
 	if k.section != "" {
 		r.Protocol = protocol + k.section
 	}
-	if k.name == "" {
-		r.Check = c.env.extra.name
+	if k.expects != nil {
+		r.Expected = k.expects(c.env)
 	}
 	var n notes
 	switch {

@@ -12,111 +12,97 @@ import (
 // earlier ones, and closing comes last.
 var checks = []check{
 	{name: "greeting", section: "2.1", run: checkGreeting,
-		expected: func(e environment) string {
+		expects: func(e environment) string {
 			if e.greeting == "" {
 				return "GET / answers with status 200"
 			}
 			return fmt.Sprintf("GET / answers with status 200 and %q", e.greeting)
 		}},
 	{name: "create", run: checkCreate,
-		expected: func(e environment) string { return "POST /create answers " + e.created.String() }},
+		expects: func(e environment) string { return "POST /create answers " + e.created.String() }},
 	{name: "ids", section: "2.5", need: needInstance, run: checkIDs,
-		expected: func(environment) string { return "every create returns a new id, also for concurrent requests" }},
+		expected: "every create returns a new id, also for concurrent requests"},
 	{name: "reset", need: needInstance, run: checkReset,
-		expected: func(e environment) string { return "POST /reset answers " + e.reset.String() + ", not done" }},
+		expects: func(e environment) string { return "POST /reset answers " + e.reset.String() + ", not done" }},
 	{name: "first text", need: needInstance, run: checkFirstText,
-		expected: func(e environment) string {
+		expects: func(e environment) string {
 			return "the first text matches " + strings.TrimPrefix(e.opens.String(), "(?s)")
 		}},
 	{name: "step", need: needInstance, run: checkStep,
-		expected: func(e environment) string {
+		expects: func(e environment) string {
 			return fmt.Sprintf("POST /step answers %s, reward from %g to %g", e.step, e.rewards[0], e.rewards[1])
 		}},
 	{name: "observe", need: needPlay, run: checkObserve, applies: func(e environment) bool { return e.observe != nil },
-		expected: func(e environment) string {
+		expects: func(e environment) string {
 			return "GET /observation answers " + e.observe.String() + map[says]string{saysLast: ", the last text", saysOpening: ", the task's text, independent of the steps"}[e.observeSays]
 		}},
-	{need: needInstance, applies: func(e environment) bool { return e.extra != nil },
-		expected: func(e environment) string { return e.extra.expected },
-		run:      func(c *checker, n *notes) { c.env.extra.run(c, n) }},
+	{name: extra, need: needInstance, applies: func(e environment) bool { return e.extra.run != nil }},
 	{name: "any text", need: needPlay, run: checkUnicode, section: "2.3",
-		expected: func(environment) string {
-			return "an empty, long or non-ASCII action gets a normal reply"
-		}},
+		expected: "an empty, long or non-ASCII action gets a normal reply"},
 	{name: "repeatable", need: needPlay, run: checkRepeatable, section: "2.5",
-		expected: func(environment) string { return "the same task and actions give the same texts" }},
+		expected: "the same task and actions give the same texts"},
 	{name: "task index", need: needPlay, run: checkIndex, section: "1.4",
-		expected: func(environment) string { return "different indices give different tasks" }},
+		expected: "different indices give different tasks"},
 	{name: "two sessions", need: needPlay, run: checkTwoSessions, section: "2.5",
-		expected: func(environment) string { return "two alternating sessions give the same replies as each alone" }},
+		expected: "two alternating sessions give the same replies as each alone"},
 	{name: "many at once", need: needPlay, run: checkMany, section: "2.5",
-		expected: func(environment) string { return "concurrent sessions give the same replies as each alone" }},
+		expected: "concurrent sessions give the same replies as each alone"},
 	{name: "end of episode", need: needPlay, run: checkEnd, section: "1.3",
 		applies: func(e environment) bool {
 			return slices.ContainsFunc(e.endings, func(way ending) bool { return !way.wins })
 		},
-		expected: func(e environment) string {
+		expects: func(e environment) string {
 			return fmt.Sprintf("a task can be played to its end, with %q true and the right reward", e.doneKey)
 		}},
 	{name: "reward at the goal", need: needPlay, run: checkGoal, section: "1.3",
-		expected: func(environment) string {
-			return "a recorded solution ends the task at its last action with the recorded reward"
-		}},
+		expected: "a recorded solution ends the task at its last action with the recorded reward"},
 	{name: "step after done", need: needPlay, run: checkAfterDone, applies: func(e environment) bool { return e.endings != nil }, section: "1.3",
-		expected: func(e environment) string {
-			if e.over == overRefused {
+		expects: func(e environment) string {
+			if !e.goesOn {
 				return `status 200 with {"error": "The task with environment N has finished."}`
 			}
 			return "a normal reply: the client decides when to stop"
 		}},
 	{name: "reset after done", need: needPlay, run: checkResetAfterDone, applies: func(e environment) bool { return e.endings != nil }, section: "11.12",
-		expected: func(environment) string { return "an instance can be reset after its episode has ended" }},
+		expected: "an instance can be reset after its episode has ended"},
 	{name: "task out of range", need: needPlay, run: checkBeyond, section: "2.3", applies: func(e environment) bool { return e.beyond != 0 },
-		expected: func(e environment) string {
+		expects: func(e environment) string {
 			return fmt.Sprintf("a reset to task %d is rejected with %s", e.beyond, e.unknown)
 		}},
 	{name: "unknown id", need: needPlay, run: checkUnknownID, section: "2.3",
-		expected: func(e environment) string {
+		expects: func(e environment) string {
 			return "reset, step and observation of an unknown id: " + e.unknown.String()
 		}},
 	{name: "malformed JSON", need: needPlay, run: checkMalformed, section: "2.3", applies: notQuart,
-		expected: func(environment) string { return "status 422" }},
+		expected: "status 422"},
 	{name: "missing fields", need: needPlay, run: checkMissing, section: "2.3", applies: notQuart,
-		expected: func(environment) string { return "status 422" }},
+		expected: "status 422"},
 	{name: "wrong types", need: needPlay, run: checkTypes, section: "2.3", applies: notQuart,
-		expected: func(environment) string {
-			return "status 422 for a non-numeric id and for an action that is not a string"
-		}},
+		expected: "status 422 for a non-numeric id and for an action that is not a string"},
 	{name: "422 dialect", need: needPlay, run: checkDialect, section: "11.2", applies: notQuart,
-		expected: func(environment) string {
-			return `{"detail": [{"type", "loc", "msg", "input"}]}, the format of pydantic 2`
-		}},
+		expected: `{"detail": [{"type", "loc", "msg", "input"}]}, the format of pydantic 2`},
 	{name: "content type", need: needPlay, run: checkContentType, section: "11.1", applies: notQuart,
-		expected: func(environment) string {
-			return "text/plain gives status 422; application/json; charset=utf-8 is accepted"
-		}},
+		expected: "text/plain gives status 422; application/json; charset=utf-8 is accepted"},
 	{name: "create without body", run: checkBodyNeeded, section: "2.3", applies: func(e environment) bool { return e.createBody != "" },
-		expected: func(environment) string { return "status 422" }},
-	{name: "unknown path", run: checkPath, section: "2.3",
-		expected: func(environment) string { return `status 404 with {"detail": "Not Found"}` }},
-	{name: "wrong method", run: checkMethod, section: "2.3",
-		expected: func(environment) string { return `status 405 with {"detail": "Method Not Allowed"}` }},
-	{name: "slash at the end", run: checkSlash, section: "11.5",
-		expected: func(environment) string { return "POST /create/ is redirected (307) or not found" }},
-	{name: "double slash", run: checkDoubleSlash, section: "2.2",
-		expected: func(environment) string { return "POST //create is not found (404)" }},
+		expected: "status 422"},
+	{name: "unknown path", run: wrongAddress("GET", "/no_such_endpoint", 404), section: "2.3",
+		expected: `status 404 with {"detail": "Not Found"}`},
+	{name: "wrong method", run: wrongAddress("GET", "/create", 405), section: "2.3",
+		expected: `status 405 with {"detail": "Method Not Allowed"}`},
+	{name: "slash at the end", run: wrongAddress("POST", "/create/", 307, 308, 404), section: "11.5",
+		expected: "POST /create/ is redirected (307) or not found"},
+	{name: "double slash", run: wrongAddress("POST", "//create", 404), section: "2.2",
+		expected: "POST //create is not found (404)"},
 	{name: "latency", need: needPlay, run: checkLatency, section: "11",
-		expected: func(environment) string { return "every call completes within the time limit" }},
+		expected: "every call completes within the time limit"},
 	{name: "close", need: needPlay, run: checkClose, section: "11.6",
-		expected: func(e environment) string { return e.closing.String() }},
+		expects: func(e environment) string { return e.closing.String() }},
 	{name: "instance limit", need: needPlay, run: checkLimit, section: "2.5", applies: func(e environment) bool { return e.limit > 0 },
-		expected: func(e environment) string { return "create never returns an id that is in use" }},
+		expected: "create never returns an id that is in use"},
 	{name: "lengths", run: checkLengths, section: "11.13",
-		expected: func(environment) string { return "every reply has a Content-Length" }},
+		expected: "every reply has a Content-Length"},
 	{name: "keep-alive", run: checkKeepAlive, section: "11.13",
-		expected: func(environment) string {
-			return fmt.Sprintf("a connection serves several requests and stays open for %v without requests", env.IdleTimeout)
-		}},
+		expected: fmt.Sprintf("a connection serves several requests and stays open for %v without requests", env.IdleTimeout)},
 }
 
 func notQuart(e environment) bool { return !e.quart }
@@ -147,9 +133,8 @@ func (k closing) String() string {
 
 // refused sends a request that the environment must reject and judges the reply.
 func (c *checker) refused(n *notes, what string, r request) {
-	got, err := c.send(opBad, r)
-	if err != nil {
-		n.fail("%s: %v", what, err)
+	got, ok := c.bad(n, what, r)
+	if !ok {
 		return
 	}
 	v, decodeErr := decode(got.body)

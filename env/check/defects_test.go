@@ -668,7 +668,7 @@ func TestUnjudgedRewards(t *testing.T) {
 	}
 	// Tasks other than the recorded ones.
 	report := run(t, check.Options{URL: standins["weather"].server(t, 0).URL, Env: "weather", Tasks: []int{5, 6}})
-	if r := find(t, report, "reward at the goal"); r.Status != check.Skip || !strings.Contains(r.Reason, "tasks 0, 1") {
+	if r := find(t, report, "reward at the goal"); r.Status != check.Skip || !strings.Contains(r.Reason, "tasks [0 1]") {
 		t.Errorf("%+v", r)
 	}
 }

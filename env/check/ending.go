@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -56,19 +55,10 @@ func (c *checker) end(n *notes, ways []ending) {
 	switch {
 	case len(n.all) > 0:
 	case len(tried) == 0:
-		n.skip(fmt.Sprintf("not judged: solutions are known for tasks %s, but not for those of --tasks", joined(known)))
+		n.skip(fmt.Sprintf("not judged: solutions are known for tasks %d, but not for those of --tasks", known))
 	default:
-		n.skip(fmt.Sprintf("not judged: tasks %s could not be played to an end", joined(tried)))
+		n.skip(fmt.Sprintf("not judged: tasks %d could not be played to an end", tried))
 	}
-}
-
-// joined returns the numbers separated by commas.
-func joined(all []int) string {
-	var words []string
-	for _, n := range all {
-		words = append(words, strconv.Itoa(n))
-	}
-	return strings.Join(words, ", ")
 }
 
 // endingTasks returns the tasks on which e is tried.
@@ -86,11 +76,7 @@ func (c *checker) endingTasks(e ending) []int {
 // the task.
 func (c *checker) goes(n *notes, e ending, task int) bool {
 	s := c.sessions[0]
-	v, ok := c.reset(n, s, task)
-	if !ok {
-		return true
-	}
-	last, ok := c.firstText(n, s, v)
+	_, last, ok := c.begin(n, s, task)
 	if !ok {
 		return true
 	}
@@ -109,29 +95,27 @@ func (c *checker) goes(n *notes, e ending, task int) bool {
 		}
 		must := e.must(c, i, last, p)
 		last = p.text
-		if !p.done {
-			if must {
-				n.fail("task %d has not ended after %d steps, the last %q with reply %q: episodes would never end", task, i+1, short(action, 40), short(p.text, 60))
-				return true
-			}
-			if e.wins && p.reward != 0 {
-				n.fail("task %d: step %d, %q, has reward %g, want 0 before the goal", task, i+1, short(action, 40), p.reward)
-				return true
-			}
+		if p.done {
+			c.ended, c.final = &s, p.whole
+		}
+		fault := ""
+		switch {
+		case !p.done && must:
+			fault = fmt.Sprintf("not ended after %d steps: episodes would never end", i+1)
+		case !p.done && e.wins && p.reward != 0:
+			fault = fmt.Sprintf("reward %g, want 0 before the goal", p.reward)
+		case !p.done:
 			continue
+		case e.exact && !must:
+			fault = "the task ended too early"
+		case e.pays != nil:
+			fault = e.pays(p)
 		}
-		c.ended, c.final = &s, p.whole
-		if e.exact && !must {
-			n.fail("task %d ended too early, after %d steps, the last %q with reply %q", task, i+1, short(action, 40), short(p.text, 60))
-			return true
+		if fault == "" {
+			n.pass("task %d ended after %d steps with reward %g", task, i+1, p.reward)
+		} else {
+			n.fail("task %d, step %d, %q with reply %q: %s", task, i+1, short(action, 40), short(p.text, 60), fault)
 		}
-		if e.pays != nil {
-			if fault := e.pays(p); fault != "" {
-				n.fail("task %d ended with %q, reply %q: %s", task, short(action, 40), short(p.text, 60), fault)
-				return true
-			}
-		}
-		n.pass("task %d ended after %d steps with reward %g", task, i+1, p.reward)
 		return true
 	}
 }
@@ -150,11 +134,7 @@ func pays(rewards ...float64) func(played) string {
 		if slices.Contains(rewards, p.reward) {
 			return ""
 		}
-		var want []string
-		for _, r := range rewards {
-			want = append(want, fmt.Sprint(r))
-		}
-		return fmt.Sprintf("reward %g, want %s", p.reward, strings.Join(want, " or "))
+		return fmt.Sprintf("reward %g, want %s", p.reward, strings.Trim(fmt.Sprint(rewards), "[]"))
 	}
 }
 

@@ -44,7 +44,7 @@ type environment struct {
 	endings []ending // nil: none is known
 	// unjudged is the reason why no solution is known, or "".
 	unjudged string
-	over     over
+	goesOn   bool // a step after the end has a normal reply, not the error that the task has finished
 
 	unknown errorForm
 	closing closing
@@ -56,7 +56,7 @@ type environment struct {
 	single bool   // a server supports one instance at a time
 	limit  int    // number of instances after which the server reuses ids; 0: none
 	quart  bool   // Quart instead of FastAPI: invalid requests are not tested
-	extra  *extra
+	extra  check  // of this environment alone; see the check named extra
 }
 
 // says is the content of GET /observation.
@@ -66,14 +66,6 @@ const (
 	saysAnything says = iota
 	saysLast          // the last text
 	saysOpening       // the task's first text
-)
-
-// over is the reply to a step after the end of the episode.
-type over int
-
-const (
-	overRefused over = iota // error object: the task has finished
-	overGoesOn              // a normal reply
 )
 
 // errorForm is the form of the server's error replies.
@@ -94,13 +86,6 @@ const (
 	closeOnce                  // true, the second time status 500
 	closeObject                // {"closed": text}
 )
-
-// extra is a check specific to one environment.
-type extra struct {
-	name     string
-	expected string
-	run      func(c *checker, n *notes)
-}
 
 var environments = slices.Concat(games, tools)
 
@@ -126,7 +111,6 @@ func lookup(name string) (environment, error) {
 // Shapes shared by several servers.
 var (
 	textReply  = keys{{"observation", text}, {"reward", number}, {"done", boolean}}
-	toolReply  = textReply
 	scoreReply = keys{{"observation", text}, {"reward", number}, {"score", number}, {"done", boolean}}
 	stateReply = keys{{"state", text}, {"reward", number}, {"done", boolean}, {"info", whole}}
 	pairReply  = tuple{text, null}

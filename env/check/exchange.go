@@ -25,42 +25,38 @@ func Exchange(name string, x data.Exchange) (call, fault string) {
 	if !ok || !strings.HasPrefix(x.Path, e.suffix) {
 		return "", fmt.Sprintf("%s %s: AgentGym's client does not send this request", x.Method, x.Path)
 	}
-	said := func(fault string) string {
-		if fault == "" {
-			return ""
-		}
-		return fmt.Sprintf("%s %s: %s", x.Method, x.Path, fault)
+	if fault = w.fault(e, x, query); fault != "" {
+		fault = fmt.Sprintf("%s %s: %s", x.Method, x.Path, fault)
 	}
+	return w.call, fault
+}
+
+// fault returns the first fault of an exchange of this kind.
+func (w wanted) fault(e environment, x data.Exchange, query string) string {
 	if fault := w.request(x.Body, query, e.idKey); fault != "" {
-		return w.call, said("the request: " + fault)
+		return "the request: " + fault
 	}
 	switch {
 	case x.Err != "":
-		return w.call, said(x.Err)
+		return x.Err
 	case w.call == "close" && (x.Status == http.StatusNotFound || x.Status == http.StatusMethodNotAllowed):
-		return w.call, "" // the server has no close
+		return "" // the server has no close
 	case e.retry503 && x.Status == http.StatusServiceUnavailable:
-		return w.call, "" // the client retries
+		return "" // the client retries
 	case x.Status != http.StatusOK:
-		return w.call, said(fmt.Sprintf("status %d: %s", x.Status, short(x.Reply, 100)))
+		return fmt.Sprintf("status %d: %s", x.Status, short(x.Reply, 100))
 	}
 	v, err := decode([]byte(x.Reply))
 	if err != nil {
-		return w.call, said(fmt.Sprintf("invalid JSON: %v: %s", err, short(x.Reply, 100)))
+		return fmt.Sprintf("invalid JSON: %v: %s", err, short(x.Reply, 100))
 	}
 	if text, ok := errorText(v); ok {
-		return w.call, said(fmt.Sprintf("the error %q", short(text, 120)))
+		return fmt.Sprintf("the error %q", short(text, 120))
 	}
-	if fault := w.reply.fault("the reply", v); fault != "" {
-		return w.call, said(fault)
+	if fault := w.reply.fault("the reply", v); fault != "" || w.call != "step" {
+		return fault
 	}
-	if w.call == "step" {
-		p := (&checker{env: e}).playedOf(v)
-		if fault := e.rangeFault(p.reward); fault != "" {
-			return w.call, said(fault)
-		}
-	}
-	return w.call, ""
+	return e.rangeFault(e.playedOf(v).reward)
 }
 
 // Played returns the observation and the done flag of a step's reply that
@@ -77,7 +73,7 @@ func Played(name, reply string) (text string, done bool, err error) {
 	if fault := e.step.fault("the reply", v); fault != "" {
 		return "", false, errors.New(fault)
 	}
-	p := (&checker{env: e}).playedOf(v)
+	p := e.playedOf(v)
 	return p.text, p.done, nil
 }
 

@@ -1,8 +1,8 @@
 package check
 
 import (
-	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -20,7 +20,7 @@ var games = []environment{
 		opening: observationOf, opens: regexp.MustCompile(`(?s)^Crafting commands:\n.*\n\nGoal: craft .*\.$`),
 		step: textReply, textKey: "observation", doneKey: "done", rewards: [2]float64{0, 1},
 		observe: text, observeSays: saysLast,
-		actions: craftActions, endings: []ending{craftEnding}, over: overGoesOn,
+		actions: craftActions, endings: []ending{craftEnding}, goesOn: true,
 		unknown: errorObject, closing: closeBool,
 	},
 	{
@@ -33,7 +33,7 @@ var games = []environment{
 		observe: keys{{"observation", text}, {"reward", number}, {"score", number}, {"done", boolean}, {"deleted", boolean}},
 		actions: always("turn left", "move forward", "turn right", "check available actions"),
 		endings: solved("babyai"),
-		over:    overRefused, unknown: errorObject, closing: closeBool,
+		unknown: errorObject, closing: closeBool,
 	},
 	{
 		name: "sciworld", section: "5.3", greeting: "This is environment ScienceWorld.",
@@ -49,7 +49,7 @@ var games = []environment{
 		observe: text, observeSays: saysLast,
 		actions: always("look around", "inventory", "open door to hallway"),
 		// The tenth wait exceeds the limit of 100 moves.
-		endings: []ending{{tasks: []int{0}, action: repeat("wait", 12), must: atStep(12)}}, over: overRefused,
+		endings:  []ending{{tasks: []int{0}, action: repeat("wait", 12), must: atStep(12)}},
 		unjudged: "no solution of a ScienceWorld task is recorded, so its rewards are not checked",
 		unknown:  errorObject, closing: closeOnce, slow: true,
 		varies: "ScienceWorld lists the objects of a room in varying order",
@@ -66,16 +66,15 @@ var games = []environment{
 		actions: func(_ *checker, reset any) []string {
 			chosen := []string{"inventory"}
 			o, _ := reset.(map[string]any)
-			offered, _ := o["available_actions"].([]any)
-			for _, a := range offered {
-				if s, _ := a.(string); strings.HasPrefix(s, "go to ") && len(chosen) < 3 {
-					chosen = append(chosen, s)
+			for _, action := range stringsIn(o["available_actions"]) {
+				if strings.HasPrefix(action, "go to ") && len(chosen) < 3 {
+					chosen = append(chosen, action)
 				}
 			}
 			return append(chosen, "look")
 		},
 		unjudged: "no solution of an ALFWorld game is recorded, so the reward for winning is not checked",
-		over:     overRefused, unknown: errorObject, closing: closeNone,
+		unknown:  errorObject, closing: closeNone,
 	},
 	{
 		name: "maze", section: "5.5", suffix: "/maze", greeting: "This is environment LMRL-Gym.",
@@ -95,13 +94,12 @@ var games = []environment{
 			},
 			{action: repeat("fly", 51), must: atStep(51), exact: true, pays: pays(-1)}, // exceeds the step limit
 		},
-		over:    overRefused,
 		unknown: errorObject, closing: closeNone,
-		extra: &extra{"actions", `GET /maze/available_actions answers ["move left","move right","move up","move down"]`, func(c *checker, n *notes) {
+		extra: check{name: "actions", expected: `GET /maze/available_actions answers ["move left","move right","move up","move down"]`, run: func(c *checker, n *notes) {
 			v, ok := c.want(n, "observe", c.get("/available_actions", ""), every{text})
 			switch {
 			case !ok:
-			case describeAll(v) != "move left,move right,move up,move down":
+			case strings.Join(stringsIn(v), ",") != "move left,move right,move up,move down":
 				n.fail("%s", describe(v))
 			default:
 				n.pass("%s", describe(v))
@@ -120,25 +118,25 @@ var games = []environment{
 			words := c.vocabulary()
 			return []string{"zzzzz", spaced(words[0]), words[len(words)/2], words[len(words)-1]}
 		},
-		endings: wordleEndings, over: overRefused,
+		endings: wordleEndings,
 		unknown: errorObject, closing: closeNone,
-		extra: &extra{
-			"word list",
-			"GET /wordle/filtered_vocab returns an array of five-letter words, after a guess only those that remain possible",
-			checkVocabulary,
+		extra: check{
+			name:     "word list",
+			expected: "GET /wordle/filtered_vocab returns an array of five-letter words, after a guess only those that remain possible",
+			run:      checkVocabulary,
 		},
 	},
 }
 
-// describeAll joins an array of strings with commas.
-func describeAll(v any) string {
+// stringsIn returns the strings of a decoded array.
+func stringsIn(v any) []string {
 	items, _ := v.([]any)
 	var all []string
 	for _, item := range items {
 		s, _ := item.(string)
 		all = append(all, s)
 	}
-	return strings.Join(all, ",")
+	return all
 }
 
 func spaced(word string) string { return strings.Join(strings.Split(word, ""), " ") }
@@ -158,14 +156,17 @@ func (c *checker) askVocabulary(n *notes, s session) ([]string, bool) {
 	if !ok {
 		return nil, false
 	}
-	words := strings.Split(describeAll(v), ",")
+	words := stringsIn(v)
+	if len(words) == 0 {
+		n.fail("the word list is empty")
+	}
 	for _, w := range words {
 		if len(w) != 5 {
 			n.fail("%q is not a word of five letters", w)
 			return nil, false
 		}
 	}
-	return words, true
+	return words, len(words) > 0
 }
 
 func checkVocabulary(c *checker, n *notes) {
@@ -190,9 +191,9 @@ func checkVocabulary(c *checker, n *notes) {
 		return
 	}
 	for _, w := range left {
-		if !strings.Contains(","+strings.Join(all, ",")+",", ","+w+",") {
+		if !slices.Contains(all, w) {
 			n.fail("%q was not in the previous list", w)
 		}
 	}
-	n.pass("%d words, %d after a guess with reply %s", len(all), len(left), fmt.Sprintf("%q", p.text))
+	n.pass("%d words, %d after a guess with reply %q", len(all), len(left), p.text)
 }

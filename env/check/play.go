@@ -26,18 +26,10 @@ func unquote(id string) string {
 
 // unknownSession returns an id that no server assigns.
 func (c *checker) unknownSession() session {
-	if kindOf(mustDecode(c.sessions[0].id)) == text {
+	if c.sessions[0].named() {
 		return session{`"00000000-0000-4000-8000-000000000000"`}
 	}
 	return session{"987654321"}
-}
-
-func mustDecode(id string) any {
-	v, err := decode([]byte(id))
-	if err != nil {
-		return nil
-	}
-	return v
 }
 
 // resetBody and stepBody put the id last, like AgentGym's clients.
@@ -83,7 +75,7 @@ func (c *checker) play(n *notes, s session, action string) (played, bool) {
 	if !ok {
 		return played{}, false
 	}
-	p := c.playedOf(v)
+	p := c.env.playedOf(v)
 	for _, reward := range []float64{p.reward, p.score} {
 		if fault := c.env.rangeFault(reward); fault != "" {
 			n.fail("%q: %s", short(action, 40), fault)
@@ -102,10 +94,10 @@ func (e environment) rangeFault(reward float64) string {
 }
 
 // playedOf converts a reply that has the shape of a step.
-func (c *checker) playedOf(v any) played {
+func (e environment) playedOf(v any) played {
 	o := v.(map[string]any)
-	p := played{text: field(v, c.env.textKey), whole: v}
-	p.done, _ = o[c.env.doneKey].(bool)
+	p := played{text: field(v, e.textKey), whole: v}
+	p.done, _ = o[e.doneKey].(bool)
 	if r, ok := o["reward"].(json.Number); ok {
 		p.reward, _ = strconv.ParseFloat(string(r), 64)
 	}
@@ -126,6 +118,30 @@ func (c *checker) firstText(n *notes, s session, reset any) (string, bool) {
 	}
 	v, ok := c.observe(n, s)
 	return bareText(v), ok
+}
+
+// begin resets a session to a task. It returns the reply and the first observation.
+func (c *checker) begin(n *notes, s session, task int) (reset any, first string, ok bool) {
+	if reset, ok = c.reset(n, s, task); ok {
+		first, ok = c.firstText(n, s, reset)
+	}
+	return reset, first, ok
+}
+
+// episode plays the environment's actions on the first session after a reset with
+// this reply. It passes each reply to see, until see returns false, and returns
+// false after a failure.
+func (c *checker) episode(n *notes, reset any, see func(action string, p played) bool) bool {
+	for _, action := range c.env.actions(c, reset) {
+		p, ok := c.play(n, c.sessions[0], action)
+		if !ok {
+			return false
+		}
+		if !see(action, p) || p.done && !c.env.goesOn {
+			break
+		}
+	}
+	return true
 }
 
 // transcript plays a task step by step and records the replies without the
@@ -164,7 +180,7 @@ func (t *transcript) next(n *notes) bool {
 			return false
 		}
 		t.say(fmt.Sprintf("step %q", short(t.actions[t.at], 40)), p.whole)
-		t.over = p.done && t.c.env.over == overRefused
+		t.over = p.done && !t.c.env.goesOn
 	}
 	t.at++
 	if t.c.env.observe != nil && !t.over {

@@ -3,17 +3,27 @@ package check
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
 // Checks of invalid requests.
 
+// bad sends an invalid request. ok is false if there is no reply, which it records
+// in n.
+func (c *checker) bad(n *notes, what string, r request) (got reply, ok bool) {
+	got, err := c.send(opBad, r)
+	if err != nil {
+		n.fail("%s: %v", what, err)
+	}
+	return got, err == nil
+}
+
 // invalid sends a request that a server must reject with status 422.
 func (c *checker) invalid(n *notes, what string, r request) {
-	got, err := c.send(opBad, r)
+	got, ok := c.bad(n, what, r)
 	switch {
-	case err != nil:
-		n.fail("%s: %v", what, err)
+	case !ok:
 	case got.status == http.StatusUnprocessableEntity && looksLikeHTML(got.body):
 		n.fail("%s: %s", what, show(got))
 	case got.status == http.StatusUnprocessableEntity:
@@ -64,14 +74,13 @@ func checkMissing(c *checker, n *notes) {
 
 func checkTypes(c *checker, n *notes) {
 	s := c.sessions[0]
-	if kindOf(mustDecode(s.id)) == integer {
+	if !s.named() {
 		c.invalid(n, "an id that is a word", c.post("/step", fmt.Sprintf(`{"action":"look",%q:"x"}`, c.env.idKey)))
 	}
 	c.invalid(n, "an action that is an object", c.post("/step", fmt.Sprintf(`{"action":{},%q:%s}`, c.env.idKey, s.id)))
-	got, err := c.send(opBad, c.post("/step", fmt.Sprintf(`{"action":5,%q:%s}`, c.env.idKey, s.id)))
+	got, ok := c.bad(n, "an action that is a number", c.post("/step", fmt.Sprintf(`{"action":5,%q:%s}`, c.env.idKey, s.id)))
 	switch {
-	case err != nil:
-		n.fail("an action that is a number: %v", err)
+	case !ok:
 	case got.status == http.StatusOK:
 		n.warn("pydantic 1 converts a number to a string", "an action that is a number: %s", show(got))
 	case got.status != http.StatusUnprocessableEntity:
@@ -82,9 +91,8 @@ func checkTypes(c *checker, n *notes) {
 // checkDialect identifies the format of a 422: pydantic 1, FastAPI 0.103 or
 // current FastAPI.
 func checkDialect(c *checker, n *notes) {
-	got, err := c.send(opBad, c.post("/step", fmt.Sprintf(`{%q:%s}`, c.env.idKey, c.sessions[0].id)))
-	if err != nil {
-		n.fail("%v", err)
+	got, ok := c.bad(n, "a step without action", c.post("/step", fmt.Sprintf(`{%q:%s}`, c.env.idKey, c.sessions[0].id)))
+	if !ok {
 		return
 	}
 	const harmless = "clients show the text and only use the status"
@@ -124,10 +132,9 @@ func checkContentType(c *checker, n *notes) {
 		return
 	}
 	r.kind = "text/plain"
-	got, err := c.send(opBad, r)
+	got, ok := c.bad(n, "text/plain", r)
 	switch {
-	case err != nil:
-		n.fail("text/plain: %v", err)
+	case !ok:
 	case got.status == http.StatusOK:
 		n.warn("a server that is more lenient than AgentGym's is harmless", "text/plain: accepted as JSON")
 	case got.status != http.StatusUnprocessableEntity && got.status != http.StatusUnsupportedMediaType && got.status != http.StatusBadRequest:
@@ -135,20 +142,19 @@ func checkContentType(c *checker, n *notes) {
 	}
 	// FastAPI up to 0.103 accepts a body without content type, 0.165 does not.
 	r.kind = ""
-	if got, err = c.send(opBad, r); err != nil {
-		n.fail("no content type: %v", err)
-	} else if got.status >= 500 {
+	switch got, ok := c.bad(n, "no content type", r); {
+	case !ok:
+	case got.status >= 500:
 		n.fail("no content type: %s", show(got))
-	} else {
+	default:
 		n.pass("without a content type status %d", got.status)
 	}
 }
 
 func checkBodyNeeded(c *checker, n *notes) {
-	got, err := c.send(opBad, c.post("/create", ""))
+	got, ok := c.bad(n, "a create without body", c.post("/create", ""))
 	switch {
-	case err != nil:
-		n.fail("%v", err)
+	case !ok:
 	case got.status == http.StatusOK:
 		c.adopt(got)
 		n.warn("a server that is more lenient than AgentGym's is harmless", "an instance was created: %s", show(got))
@@ -159,29 +165,33 @@ func checkBodyNeeded(c *checker, n *notes) {
 	}
 }
 
-// routed sends a request to a wrong address and judges the reply.
-func (c *checker) routed(n *notes, r request, want ...int) {
-	got, err := c.send(opBad, r)
-	if err != nil {
-		n.fail("%s %s: %v", r.method, r.target, err)
+// wrongAddress returns a check that sends a request to a wrong address, where the
+// server must answer with one of the statuses.
+func wrongAddress(method, path string, want ...int) func(*checker, *notes) {
+	return func(c *checker, n *notes) {
+		r := c.get(path, "")
+		if method == http.MethodPost {
+			r = c.post(path, c.env.createBody)
+		}
+		c.routed(n, r, want)
+	}
+}
+
+func (c *checker) routed(n *notes, r request, want []int) {
+	got, ok := c.bad(n, r.method+" "+r.target, r)
+	if !ok {
 		return
 	}
 	if r.method == http.MethodPost && got.status == http.StatusOK { // it created an instance
 		c.adopt(got)
 	}
 	_, decodeErr := decode(got.body)
-	for _, status := range want {
-		switch {
-		case got.status != status:
-		case decodeErr != nil && len(got.body) > 0:
-			n.warn("clients only use the status", "%s", show(got))
-			return
-		default:
-			n.pass("%s", show(got))
-			return
-		}
-	}
+	wanted := slices.Contains(want, got.status)
 	switch {
+	case wanted && decodeErr != nil && len(got.body) > 0:
+		n.warn("clients only use the status", "%s", show(got))
+	case wanted:
+		n.pass("%s", show(got))
 	case got.status == http.StatusOK:
 		n.warn("a wrong address would go unnoticed", "%s", show(got))
 	case got.status >= 300 && got.status < 500:
@@ -189,20 +199,4 @@ func (c *checker) routed(n *notes, r request, want ...int) {
 	default:
 		n.fail("%s", show(got))
 	}
-}
-
-func checkPath(c *checker, n *notes) {
-	c.routed(n, c.get("/no_such_endpoint", ""), http.StatusNotFound)
-}
-
-func checkMethod(c *checker, n *notes) {
-	c.routed(n, c.get("/create", ""), http.StatusMethodNotAllowed)
-}
-
-func checkSlash(c *checker, n *notes) {
-	c.routed(n, c.post("/create/", c.env.createBody), http.StatusTemporaryRedirect, http.StatusPermanentRedirect, http.StatusNotFound)
-}
-
-func checkDoubleSlash(c *checker, n *notes) {
-	c.routed(n, c.post("//create", c.env.createBody), http.StatusNotFound)
 }

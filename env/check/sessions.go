@@ -92,7 +92,7 @@ func checkIDs(c *checker, n *notes) {
 }
 
 func checkReset(c *checker, n *notes) {
-	if c.env.extra != nil && c.env.name == "wordle" {
+	if c.env.name == "wordle" {
 		c.words, _ = c.askVocabulary(n, c.sessions[0]) // before the first reset, like AgentGym's client
 	}
 	for _, task := range c.env.tasks[:2] {
@@ -116,11 +116,7 @@ func checkReset(c *checker, n *notes) {
 
 func checkFirstText(c *checker, n *notes) {
 	for _, task := range c.env.tasks[:2] {
-		v, ok := c.reset(n, c.sessions[0], task)
-		if !ok {
-			return
-		}
-		first, ok := c.firstText(n, c.sessions[0], v)
+		_, first, ok := c.begin(n, c.sessions[0], task)
 		switch {
 		case !ok:
 			return
@@ -135,49 +131,37 @@ func checkFirstText(c *checker, n *notes) {
 }
 
 func checkStep(c *checker, n *notes) {
-	s := c.sessions[0]
-	v, ok := c.reset(n, s, c.env.tasks[0])
-	if !ok {
-		return
-	}
-	for _, action := range c.env.actions(c, v) {
-		p, ok := c.play(n, s, action)
-		if !ok {
-			return
-		}
+	v, ok := c.reset(n, c.sessions[0], c.env.tasks[0])
+	ok = ok && c.episode(n, v, func(string, played) bool {
 		c.playable = true
-		if p.done && c.env.over == overRefused {
-			break
-		}
+		return true
+	})
+	if ok {
+		n.pass("%d steps", len(c.took["step"]))
 	}
-	n.pass("%d steps", len(c.took["step"]))
 }
 
 func checkObserve(c *checker, n *notes) {
 	s := c.sessions[0]
-	v, ok := c.reset(n, s, c.env.tasks[0])
+	v, opening, ok := c.begin(n, s, c.env.tasks[0])
 	if !ok {
 		return
 	}
-	opening, ok := c.firstText(n, s, v)
-	if !ok {
-		return
-	}
-	for _, action := range c.env.actions(c, v) {
-		p, ok := c.play(n, s, action)
-		if !ok || p.done && c.env.over == overRefused {
-			break
+	c.episode(n, v, func(action string, p played) bool {
+		if p.done && !c.env.goesOn {
+			return false
 		}
 		seen, ok := c.observe(n, s)
 		if !ok {
-			return
+			return false
 		}
 		want, known := map[says]string{saysLast: p.text, saysOpening: opening}[c.env.observeSays]
 		if known && bareText(seen) != want {
 			n.fail("after %q the observation is %q, want %q", short(action, 40), short(bareText(seen), 80), short(want, 80))
 		}
 		n.pass("%s", describe(seen))
-	}
+		return true
+	})
 }
 
 func checkUnicode(c *checker, n *notes) {
@@ -303,7 +287,7 @@ func checkAfterDone(c *checker, n *notes) {
 		n.skip("no episode ended")
 		return
 	}
-	if c.env.over == overGoesOn {
+	if c.env.goesOn {
 		if p, ok := c.play(n, *c.ended, "Action: nothing"); ok {
 			n.pass("%q, %s %t", short(p.text, 60), c.env.doneKey, p.done)
 		}
@@ -329,22 +313,15 @@ func checkResetAfterDone(c *checker, n *notes) {
 const latencyShare = 10 * time.Second
 
 func checkLatency(c *checker, n *notes) {
-	s := c.sessions[0]
 	began := time.Now()
-	made := 0
-	for made < c.o.Steps && time.Since(began) < latencyShare {
-		v, ok := c.reset(n, s, c.env.tasks[0])
+	for made := 0; made < c.o.Steps && time.Since(began) < latencyShare; {
+		v, ok := c.reset(n, c.sessions[0], c.env.tasks[0])
+		ok = ok && c.episode(n, v, func(string, played) bool {
+			made++
+			return true
+		})
 		if !ok {
 			return
-		}
-		for _, action := range c.env.actions(c, v) {
-			p, ok := c.play(n, s, action)
-			if !ok {
-				return
-			}
-			if made++; p.done && c.env.over == overRefused {
-				break
-			}
 		}
 	}
 	l := c.latencies()["step"]

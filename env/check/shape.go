@@ -77,18 +77,6 @@ func describe(v any) string {
 	return string(b)
 }
 
-// maybe is a shape or null.
-type maybe struct{ of shape }
-
-func (m maybe) String() string { return m.of.String() + " or null" }
-
-func (m maybe) fault(at string, v any) string {
-	if v == nil {
-		return ""
-	}
-	return m.of.fault(at, v)
-}
-
 // either is one of several shapes.
 type either []shape
 
@@ -140,11 +128,8 @@ func (t tuple) String() string {
 
 func (t tuple) fault(at string, v any) string {
 	items, ok := v.([]any)
-	if !ok {
+	if !ok || len(items) != len(t) {
 		return fmt.Sprintf("%s is %s, want %s", at, describe(v), t)
-	}
-	if len(items) != len(t) {
-		return fmt.Sprintf("%s has %d elements, want %s", at, len(items), t)
 	}
 	for i, s := range t {
 		if f := s.fault(fmt.Sprintf("%s[%d]", at, i), items[i]); f != "" {

@@ -59,7 +59,7 @@ func (s solution) ending(task int) ending {
 	start := observationOf(reset) + bareText(reset)
 	// Servers of 2024 list no actions.
 	start, _, _ = strings.Cut(start, "\nAvailable actions: ")
-	want := (&checker{env: environment{textKey: "observation", doneKey: "done"}}).playedOf(mustDecode(last.Reply))
+	want := environment{textKey: "observation", doneKey: "done"}.playedOf(mustDecode(last.Reply))
 	return ending{
 		tasks: []int{task}, only: true, wins: true, exact: true, start: start,
 		action: func(_ *checker, _ string, n int) string {

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/openmanus/openmanus/data/transport"
@@ -126,7 +125,7 @@ func (l *link) do(ctx context.Context, r request, keep bool) (reply, error) {
 		fmt.Fprintf(&b, "Content-Type: %s\r\n", r.kind)
 	}
 	if r.method != http.MethodGet {
-		fmt.Fprintf(&b, "Content-Length: %s\r\n", strconv.Itoa(len(r.body)))
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(r.body))
 	}
 	if !keep {
 		b.WriteString("Connection: close\r\n")

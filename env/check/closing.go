@@ -51,9 +51,8 @@ func checkClose(c *checker, n *notes) {
 
 // closeAgain closes a closed id.
 func (c *checker) closeAgain(n *notes, body string) {
-	got, err := c.send(opBad, c.post("/close", body))
-	if err != nil {
-		n.fail("second close: %v", err)
+	got, ok := c.bad(n, "second close", c.post("/close", body))
+	if !ok {
 		return
 	}
 	v, decodeErr := decode(got.body)

@@ -19,35 +19,35 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
+// is reports whether the chain of err has an error of type E.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
 // trainError adds the exit code and a hint to an error of training.
 func trainError(run *runFolder, err error) error {
-	var diverged *learner.DivergedError
-	var notFinite *learner.NotFiniteError
-	var gap *algo.GapError
-	var failed *rollout.FailedError
-	var prompt *agent.PromptError
-	var overlong *algo.OverlongError
-	var down *pool.DownError
-	var native *torch.Error
+	failed, lost := errors.AsType[*rollout.FailedError](err)
+	prompt, tooLong := errors.AsType[*agent.PromptError](err)
 	switch {
 	case algo.IsDiskError(err): // first, since the error before it was then not saved either
 		return errext.With(errext.Disk, "make room or set trainer.output_dir, then run the same command to resume from the last checkpoint", err)
 	case errors.Is(err, algo.ErrInterrupted):
 		return errext.ErrInterrupted
-	case errors.As(err, &down), errors.As(err, &failed) && failed.Outcome == data.EnvError:
+	case is[*pool.DownError](err), lost && failed.Outcome == data.EnvError:
 		return errext.With(errext.Env, "fix or restart the servers, then run the same command to resume from the last checkpoint", err)
-	case errors.As(err, &failed), errors.As(err, &native):
+	case lost, is[*torch.Error](err):
 		return errext.With(errext.Native, "run the same command to resume from the last checkpoint", err)
-	case errors.As(err, &diverged):
+	case is[*learner.DivergedError](err):
 		return errext.With(errext.Diverged, "the last checkpoint in "+run.Checkpoints()+" was saved before that; the batches are in "+run.BadSteps(), err)
-	case errors.As(err, &notFinite):
+	case is[*learner.NotFiniteError](err):
 		return errext.With(errext.Diverged, "lower the learning rate, or compute in float32 (model.compute_dtype)", err)
-	case errors.As(err, &gap):
+	case is[*algo.GapError](err):
 		return errext.With(errext.Check, "", err)
-	case errors.As(err, &prompt):
+	case tooLong:
 		key := map[string]string{agent.MaxPromptKey: "data.max_prompt_tokens", agent.MaxContextKey: "rollout.max_context_tokens"}[prompt.Key]
 		return errext.With(errext.Input, "raise "+key+", shorten long prompts (data.truncation), or skip long tasks (data.filter_overlong, or skip_tasks for this task)", err)
-	case errors.As(err, &overlong):
+	case is[*algo.OverlongError](err):
 		return errext.With(errext.Input, "raise data.max_prompt_tokens, or shorten the prompts with data.truncation", err)
 	}
 	return err
@@ -55,18 +55,9 @@ func trainError(run *runFolder, err error) error {
 
 // CodeOf returns the exit code of an error: the code that errext.With attached,
 // or else the code of the error's type. ctx is the context of the failed call.
-
 func CodeOf(ctx context.Context, err error) errext.ExitCode {
 	code, coded := errext.CodeOf(err)
-	var faults configs.Faults
-	var envErr *env.Error
-	var scoreErr *external.Error
-	var down *pool.DownError
-	var other *env.OtherEnvError
-	var failed *rollout.FailedError
-	var native *torch.Error
-	var fault *openai.Error
-	var chat *learner.ChatError
+	failed, lost := errors.AsType[*rollout.FailedError](err)
 	switch {
 	case err == nil:
 		return errext.OK
@@ -75,13 +66,14 @@ func CodeOf(ctx context.Context, err error) errext.ExitCode {
 		return errext.Interrupted
 	case coded:
 		return code
-	case errors.As(err, &faults), errors.Is(err, reward.ErrNoGroundTruth):
+	case is[configs.Faults](err), errors.Is(err, reward.ErrNoGroundTruth):
 		return errext.Input
-	case errors.As(err, &chat):
+	case is[*learner.ChatError](err):
 		return errext.Model
-	case errors.As(err, &envErr), errors.As(err, &scoreErr), errors.As(err, &down), errors.As(err, &other), errors.As(err, &fault), errors.As(err, &failed) && failed.Outcome == data.EnvError:
+	case is[*env.Error](err), is[*env.OtherEnvError](err), is[*external.Error](err), is[*openai.Error](err), is[*pool.DownError](err),
+		lost && failed.Outcome == data.EnvError:
 		return errext.Env
-	case failed != nil, errors.As(err, &native):
+	case lost, is[*torch.Error](err):
 		return errext.Native
 	}
 	return errext.Internal

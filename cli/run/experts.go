@@ -82,8 +82,8 @@ const expertTries = 60
 // isServerFailure reports whether err is a failed request to a server, which may
 // succeed on another instance.
 func isServerFailure(err error) bool {
-	var e *env.Error
-	return errors.As(err, &e) && e.Kind != env.KindCancelled
+	e, ok := errors.AsType[*env.Error](err)
+	return ok && e.Kind != env.KindCancelled
 }
 
 // played is the outcome of playActions.

@@ -202,13 +202,11 @@ func (p *player) play(ctx context.Context, o PlayOptions, more func(*rollout.Opt
 
 // playError adds the exit code and the hint to an error of a rollout.
 func (p *player) playError(err error) error {
-	var prompt *agent.PromptError
-	if errors.As(err, &prompt) {
+	if is[*agent.PromptError](err) {
 		return errext.With(errext.Input, fmt.Sprintf("raise %s as far as the model goes, or leave the task out with %s",
 			p.host.name("rollout.max_context_tokens"), p.host.name("env.0.skip_tasks")), err)
 	}
-	var failed *rollout.FailedError
-	if p.endpoint != nil && errors.As(err, &failed) && failed.Outcome == data.EngineError {
+	if failed, lost := errors.AsType[*rollout.FailedError](err); p.endpoint != nil && lost && failed.Outcome == data.EngineError {
 		return errext.With(errext.Env, "", err) // the engine is a server here, not the native library
 	}
 	return err

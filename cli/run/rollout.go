@@ -172,8 +172,7 @@ func (p *player) playInto(ctx context.Context, o RolloutOptions, held *heldEpiso
 			return write(ep)
 		}
 	})
-	var failed *rollout.FailedError
-	if errors.As(err, &failed) {
+	if is[*rollout.FailedError](err) {
 		err = errext.With(CodeOf(ctx, err), "fix or restart the servers, then --continue --retry-lost plays the missing and the lost episodes; or raise --max-lost", err)
 	}
 	return met, err

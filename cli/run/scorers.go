@@ -35,38 +35,32 @@ func openComposer(h *Host, r configs.Reward, rewardModel func() (reward.Scorer, 
 	}
 	c := &reward.Composer{}
 	for _, p := range list {
-		open, code, hint := func() (reward.Scorer, error) { return openScorer(h, p, r) }, errext.Input, ""
+		open := func() (reward.Scorer, error) { return openScorer(h, p, r) }
 		if p.Fn == configs.ModelScoreFn {
-			open, code = rewardModel, errext.Model
+			open = rewardModel
 		}
 		scorer, err := open()
 		if err != nil {
-			if isMissingProgram(err) {
-				code, hint = errext.Env, missingProgramHint
-			}
-			return nil, errext.With(code, hint, errors.Join(fmt.Errorf("reward component %s: %w", p.Name, err), c.Close()))
+			return nil, errors.Join(fmt.Errorf("reward component %s: %w", p.Name, err), c.Close())
 		}
 		c.Components = append(c.Components, reward.Component{Name: p.Name, Weight: p.Weight, Scorer: scorer})
 	}
 	return c, nil
 }
 
-// isMissingProgram reports whether err says that the program of a score function
-// was not found.
-func isMissingProgram(err error) bool {
-	var missing *external.Error
-	return errors.As(err, &missing)
-}
-
-const missingProgramHint = "the first word after exec: must be a program in PATH, or a path relative to the working directory of openmanus"
-
+// openScorer opens a score function other than the reward model.
 func openScorer(h *Host, p configs.Component, r configs.Reward) (reward.Scorer, error) {
-	if configs.ExternalScoreFn(p.Fn) {
-		return external.Open(p.Fn, external.Options{
-			Timeout: Seconds(r.ScoreTimeoutS), Batch: r.ScoreBatchSize, Dir: h.Dir, Env: h.Environ(), Log: h.Log, TimeoutName: h.settingName("reward.score_timeout_s"),
-		})
+	if !configs.ExternalScoreFn(p.Fn) {
+		s, err := reward.Open(p.Fn, p.Params)
+		return s, errext.With(errext.Input, "", err)
 	}
-	return reward.Open(p.Fn, p.Params)
+	s, err := external.Open(p.Fn, external.Options{
+		Timeout: Seconds(r.ScoreTimeoutS), Batch: r.ScoreBatchSize, Dir: h.Dir, Env: h.Environ(), Log: h.Log, TimeoutName: h.settingName("reward.score_timeout_s"),
+	})
+	if is[*external.Error](err) { // the program was not found
+		return s, errext.With(errext.Env, "the first word after exec: must be a program in PATH, or a path relative to the working directory of openmanus", err)
+	}
+	return s, errext.With(errext.Input, "", err)
 }
 
 // openRewardModel opens the reward model of a [reward] section. opening is the
@@ -74,12 +68,12 @@ func openScorer(h *Host, p configs.Component, r configs.Reward) (reward.Scorer, 
 func openRewardModel(ctx context.Context, h *Host, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message) (*learner.RewardModel, error) {
 	b, err := model.Open(ctx, thread, ModelPath(h, r.ModelPath), model.Options{DType: dt, Classifier: true})
 	if err != nil {
-		return nil, fmt.Errorf("reward.model_path: %w", err)
+		return nil, errext.With(errext.Model, "", fmt.Errorf("reward.model_path: %w", err))
 	}
 	m, err := learner.NewRewardModel(ctx, b, learner.RewardModelOptions{Rows: r.ModelMicroBatchSize, MaxTokens: r.ModelMaxTokens, Offload: r.ModelOffloadParams, Opening: opening})
 	if err != nil {
 		b.Close()
-		return nil, fmt.Errorf("reward.model_path: %w", err)
+		return nil, errext.With(errext.Model, "", fmt.Errorf("reward.model_path: %w", err))
 	}
 	return m, nil
 }
@@ -101,12 +95,10 @@ func CheckPrograms(h *Host, r configs.Reward) error {
 			continue
 		}
 		scorer, err := openScorer(h, configs.Component{Fn: fn}, r)
-		if isMissingProgram(err) {
-			return errext.With(errext.Env, missingProgramHint, err)
-		} else if err != nil {
-			return errext.With(errext.Input, "", err)
+		if err == nil {
+			err = scorer.Close()
 		}
-		if err := scorer.Close(); err != nil {
+		if err != nil {
 			return err
 		}
 	}

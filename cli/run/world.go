@@ -163,15 +163,13 @@ func indexInBook(book *builtin.Book) func(int) error {
 // withServerHint adds the exit code and a hint to the error of servers that are
 // down or serve another environment.
 func withServerHint(err error) error {
-	var down *pool.DownError
-	var other *env.OtherEnvError
 	switch {
-	case errors.As(err, &other):
+	case is[*env.OtherEnvError](err):
 		return errext.With(errext.Env, "correct the addresses of the servers, or the environment's name", err)
-	case !errors.As(err, &down):
-		return err
+	case is[*pool.DownError](err):
+		return errext.With(errext.Env, "start the servers, or remove env.servers to use the built-in server if the environment has one", err)
 	}
-	return errext.With(errext.Env, "start the servers, or remove env.servers to use the built-in server if the environment has one", err)
+	return err
 }
 
 // Close releases the instances and stops the servers that OpenWorld started.

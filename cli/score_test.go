@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -87,7 +88,7 @@ func TestScoreGoesOn(t *testing.T) {
 	other := workOf(t, dir, []string{"score", "in.jsonl", "out.jsonl", "--config", "other.toml", "--prompt-key", "question"})
 	writeFile(t, dir, "out.jsonl.progress", other+"\n"+`{"row":1,"data":{"scores":[9,9,9],"parts":{}}}`+"\n")
 	code, _, stderr := inProcess(t, dir, args...)
-	for _, want := range []string{"out.jsonl.progress was started with other settings", `prompt_key: was "question", now "prompt"`, "reward.components.brief.weight: was -0.25, now -0.5"} {
+	for _, want := range []string{"out.jsonl.progress was started with other settings", `prompt_key: "question" -> "prompt"`, "reward.components.brief.weight: -0.25 -> -0.5"} {
 		if code != int(errext.Input) || !strings.Contains(stderr, want) || strings.Contains(stderr, "{") {
 			t.Fatalf("other work: exit code %d, want %q\n%s", code, want, stderr)
 		}
@@ -200,7 +201,7 @@ func TestScoreByAnotherJudge(t *testing.T) {
 		}
 		writeFile(t, dir, "out.jsonl.progress", before+"\n"+row)
 		code, _, stderr := inProcess(t, dir, args...)
-		if want := "judges_sha256." + c.file + ": was "; code != int(errext.Input) || !strings.Contains(stderr, want) {
+		if want := strconv.Quote(c.file); code != int(errext.Input) || !strings.Contains(stderr, want) {
 			t.Errorf("exit code %d, want %q\n%s", code, want, stderr)
 		}
 		if err := os.Remove(filepath.Join(dir, "out.jsonl.progress")); err != nil {

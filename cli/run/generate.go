@@ -2,18 +2,15 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/openmanus/openmanus/agent/llm/engine"
-	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
@@ -79,52 +76,57 @@ type replies struct {
 // same call resumes after an interruption.
 func (r *Run) Generate(ctx context.Context, o GenerateOptions) (result GenerateResult, err error) {
 	h := &r.host
-	if err := freeOutput(h, o.In, o.Out, o.Force); err != nil {
-		return result, err
-	}
-	in, err := readTable(ctx, h, o.In)
+	in, err := readTable(ctx, h, o.In, o.Out, o.Force, o.ResponseKey, tokensKey(o.ResponseKey))
 	if err != nil {
 		return result, err
-	}
-	for _, err := range []error{in.CheckOutput(o.Out), in.Lacks(o.ResponseKey), in.Lacks(tokensKey(o.ResponseKey))} {
-		if err != nil {
-			return result, errext.With(errext.Input, "", err)
-		}
 	}
 	result = GenerateResult{Rows: in.Len(), Samples: r.cfg.Rollout.Val.GroupSize, Sources: true, Truths: true}
-	prompts := make([][]data.Message, in.Len())
-	for i := range prompts {
-		row, err := in.Row(i)
-		if err == nil {
-			result.see(row)
-			prompts[i], err = promptOf(row, o.PromptKey)
-		}
-		if err != nil {
-			return result, errext.With(errext.Input, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
-		}
-	}
-	done, err := r.generateRows(ctx, o, prompts)
+	prompts, err := mapRows(in, o.In, func(_ int, row map[string]any) ([]data.Message, error) {
+		result.see(row)
+		return promptOf(row, o.PromptKey)
+	})
 	if err != nil {
+		return result, err
+	}
+	hash, err := h.HashFile(o.In)
+	if err != nil {
+		return result, err
+	}
+	var open Closers
+	defer func() { err = errors.Join(err, open.Close()) }()
+	cfg := r.cfg
+	b, sampler, err := openLocal(ctx, h, &open, cfg, SamplerOptions{Sequences: min(cfg.Rollout.MaxSequences, in.Len()*result.Samples), Day: h.Now()})
+	if err != nil {
+		return result, err
+	}
+	cfg.Rollout.MaxContextTokens = sampler.MaxContext
+	weights, err := b.Model.Hash(ctx)
+	if err != nil {
+		return result, errext.With(errext.Native, "", err)
+	}
+	work := generateWork{"generate", hash, weights, cfg.Model.ComputeDtype, o.PromptKey, result.Samples, samplingOf(cfg)}
+	done, err := openRowFile(h, o.Out, work, o.Force, func(i int, row replies) bool {
+		return i >= 0 && i < len(prompts) && len(row.Texts) == result.Samples && len(row.Tokens) == result.Samples
+	})
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, done.close(err == nil)) }()
+	g := &generation{host: h, cfg: cfg, in: o.In, sampler: sampler}
+	if err := g.run(ctx, prompts, done); err != nil {
 		return result, err
 	}
 	texts, tokens := make([][]string, len(prompts)), make([][]int64, len(prompts))
 	for i := range prompts {
-		var row replies
-		if err := json.Unmarshal(done.done[i], &row); err != nil || len(row.Texts) != result.Samples || len(row.Tokens) != result.Samples {
-			return result, errext.With(errext.Input, "--force starts over", fmt.Errorf("%s: row %d is invalid: %w", done.path, i, err))
-		}
-		texts[i], tokens[i] = row.Texts, row.Tokens
-		for _, n := range row.Tokens {
+		texts[i], tokens[i] = done.rows[i].Texts, done.rows[i].Tokens
+		for _, n := range tokens[i] {
 			result.Tokens += n
 		}
 	}
 	if err := errors.Join(table.Add(in, o.ResponseKey, texts), table.Add(in, tokensKey(o.ResponseKey), tokens)); err != nil {
 		return result, err
 	}
-	if err := writeTable(h, in, o.Out, o.Force); err != nil {
-		return result, err
-	}
-	return result, done.finish()
+	return result, writeTable(h, in, o.Out, o.Force)
 }
 
 // see records whether a row can be scored by its data source.
@@ -132,44 +134,6 @@ func (g *GenerateResult) see(row map[string]any) {
 	_, ok := reward.SourceFunction(table.TextAt(row, DataSourceColumn))
 	g.Sources = g.Sources && ok
 	g.Truths = g.Truths && table.TextAt(row, GroundTruthColumn) != ""
-}
-
-// generateRows generates the rows that the progress file does not hold.
-func (r *Run) generateRows(ctx context.Context, o GenerateOptions, prompts [][]data.Message) (_ *rowFile, failed error) {
-	h, cfg := &r.host, r.cfg
-	hash, err := h.HashFile(o.In)
-	if err != nil {
-		return nil, err
-	}
-	var open Closers
-	defer func() { failed = errors.Join(failed, open.Close()) }()
-	b, err := OpenModel(ctx, h, &open, cfg.Model, model.Options{})
-	if err != nil {
-		return nil, err
-	}
-	if cfg.Rollout.MaxContextTokens, err = contextLimit(h, b, cfg); err != nil {
-		return nil, err
-	}
-	weights, err := b.Model.Hash(ctx)
-	if err != nil {
-		return nil, errext.With(errext.Native, "", err)
-	}
-	work := generateWork{"generate", hash, weights, cfg.Model.ComputeDtype, o.PromptKey, cfg.Rollout.Val.GroupSize, samplingOf(cfg)}
-	done, err := openRowFile(h, o.Out, work, o.Force)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { failed = errors.Join(failed, done.close()) }()
-	sampler, err := NewSampler(ctx, b, b.Model, SamplerOptions{
-		Sequences: min(cfg.Rollout.MaxSequences, len(prompts)*work.Samples), MaxContext: cfg.Rollout.MaxContextTokens, MemoryShare: 0.5,
-		Hints: playHints(h), Day: h.Now(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	open.AddFunc(sampler.Close)
-	g := &generation{host: h, cfg: cfg, in: o.In, sampler: sampler}
-	return done, g.run(ctx, prompts, done)
 }
 
 // generation generates the replies to the prompts of a file.
@@ -180,40 +144,33 @@ type generation struct {
 	sampler *Sampler
 }
 
-func (g *generation) run(ctx context.Context, prompts [][]data.Message, done *rowFile) error {
+func (g *generation) run(ctx context.Context, prompts [][]data.Message, done *rowFile[replies]) error {
 	bar := g.host.Progress("generating", len(prompts))
 	defer bar.Done()
-	before := maps.Clone(done.done) // done grows meanwhile
-	finished := len(before)
-	bar.Set(finished, "")
+	bar.Set(len(done.rows), "")
 	starts, err := g.encode(prompts)
 	if err != nil {
 		return err
 	}
-	var mu sync.Mutex // guards finished and left
 	n := g.cfg.Rollout.Val.GroupSize
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(g.cfg.Rollout.MaxSequences)
-	for i, ids := range starts {
-		if _, ok := before[i]; ok {
-			continue
-		}
+	for _, i := range done.missing(len(prompts)) {
 		r := replies{make([]string, n), make([]int64, n)}
-		left := n
+		var left atomic.Int64
+		left.Store(int64(n))
 		for k := range n {
 			group.Go(func() error {
 				var err error
-				if r.Texts[k], r.Tokens[k], err = g.one(ctx, ids, i, k); err != nil {
+				if r.Texts[k], r.Tokens[k], err = g.one(ctx, starts[i], i, k); err != nil {
 					return fmt.Errorf("%s: row %d: %w", g.in, i, err)
 				}
-				mu.Lock()
-				defer mu.Unlock()
-				if left--; left > 0 {
+				if left.Add(-1) > 0 {
 					return nil
 				}
-				finished++
+				finished, err := done.add(i, r)
 				bar.Set(finished, "")
-				return done.add(i, r)
+				return err
 			})
 		}
 	}

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,14 +155,4 @@ func OpenModel(ctx context.Context, h *Host, open *Closers, m configs.Model, o m
 	}
 	open.AddFunc(b.Close)
 	return b, nil
-}
-
-// contextLimit returns rollout.max_context_tokens, or the model's positions if
-// it is 0.
-func contextLimit(h *Host, b *model.Bundle, cfg configs.Config) (int, error) {
-	limit := b.Model.Config.MaxPositionEmbeddings
-	if cfg.Rollout.MaxContextTokens > limit {
-		return 0, errext.With(errext.Input, fmt.Sprintf("set %s to %d or less", h.name("rollout.max_context_tokens"), limit), fmt.Errorf("the model has %d positions", limit))
-	}
-	return cmp.Or(cfg.Rollout.MaxContextTokens, limit), nil
 }

@@ -105,24 +105,16 @@ func sampledAt(cfg configs.Config) (temperature float64, greedy bool) {
 }
 
 // openLocal loads the model and completes p with an engine on it.
-func (p *player) openLocal(ctx context.Context) (err error) {
-	if p.bundle, err = OpenModel(ctx, p.host, &p.open, p.cfg.Model, model.Options{}); err != nil {
-		return err
-	}
-	maxContext, err := contextLimit(p.host, p.bundle, p.cfg)
-	if err != nil {
-		return err
-	}
-	sampler, err := NewSampler(ctx, p.bundle, p.bundle.Model, SamplerOptions{
-		Sequences: min(p.concurrency(), p.total()), MaxContext: maxContext,
-		Deterministic: p.cfg.Rollout.Deterministic, MemoryShare: 0.5, Hints: playHints(p.host), Day: p.day,
+func (p *player) openLocal(ctx context.Context) error {
+	b, sampler, err := openLocal(ctx, p.host, &p.open, p.cfg, SamplerOptions{
+		Sequences: min(p.concurrency(), p.total()), Deterministic: p.cfg.Rollout.Deterministic, Day: p.day,
 	})
 	if err != nil {
 		return err
 	}
-	p.open.AddFunc(sampler.Close)
+	p.bundle = b
 	p.env.Setup.Engine, p.env.Setup.Renderer = sampler.Scheduler, sampler.Renderer
-	p.env.Setup.Options.MaxContext = maxContext
+	p.env.Setup.Options.MaxContext = sampler.MaxContext
 	return nil
 }
 

@@ -12,11 +12,11 @@ import (
 func TestWorkChanges(t *testing.T) {
 	score := `{"command":"score","input_sha256":"` + strings.Repeat("ab", 32) + `","prompt_key":"prompt","judges_sha256":{"a.sh":"1"},"reward":{"ScoreFn":"math"}}`
 	for _, c := range []struct{ name, was, want string }{
-		{"another command", `{"command":"generate","seed":1}`, `command: was "generate", now "score"`},
-		{"another input", strings.ReplaceAll(score, "ab", "cd"), "input_sha256: was cdcdcdcdcdcd, now abababababab"},
-		{"another judge", strings.ReplaceAll(score, "a.sh", "b.sh"), `judges_sha256.a.sh: was nothing, now "1"; judges_sha256.b.sh: was "1", now nothing`},
-		{"another function", strings.ReplaceAll(score, "math", "f1"), `reward.score_fn: was "f1", now "math"`},
-		{"no work", "garbage", `command: was nothing, now "score"`},
+		{"another command", strings.Replace(score, "score", "generate", 1), `command: "generate" -> "score"`},
+		{"another input", strings.ReplaceAll(score, "ab", "cd"), `input_sha256: "cdcdcdcdcdcd" -> "abababababab"`},
+		{"another judge", strings.ReplaceAll(score, "a.sh", "b.sh"), `judges_sha256: {"b.sh":"1"} -> {"a.sh":"1"}`},
+		{"another function", strings.ReplaceAll(score, "math", "f1"), `reward.score_fn: "f1" -> "math"`},
+		{"a part more", strings.Replace(score, "{", `{"seed":1,`, 1), "seed: 1 -> (absent)"},
 		{"another order", strings.Replace(score, "{", "{ ", 1), "another version of openmanus may have written it"},
 	} {
 		if got := workChanges([]byte(c.was), []byte(score)); got != c.want {

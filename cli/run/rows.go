@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -24,10 +25,40 @@ const (
 // tokensKey is the column of the replies' lengths.
 func tokensKey(responseKey string) string { return responseKey + "_tokens" }
 
-// readTable reads a data file.
-func readTable(ctx context.Context, h *Host, path string) (*table.Table, error) {
-	t, err := table.Read(ctx, h.Path(path))
+// readTable reads the data file in. Unless out is "", it checks that out can be
+// written with more columns: out is not the input, without which the command
+// could not be repeated, it does not exist or force is set, and the input lacks
+// the columns.
+func readTable(ctx context.Context, h *Host, in, out string, force bool, columns ...string) (*table.Table, error) {
+	if out != "" && h.SameFile(in, out) {
+		return nil, errext.With(errext.Usage, "choose another name", fmt.Errorf("%s is the input file", out))
+	}
+	if err := h.CheckOutput(out, force); err != nil {
+		return nil, err
+	}
+	t, err := table.Read(ctx, h.Path(in))
+	if err == nil && out != "" {
+		err = t.CheckOutput(out)
+		for _, column := range columns {
+			err = errors.Join(err, t.Lacks(column))
+		}
+	}
 	return t, errext.With(errext.Input, "", err)
+}
+
+// mapRows returns f of every row of the data file in.
+func mapRows[T any](t *table.Table, in string, f func(i int, row map[string]any) (T, error)) ([]T, error) {
+	out := make([]T, t.Len())
+	for i := range out {
+		row, err := t.Row(i)
+		if err == nil {
+			out[i], err = f(i, row)
+		}
+		if err != nil {
+			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: row %d: %w", in, i, err))
+		}
+	}
+	return out, nil
 }
 
 // writeTable writes a table atomically, in the format of the file extension.
@@ -41,15 +72,6 @@ func writeTable(h *Host, t *table.Table, path string, replace bool) (err error) 
 		return errext.With(errext.Disk, "", err)
 	}
 	return errext.With(errext.Disk, "", f.Commit(replace))
-}
-
-// freeOutput returns an error if path exists and force is false, or if path is
-// the input, without which the command could not be repeated.
-func freeOutput(h *Host, in, path string, force bool) error {
-	if h.SameFile(in, path) {
-		return errext.With(errext.Usage, "choose another name", fmt.Errorf("%s is the input file", path))
-	}
-	return h.CheckOutput(path, force)
 }
 
 // promptOf returns the prompt in a column of messages, or of text, which becomes
@@ -77,17 +99,4 @@ func promptOf(row map[string]any, key string) ([]data.Message, error) {
 		return messages, nil
 	}
 	return nil, fmt.Errorf("column %s is neither text nor a list of messages", key)
-}
-
-// promptText returns a prompt as text for score functions, or "" without one.
-func promptText(row map[string]any, key string) string {
-	messages, err := promptOf(row, key)
-	if err != nil { // files to be scored may lack prompts
-		return ""
-	}
-	var texts []string
-	for _, m := range messages {
-		texts = append(texts, m.Content)
-	}
-	return strings.Join(texts, "\n")
 }

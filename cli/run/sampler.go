@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/llm/generate"
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -19,7 +21,9 @@ type Sampler struct {
 	Backend   *generate.Backend
 	Scheduler *engine.Scheduler
 	Renderer  *chat.Renderer
-	KVBytes   int64 // size of the KV cache
+
+	MaxContext int   // tokens of a session
+	KVBytes    int64 // size of the KV cache
 }
 
 // SamplerOptions configures NewSampler.
@@ -29,21 +33,34 @@ type SamplerOptions struct {
 	PrefillTokens int  // prefilled per batch; 0: the engine's default
 	NoSharing     bool // disables prefix caching
 	Deterministic bool
-	MemoryShare   float64 // share of the free memory that the KV cache may take
-	Hints         CacheHints
+	MemoryShare   float64                             // share of the free memory that the KV cache may take
+	Hint          string                              // how to make the KV cache smaller, for errors
 	Teacher       engine.Teacher                      // forces the sampled tokens; nil: they are drawn
 	Day           time.Time                           // date that chat templates see
 	Wrap          func(engine.Backend) engine.Backend // nil: the scheduler uses Backend itself
 }
 
-// CacheHints are the ways to make the KV cache smaller, for error messages.
-type CacheHints struct{ Sessions, Context, Share string }
-
-var cacheKeys = CacheHints{"lower rollout.max_sequences", "lower rollout.max_context_tokens", "raise rollout.kv_cache_fraction"}
-
-// playHints are the hints where half of the free memory is used.
-func playHints(h *Host) CacheHints {
-	return CacheHints{"lower " + h.name("rollout.max_sequences"), "lower " + h.name("rollout.max_context_tokens"), "free some memory"}
+// openLocal opens the model of [model] and a sampler of it, whose KV cache may
+// take half of the free memory. It sets the MaxContext of o to
+// rollout.max_context_tokens, or to the model's positions if that is 0. Closing
+// open releases both.
+func openLocal(ctx context.Context, h *Host, open *Closers, cfg configs.Config, o SamplerOptions) (*model.Bundle, *Sampler, error) {
+	b, err := OpenModel(ctx, h, open, cfg.Model, model.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	key, limit := h.name("rollout.max_context_tokens"), b.Model.Config.MaxPositionEmbeddings
+	if cfg.Rollout.MaxContextTokens > limit {
+		return nil, nil, errext.With(errext.Input, fmt.Sprintf("set %s to %d or less", key, limit), fmt.Errorf("the model has %d positions", limit))
+	}
+	o.MaxContext = cmp.Or(cfg.Rollout.MaxContextTokens, limit)
+	o.MemoryShare, o.Hint = 0.5, fmt.Sprintf("lower %s or %s, or free some memory", h.name("rollout.max_sequences"), key)
+	s, err := NewSampler(ctx, b, b.Model, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	open.AddFunc(s.Close)
+	return b, s, nil
 }
 
 // NewSampler returns a sampler of m, which is b.Model or its shadow.
@@ -52,13 +69,14 @@ func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerO
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := kvTokens(m, o)
+	free, known := torch.FreeMemory()
+	tokens, err := o.kvTokens(m.CacheBytesPerToken(), free, known && !m.Thread().Device().CUDA)
 	if err != nil {
 		return nil, err
 	}
 	backend, err := generate.New(ctx, m, generate.Options{KVTokens: tokens, Teacher: o.Teacher})
 	if err != nil {
-		return nil, errext.With(errext.Native, o.Hints.Sessions+", or "+o.Hints.Context, err)
+		return nil, errext.With(errext.Native, o.Hint, err)
 	}
 	used := engine.Backend(backend)
 	if o.Wrap != nil {
@@ -75,7 +93,7 @@ func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerO
 		backend.Close()
 		return nil, err
 	}
-	return &Sampler{Backend: backend, Scheduler: sched, Renderer: renderer, KVBytes: int64(tokens) * int64(m.CacheBytesPerToken())}, nil
+	return &Sampler{Backend: backend, Scheduler: sched, Renderer: renderer, MaxContext: o.MaxContext, KVBytes: int64(tokens) * int64(m.CacheBytesPerToken())}, nil
 }
 
 // Close waits for the batch in flight and frees the cache.
@@ -102,15 +120,6 @@ func NewRenderer(b *model.Bundle, day time.Time) (*chat.Renderer, error) {
 	return r, nil
 }
 
-// kvTokens returns the number of tokens in the KV cache: enough for every
-// session at its longest, or on a CPU as many as fit the share of free memory
-// if that is less. The scheduler parks sessions that do not fit.
-func kvTokens(m *model.Model, o SamplerOptions) (int, error) {
-	free, known := torch.FreeMemory()
-	known = known && !m.Thread().Device().CUDA
-	return o.kvTokens(m.CacheBytesPerToken(), free, known)
-}
-
 // logCacheSize logs the size of the KV cache on a GPU. rollout.kv_cache_fraction
 // does not bound it there, since torch/shim cannot query free GPU memory.
 func (t *training) logCacheSize(d torch.Device) {
@@ -121,6 +130,9 @@ func (t *training) logCacheSize(d torch.Device) {
 		"bytes", t.sampler.KVBytes, "sessions", t.sessions(), "max_context_tokens", t.cfg.Rollout.MaxContextTokens)
 }
 
+// kvTokens returns the number of tokens in the KV cache: enough for every
+// session at its longest, or as many as fit the share of the free memory if
+// that is known and less. The scheduler parks sessions that do not fit.
 func (o SamplerOptions) kvTokens(bytesPerToken int, free int64, known bool) (int, error) {
 	want := o.Sequences * o.MaxContext
 	if !known {
@@ -132,7 +144,7 @@ func (o SamplerOptions) kvTokens(bytesPerToken int, free int64, known bool) (int
 		return want, nil
 	}
 	if most < o.MaxContext {
-		return 0, errext.With(errext.Native, o.Hints.Context+", or "+o.Hints.Share,
+		return 0, errext.With(errext.Native, o.Hint,
 			fmt.Errorf("the KV cache may take %d bytes, which hold %d tokens; one episode may need %d", budget, most, o.MaxContext))
 	}
 	return most, nil

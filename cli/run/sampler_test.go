@@ -13,7 +13,7 @@ import (
 )
 
 func TestKVTokens(t *testing.T) {
-	base := SamplerOptions{Sequences: 8, MaxContext: 100, MemoryShare: 0.5, Hints: CacheHints{"", "lower --max-context-tokens", "free some memory"}}
+	base := SamplerOptions{Sequences: 8, MaxContext: 100, MemoryShare: 0.5, Hint: "free some memory"}
 	for _, c := range []struct {
 		name  string
 		free  int64
@@ -24,7 +24,7 @@ func TestKVTokens(t *testing.T) {
 		{"plenty", 1 << 30, true, 800, ""},
 		{"unknown", 0, false, 800, ""},
 		{"half of what is free", 10 * 2 * 300, true, 300, ""},
-		{"not one episode", 10 * 2 * 99, true, 0, "lower --max-context-tokens, or free some memory"},
+		{"not one episode", 10 * 2 * 99, true, 0, "free some memory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := base.kvTokens(10, c.free, c.known)

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -64,30 +63,14 @@ const scoreRows = 64
 // in a progress file, from which the same call resumes after an interruption.
 func (r *Run) Score(ctx context.Context, o ScoreOptions) (result ScoreResult, err error) {
 	h, cfg := &r.host, r.cfg
-	if o.Out != "" {
-		if err := freeOutput(h, o.In, o.Out, o.Force); err != nil {
-			return result, err
-		}
-	}
-	in, err := readTable(ctx, h, o.In)
+	const column = "scores"
+	in, err := readTable(ctx, h, o.In, o.Out, o.Force, column)
 	if err != nil {
 		return result, err
 	}
-	column := "scores"
-	if o.Out != "" {
-		if err := errors.Join(in.CheckOutput(o.Out), in.Lacks(column)); err != nil {
-			return result, errext.With(errext.Input, "", err)
-		}
-	}
-	samples := make([][]reward.Sample, in.Len())
-	for i := range samples {
-		row, err := in.Row(i)
-		if err == nil {
-			samples[i], err = o.samples(row, i)
-		}
-		if err != nil {
-			return result, errext.With(errext.Input, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
-		}
+	samples, err := mapRows(in, o.In, o.samples)
+	if err != nil {
+		return result, err
 	}
 	var open Closers
 	defer func() { err = errors.Join(err, open.Close()) }()
@@ -106,23 +89,24 @@ func (r *Run) Score(ctx context.Context, o ScoreOptions) (result ScoreResult, er
 	if err != nil {
 		return result, err
 	}
-	defer func() { err = errors.Join(err, composer.Close()) }()
-	rows, done, err := r.scoreAll(ctx, o, composer, samples)
+	open.Add(composer.Close)
+	done, err := r.openScores(o, samples)
 	if err != nil {
 		return result, err
 	}
+	defer func() { err = errors.Join(err, done.close(err == nil)) }()
+	if err := r.scoreAll(ctx, o, composer, samples, done); err != nil {
+		return result, err
+	}
+	rows, scores := make([]rowScores, len(samples)), make([][]float64, len(samples))
+	for i := range rows {
+		rows[i], scores[i] = done.rows[i], done.rows[i].Scores
+	}
 	if o.Out != "" {
-		scores := make([][]float64, len(rows))
-		for i, row := range rows {
-			scores[i] = row.Scores
-		}
 		if err := table.Add(in, column, scores); err != nil {
 			return result, err
 		}
 		if err := writeTable(h, in, o.Out, o.Force); err != nil {
-			return result, err
-		}
-		if err := done.finish(); err != nil {
 			return result, err
 		}
 	}
@@ -130,7 +114,7 @@ func (r *Run) Score(ctx context.Context, o ScoreOptions) (result ScoreResult, er
 }
 
 // samples are the replies of a row.
-func (o ScoreOptions) samples(row map[string]any, i int) ([]reward.Sample, error) {
+func (o ScoreOptions) samples(i int, row map[string]any) ([]reward.Sample, error) {
 	var texts []string
 	switch v := table.At(row, o.ResponseKey).(type) {
 	case string:
@@ -149,16 +133,16 @@ func (o ScoreOptions) samples(row map[string]any, i int) ([]reward.Sample, error
 	if len(texts) == 0 {
 		return nil, fmt.Errorf("its %s is empty", o.ResponseKey)
 	}
-	id := "row_" + strconv.Itoa(i)
-	var prompt []data.Message
-	if messages, err := promptOf(row, o.PromptKey); err == nil { // a file to be scored need not have one
-		prompt = messages
+	prompt, _ := promptOf(row, o.PromptKey) // a file to be scored may lack prompts
+	var contents []string
+	for _, m := range prompt {
+		contents = append(contents, m.Content)
 	}
 	lengths, _ := table.At(row, tokensKey(o.ResponseKey)).([]any)
 	out := make([]reward.Sample, len(texts))
 	for k, text := range texts {
 		out[k] = reward.Sample{
-			ID: fmt.Sprintf("%s_%d", id, k), Source: table.TextAt(row, o.SourceKey), Prompt: promptText(row, o.PromptKey), Response: text,
+			ID: fmt.Sprintf("row_%d_%d", i, k), Source: table.TextAt(row, o.SourceKey), Prompt: strings.Join(contents, "\n"), Response: text,
 			GroundTruth: table.TextAt(row, o.TruthKey), Tokens: -1,
 		}
 		if len(prompt) > 0 {
@@ -185,67 +169,55 @@ func (o ScoreOptions) explain(err error) error {
 	return err
 }
 
-// scoreAll scores the rows that the progress file, where there is an output,
-// does not have yet.
-func (r *Run) scoreAll(ctx context.Context, o ScoreOptions, composer *reward.Composer, samples [][]reward.Sample) (rows []rowScores, done *rowFile, failed error) {
-	rows = make([]rowScores, len(samples))
-	if o.Out != "" {
-		hash, err := r.host.HashFile(o.In)
-		if err != nil {
-			return nil, nil, err
-		}
-		digests, err := rewardDigests(&r.host, r.cfg.Reward)
-		if err != nil {
-			return nil, nil, err
-		}
-		work := scoreWork{"score", hash, o.PromptKey, o.ResponseKey, o.TruthKey, o.SourceKey, scoringKeys(r.cfg.Reward), digests}
-		file, err := openRowFile(&r.host, o.Out, work, o.Force)
-		if err != nil {
-			return nil, nil, err
-		}
-		done = file
-		defer func() { failed = errors.Join(failed, file.close()) }()
-		for i, raw := range done.done {
-			if i < 0 || i >= len(rows) || json.Unmarshal(raw, &rows[i]) != nil || len(rows[i].Scores) != len(samples[i]) {
-				return nil, nil, errext.With(errext.Input, "--force starts over", fmt.Errorf("%s: row %d is invalid", done.path, i))
-			}
-		}
+// openScores opens the progress file if there is an output.
+func (r *Run) openScores(o ScoreOptions, samples [][]reward.Sample) (*rowFile[rowScores], error) {
+	if o.Out == "" {
+		return &rowFile[rowScores]{rows: map[int]rowScores{}}, nil
 	}
-	var todo []int
-	for i := range rows {
-		if rows[i].Scores == nil {
-			todo = append(todo, i)
-		}
+	hash, err := r.host.HashFile(o.In)
+	if err != nil {
+		return nil, err
 	}
-	bar := r.host.Progress("scoring", len(rows))
+	digests, err := rewardDigests(&r.host, r.cfg.Reward)
+	if err != nil {
+		return nil, err
+	}
+	work := scoreWork{"score", hash, o.PromptKey, o.ResponseKey, o.TruthKey, o.SourceKey, scoringKeys(r.cfg.Reward), digests}
+	return openRowFile(&r.host, o.Out, work, o.Force, func(i int, row rowScores) bool {
+		return i >= 0 && i < len(samples) && len(row.Scores) == len(samples[i])
+	})
+}
+
+// scoreAll scores the rows that are missing in done.
+func (r *Run) scoreAll(ctx context.Context, o ScoreOptions, composer *reward.Composer, samples [][]reward.Sample, done *rowFile[rowScores]) error {
+	bar := r.host.Progress("scoring", len(samples))
 	defer bar.Done()
-	for chunk := range slices.Chunk(todo, scoreRows) {
-		bar.Set(len(rows)-len(todo)+slices.Index(todo, chunk[0]), "")
+	bar.Set(len(done.rows), "")
+	for chunk := range slices.Chunk(done.missing(len(samples)), scoreRows) {
 		var flat []reward.Sample
 		for _, i := range chunk {
 			flat = append(flat, samples[i]...)
 		}
 		composed, err := composer.Score(ctx, flat)
 		if err != nil {
-			return nil, nil, o.explain(fmt.Errorf("%s: %w", o.In, err))
+			return o.explain(fmt.Errorf("%s: %w", o.In, err))
 		}
 		at := 0
 		for _, i := range chunk {
-			n := len(samples[i])
-			rows[i] = rowScores{Scores: composed.Scores[at : at+n], Parts: map[string][]reward.Score{}}
+			end := at + len(samples[i])
+			row := rowScores{Scores: composed.Scores[at:end], Parts: map[string][]reward.Score{}}
 			for name, scores := range composed.Parts {
-				rows[i].Parts[name] = scores[at : at+n]
+				row.Parts[name] = scores[at:end]
 			}
-			at += n
-			if done != nil {
-				if err := done.add(i, rows[i]); err != nil {
-					return nil, nil, err
-				}
+			finished, err := done.add(i, row)
+			if err != nil {
+				return err
 			}
+			bar.Set(finished, "")
+			at = end
 		}
 	}
-	bar.Set(len(rows), "")
-	return rows, done, nil
+	return nil
 }
 
 // ScoreResult is the result of Score.

@@ -262,7 +262,7 @@ func (t *training) openSampler(ctx context.Context) error {
 		NoSharing:     !cfg.Rollout.PrefixCaching,
 		Deterministic: cfg.Rollout.Deterministic,
 		MemoryShare:   cfg.Rollout.KVCacheFraction,
-		Hints:         cacheKeys,
+		Hint:          "lower rollout.max_sequences or rollout.max_context_tokens, or raise rollout.kv_cache_fraction",
 		Day:           t.day(),
 	})
 	if err != nil {

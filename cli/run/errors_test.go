@@ -53,7 +53,7 @@ func TestCodeOf(t *testing.T) {
 	}
 }
 
-// Every way in which a run ends early has its exit code, and what to do.
+// Every error that ends a run early has an exit code and a hint.
 func TestTrainError(t *testing.T) {
 	full := fmt.Errorf("write metrics: %w", &fs.PathError{Op: "write", Path: "metrics.jsonl", Err: syscall.ENOSPC})
 	for _, c := range []struct {
@@ -85,13 +85,13 @@ func TestTrainError(t *testing.T) {
 	}
 }
 
-// What reading ends with is told apart as what a run ends with is.
+// Reading has the exit codes of training, and its own hint for divergence.
 func TestReadingError(t *testing.T) {
 	for want, err := range map[errext.ExitCode]error{
 		errext.Diverged: &learner.DivergedError{Steps: 3, Last: &learner.NotFiniteError{What: "loss"}},
 		errext.Native:   &torch.Error{Op: "matmul", Msg: "out of memory"},
 	} {
-		got := readingError(fmt.Errorf("supervised step 4: %w", err))
+		got := readingError(&runFolder{}, fmt.Errorf("supervised step 4: %w", err))
 		if CodeOf(t.Context(), got) != want || strings.Contains(got.Error(), "model.fresh.walk_lr") != (want == errext.Diverged) {
 			t.Errorf("exit code %d, %q; want %d", CodeOf(t.Context(), got), got, want)
 		}

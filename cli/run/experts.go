@@ -44,14 +44,7 @@ func playExpert(ctx context.Context, w *World, setup agent.Setup, index int) ([]
 	if err != nil {
 		return nil, err
 	}
-	var p played
-	for try := 1; ; try++ {
-		p, err = playActions(ctx, w, setup, &task, actions)
-		if err == nil || !isServerFailure(err) || try == expertTries {
-			break
-		}
-		w.log.Debug("playing an expert's episode again after a server failure", "task", task.ID, "try", try, "error", err)
-	}
+	p, err := playActions(ctx, w, setup, task, actions, expertTries)
 	if err != nil {
 		return nil, fmt.Errorf("expert of %s: %w", task.ID, err)
 	}
@@ -93,9 +86,26 @@ type played struct {
 	reward float64
 }
 
-// playActions plays actions against a server and stores the conversation in
-// task, also the part before an error.
-func playActions(ctx context.Context, w *World, setup agent.Setup, task *data.Task, actions []string) (p played, err error) {
+// playActions plays actions against a server. After a failure of a server it
+// plays them again, tries times at most. With the last failure it returns the
+// longest attempt.
+func playActions(ctx context.Context, w *World, setup agent.Setup, task data.Task, actions []string, tries int) (longest played, err error) {
+	for try := range tries {
+		var p played
+		if p, err = playOnce(ctx, w, setup, task, actions); !isServerFailure(err) {
+			return p, err
+		}
+		w.log.Debug("playing actions again after a server failure", "task", task.ID, "try", try+1, "error", err)
+		if p.made > longest.made {
+			longest = p
+		}
+	}
+	return longest, err
+}
+
+// playOnce plays actions on one instance. With an error it returns the part
+// before.
+func playOnce(ctx context.Context, w *World, setup agent.Setup, task data.Task, actions []string) (p played, err error) {
 	lease, err := w.Pool.Acquire(ctx)
 	if err != nil {
 		return p, err
@@ -111,17 +121,11 @@ func playActions(ctx context.Context, w *World, setup agent.Setup, task *data.Ta
 	if err != nil {
 		return p, err
 	}
-	p.Recording = agent.Recording{Instruction: agent.Instruction(*task, w.Spec, setup.Format, setup.Options.Instruction), First: obs.Text}
-	defer func() {
-		var fault error
-		if task.Conversation, fault = p.Conversation(setup.Options.InstructionRole); err == nil {
-			err = fault
-		}
-	}()
+	p.Recording = agent.Recording{Instruction: agent.Instruction(task, w.Spec, setup.Format, setup.Options.Instruction), First: obs.Text}
 	for i, action := range actions {
 		reply := expertReply(setup.Format, action)
-		step, stepErr := lease.Client().Step(ctx, setup.Format.Parse(reply).Text)
-		if err = stepErr; err != nil {
+		step, err := lease.Client().Step(ctx, setup.Format.Parse(reply).Text)
+		if err != nil {
 			return p, fmt.Errorf("action %d: %w", i+1, err)
 		}
 		p.Turns = append(p.Turns, data.Message{Role: "assistant", Content: reply})

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -83,32 +82,18 @@ func (t *training) playWalks(ctx context.Context) error {
 // attempt is kept.
 const walkTries = 8
 
-// playWalk plays one walk and returns the number of moves made.
+// playWalk plays the moves of one walk and returns the number of moves made.
 func playWalk(ctx context.Context, w *World, setup agent.Setup, task *data.Task, moves []string) (made int, err error) {
-	var longest data.Task
-	for range walkTries {
-		try := *task
-		var p played
-		p, err = playActions(ctx, w, setup, &try, moves)
-		switch {
-		case err == nil && p.made < len(moves):
-			return 0, errext.With(errext.Env, "lower model.fresh.walk_turns, or remove env.servers to use the built-in maze",
-				fmt.Errorf("%s of %s ended before its %d moves were made", task.ID, w.Spec.Name, len(moves)))
-		case err != nil && !isServerFailure(err):
-			return 0, errext.With(errext.Env, "fix or restart the servers", fmt.Errorf("%s of %s: %w", task.ID, w.Spec.Name, err))
-		}
-		if p.made > made {
-			made, longest = p.made, try
-		}
-		if made == len(moves) {
-			break
-		}
+	p, err := playActions(ctx, w, setup, *task, moves, walkTries)
+	switch {
+	case err == nil && p.made < len(moves):
+		return 0, errext.With(errext.Env, "lower model.fresh.walk_turns, or remove env.servers to use the built-in maze",
+			fmt.Errorf("%s of %s ended before its %d moves were made", task.ID, w.Spec.Name, len(moves)))
+	case err != nil && (p.made == 0 || !isServerFailure(err)):
+		return 0, errext.With(errext.Env, "fix or restart the servers", fmt.Errorf("%s of %s: %w", task.ID, w.Spec.Name, err))
 	}
-	if made == 0 {
-		return 0, errext.With(errext.Env, "fix or restart the servers", fmt.Errorf("%s of %s: no move succeeded in %d attempts, last error: %w", task.ID, w.Spec.Name, walkTries, err))
-	}
-	*task = longest
-	return made, nil
+	task.Conversation, err = p.Conversation(setup.Options.InstructionRole)
+	return p.made, err
 }
 
 // PhaseRead replaces algo.PhaseSFT in the steps that train a fresh model on its
@@ -160,14 +145,8 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 		events.Step(0, steps, m)
 		return nil
 	})
-	if errors.Is(err, algo.ErrInterrupted) {
-		return errext.ErrInterrupted
-	}
-	if algo.IsDiskError(err) {
-		return errext.With(errext.Disk, "make room or set trainer.output_dir, then run the same command to start again", err)
-	}
 	if err != nil {
-		return readingError(err)
+		return readingError(t.run, err)
 	}
 	t.host.Log.Info("the fresh model was trained on its walks", "walks", counts.Rows, "tokens", counts.Tokens, "loss", loss,
 		"seconds", time.Since(began).Seconds())
@@ -175,12 +154,12 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 }
 
 // readingError adds the exit code and a hint to an error of read.
-func readingError(err error) error {
+func readingError(run *runFolder, err error) error {
 	err = fmt.Errorf("reading: %w", err)
-	if diverged := new(*learner.DivergedError); errors.As(err, diverged) {
+	if is[*learner.DivergedError](err) {
 		return errext.With(errext.Diverged, "lower model.fresh.walk_lr", err)
 	}
-	return errext.With(errext.Native, "", err)
+	return trainError(run, err)
 }
 
 // readingOptions returns the options of training on walks.

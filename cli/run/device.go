@@ -1,8 +1,10 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
@@ -15,13 +17,11 @@ func OpenThread(h *Host, name string) (*torch.Thread, error) {
 	if err != nil {
 		return nil, err
 	}
-	if isAuto(name) {
-		var why error
-		if device, why = torch.AutoDevice(); why != nil {
+	if name == "auto" || name == "" {
+		if _, why := torch.AutoDevice(); why != nil {
 			h.Log.Warn("using the CPU although there is a GPU", "why", why)
-		} else {
-			h.Log.Info("device", "name", device.String())
 		}
+		h.Log.Info("device", "name", device.String())
 	}
 	t, err := torch.NewThread(device)
 	if err != nil {
@@ -30,19 +30,14 @@ func OpenThread(h *Host, name string) (*torch.Thread, error) {
 	return t, nil
 }
 
-func isAuto(name string) bool { return name == "auto" || name == "" }
-
-// namedDevice parses the name of a device. It returns the CPU for auto, and an
-// error if there is no such device.
+// namedDevice parses the name of a device; "" is auto. It returns an error if
+// there is no such device.
 func namedDevice(name string) (torch.Device, error) {
-	if isAuto(name) {
-		return torch.Device{}, nil
-	}
-	device, err := torch.ParseDevice(name)
+	device, err := torch.ParseDevice(cmp.Or(name, "auto"))
 	if err != nil {
-		return device, errext.With(errext.Native, "", fmt.Errorf("device %s: %w", name, err))
+		err = errext.With(errext.Native, "", fmt.Errorf("device %s: %w", name, err))
 	}
-	return device, nil
+	return device, err
 }
 
 // ComputeDtype resolves model.compute_dtype on a device. auto is bfloat16 on a
@@ -50,13 +45,10 @@ func namedDevice(name string) (torch.Device, error) {
 // processors without AVX-512 or AMX.
 func ComputeDtype(name, deviceName string) (string, error) {
 	device, err := namedDevice(deviceName)
-	if err != nil || name != "auto" {
+	switch {
+	case err != nil || name != "auto":
 		return name, err
-	}
-	if isAuto(deviceName) {
-		device, _ = torch.AutoDevice() // OpenThread logs the reason for a CPU
-	}
-	if device.CUDA {
+	case device.CUDA:
 		return "bfloat16", nil
 	}
 	return "float32", nil
@@ -82,8 +74,8 @@ func (c *Closers) AddFunc(f func()) {
 // Close calls the functions, the last one first, and joins their errors.
 func (c Closers) Close() error {
 	var errs []error
-	for i := len(c) - 1; i >= 0; i-- {
-		errs = append(errs, c[i]())
+	for _, f := range slices.Backward(c) {
+		errs = append(errs, f())
 	}
 	return errors.Join(errs...)
 }

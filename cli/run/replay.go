@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/action"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -64,10 +64,9 @@ func (r *Run) Replay(ctx context.Context, o ReplayOptions) (_ *ReplayReport, err
 	if err != nil {
 		return nil, errext.With(errext.Input, "give a dump of openmanus rollout", err)
 	}
-	defer in.Close()
-	p := &replaying{host: &r.host, model: r.cfg.Model, o: o, dump: in}
+	p := &replaying{host: &r.host, model: r.cfg.Model, o: o, header: in.Header()}
 	defer func() { err = errors.Join(err, p.open.Close()) }()
-	if err := p.prepare(ctx); err != nil {
+	if err := errors.Join(in.Close(), p.prepare(ctx)); err != nil {
 		return nil, err
 	}
 	return &p.report, p.all(ctx)
@@ -78,11 +77,11 @@ type replaying struct {
 	host   *Host
 	model  configs.Model // without a path, the recorded one
 	o      ReplayOptions
-	dump   *dump.Reader
+	header dump.Header
 	played recordedPlay
 	setup  replay.Setup
 	open   Closers
-	total  int // episodes; 0 without a model, when no progress is shown
+	total  int // episodes to report; 0 without a model, since it is unknown
 	report ReplayReport
 }
 
@@ -91,7 +90,7 @@ const replayAtOnce = 32
 
 func (p *replaying) prepare(ctx context.Context) error {
 	var err error
-	if p.played, err = readRecorded(p.dump.Header()); err != nil {
+	if p.played, err = readRecorded(p.header); err != nil {
 		return errext.With(errext.Input, "record it with openmanus rollout --dump", fmt.Errorf("%s: %w", p.o.Path, err))
 	}
 	played := p.played.Config
@@ -141,15 +140,24 @@ func (p *replaying) openModel(ctx context.Context) error {
 	if err != nil {
 		return errext.With(errext.Native, "", err)
 	}
-	if want := p.dump.Header().Weights; hash != want {
+	if want := p.header.Weights; hash != want {
 		return errext.With(errext.Input, "give the path of the model that played with --model, or --no-model to check everything but the sampling",
 			fmt.Errorf("%s was played by the weights %s, and %s has %s", p.o.Path, want, m.Path, hash))
 	}
 	if n := torch.NumThreads(); played.Rollout.Deterministic && n != p.played.Threads {
 		p.host.Log.Warn("the number of threads differs from the recording: log-probs differ within float noise", "recorded", p.played.Threads, "now", n)
 	}
-	var sequences int
-	if p.total, sequences, err = p.count(); err != nil {
+	sequences := replayAtOnce
+	if played.Rollout.Deterministic {
+		sequences = 1
+	}
+	if _, err := p.read(ctx, func(row int, e *data.Episode) error {
+		if p.wants(row) {
+			p.total++
+		}
+		sequences = max(sequences, e.WaveSize)
+		return nil
+	}); err != nil {
 		return err
 	}
 	p.setup.Teacher = &replay.Teacher{Margin: p.o.Margin}
@@ -167,101 +175,88 @@ func (p *replaying) openModel(ctx context.Context) error {
 	return nil
 }
 
-// count reads the dump to count its episodes, and those replayed at once at
-// most.
-func (p *replaying) count() (total, atOnce int, err error) {
-	dump, err := dump.Open(p.host.Path(p.o.Path))
+// read calls f with the rows of the dump, and reports whether its last line is
+// incomplete.
+func (p *replaying) read(ctx context.Context, f func(row int, e *data.Episode) error) (torn bool, err error) {
+	src, err := table.ReadSource(ctx, p.host.Path(p.o.Path), func(e *table.Entry) error { return f(e.N, e.Episode) })
 	if err != nil {
-		return 0, 0, errext.With(errext.Input, "", err)
+		err = errext.WithDefault(errext.Input, err)
 	}
-	defer dump.Close()
-	if atOnce = replayAtOnce; p.played.Config.Rollout.Deterministic {
-		atOnce = 1
-	}
-	for ; ; total++ {
-		e, err := dump.Next()
-		if errors.Is(err, io.EOF) {
-			return total, atOnce, nil
-		}
-		if err != nil {
-			return 0, 0, errext.With(errext.Input, "", err)
-		}
-		atOnce = max(atOnce, e.WaveSize)
-	}
+	return src.Torn, err
+}
+
+// recorded is an episode of the dump.
+type recorded struct {
+	row int
+	*data.Episode
 }
 
 // all replays the dump, a wave or replayAtOnce episodes at a time. To replay
 // one episode of a wave, the whole wave is replayed: it shares batches.
 func (p *replaying) all(ctx context.Context) error {
-	bar := Progress(noDisplay{})
-	if p.total > 0 && p.o.Episode < 0 {
-		bar = p.host.Progress("replaying", p.total)
-	}
+	bar := p.host.Progress("replaying", p.total)
 	defer bar.Done()
-	var rows []int
-	var set []*data.Episode
+	rows := 0
+	var set []recorded
 	flush := func() error {
-		if err := p.some(ctx, rows, set); err != nil {
+		if err := p.some(ctx, set); err != nil {
 			return err
 		}
-		rows, set = rows[:0], set[:0]
+		set = set[:0]
 		bar.Set(p.report.Replayed, fmt.Sprintf("%d differ", p.report.Differ))
 		return nil
 	}
-	for row := 0; ; row++ {
-		e, err := p.dump.Next()
-		if errors.Is(err, io.EOF) {
-			if p.o.Episode >= row {
-				return errext.With(errext.Input, "episodes are counted from 0", fmt.Errorf("%s has %d episodes and no episode %d", p.o.Path, row, p.o.Episode))
-			}
-			if p.dump.Torn() {
-				p.host.Log.Warn("the incomplete last line is not replayed; openmanus rollout --continue plays it again", "file", p.o.Path)
-			}
-			return flush()
-		}
-		if err != nil {
-			return errext.With(errext.Input, "", err)
-		}
-		full := len(set) > 0 && (e.Wave != set[0].Wave || e.Wave == 0 && len(set) == replayAtOnce)
-		if full {
+	torn, err := p.read(ctx, func(row int, e *data.Episode) error {
+		rows = row + 1
+		if len(set) > 0 && (e.Wave != set[0].Wave || e.Wave == 0 && len(set) == replayAtOnce) {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
-		if e.Wave == 0 && p.o.Episode >= 0 && row != p.o.Episode {
-			continue
+		if e.Wave > 0 || p.wants(row) {
+			set = append(set, recorded{row, e})
 		}
-		rows, set = append(rows, row), append(set, e)
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case p.o.Episode >= rows:
+		return errext.With(errext.Input, "episodes are counted from 0", fmt.Errorf("%s has %d episodes and no episode %d", p.o.Path, rows, p.o.Episode))
+	case torn:
+		p.host.Log.Warn("the incomplete last line is not replayed; openmanus rollout --continue plays it again", "file", p.o.Path)
 	}
+	return flush()
 }
 
+// wants reports whether the report covers an episode.
+func (p *replaying) wants(row int) bool { return p.o.Episode < 0 || row == p.o.Episode }
+
 // some replays episodes of one wave, or outside of waves.
-func (p *replaying) some(ctx context.Context, rows []int, set []*data.Episode) error {
-	wanted := func(row int) bool { return p.o.Episode < 0 || row == p.o.Episode }
-	asked := false
-	var at []int
-	var play []*data.Episode
-	for i, e := range set {
-		asked = asked || wanted(rows[i])
+func (p *replaying) some(ctx context.Context, set []recorded) error {
+	var play []recorded
+	var episodes []*data.Episode
+	for _, e := range set {
 		if e.Task.Env != p.played.Config.Env[0].Name {
-			return errext.With(errext.Input, "", fmt.Errorf("%s: episode %d is of environment %q, and the header says %q", p.o.Path, rows[i], e.Task.Env, p.played.Config.Env[0].Name))
+			return errext.With(errext.Input, "", fmt.Errorf("%s: episode %d is of environment %q, and the header says %q", p.o.Path, e.row, e.Task.Env, p.played.Config.Env[0].Name))
 		}
-		if why := p.setup.Replayable(e); why == "" {
-			at, play = append(at, rows[i]), append(play, e)
-		} else if wanted(rows[i]) {
+		if why := p.setup.Replayable(e.Episode); why == "" {
+			play, episodes = append(play, e), append(episodes, e.Episode)
+		} else if p.wants(e.row) {
 			p.report.Skipped[why]++
-			p.report.SkippedRows[why] = append(p.report.SkippedRows[why], rows[i])
+			p.report.SkippedRows[why] = append(p.report.SkippedRows[why], e.row)
 		}
 	}
-	if !asked || len(play) == 0 {
+	if !slices.ContainsFunc(play, func(e recorded) bool { return p.wants(e.row) }) {
 		return nil
 	}
-	results, err := replay.Episodes(ctx, p.setup, play)
+	results, err := replay.Episodes(ctx, p.setup, episodes)
 	if err != nil {
 		return errext.With(errext.Input, "", fmt.Errorf("%s: %w", p.o.Path, err))
 	}
 	for i, r := range results {
-		if !wanted(at[i]) {
+		e := play[i]
+		if !p.wants(e.row) {
 			continue
 		}
 		p.report.Replayed++
@@ -270,7 +265,7 @@ func (p *replaying) some(ctx context.Context, rows []int, set []*data.Episode) e
 		p.report.MaxGap = max(p.report.MaxGap, r.MaxGap)
 		if r.Difference != nil {
 			p.report.Differ++
-			p.report.Differences = append(p.report.Differences, EpisodeDifference{at[i], play[i].Task.ID, play[i].Sample, r.Difference})
+			p.report.Differences = append(p.report.Differences, EpisodeDifference{e.row, e.Task.ID, e.Sample, r.Difference})
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func (p *player) contract(ctx context.Context, program string) (_ eval.Contract,
 	for key, value := range p.cfg.ContractValues() {
 		parts[key] = fmt.Sprint(value)
 	}
-	if err := addFormat(ctx, p.host, parts, p.env.Setup, &p.cfg); err != nil {
+	if err := addFormat(ctx, parts, p.env.Setup, p.cfg.Env[0]); err != nil {
 		return eval.Contract{}, err
 	}
 	if p.world.Server == nil {
@@ -37,7 +37,7 @@ func (p *player) contract(ctx context.Context, program string) (_ eval.Contract,
 			return eval.Contract{}, errext.With(CodeOf(ctx, err), "fix or leave out that server: the contract lists the versions of the servers", err)
 		}
 	}
-	if err := addWorldFiles(p.host, parts, p.cfg.Env[0]); err != nil {
+	if err := addFiles(p.host, parts, p.cfg.Env[0]); err != nil {
 		return eval.Contract{}, err
 	}
 	if p.bundle == nil {
@@ -82,17 +82,8 @@ func instructionPart(tasks []data.Task, setup agent.Setup) string {
 	return textPart(b.String())
 }
 
-// addFormat adds the content of the memory file, and the prompts of formats
-// that write one for every turn.
-func addFormat(ctx context.Context, h *Host, parts map[string]string, setup agent.Setup, cfg *configs.Config) error {
-	e := cfg.Env[0]
-	if e.MemoryFile != "" {
-		b, err := h.ReadFile(e.MemoryFile, maxMemory)
-		if err != nil {
-			return errext.With(errext.Input, "", err)
-		}
-		parts["memory_file"] = textPart(string(b))
-	}
+// addFormat adds the prompts of formats that write one for every turn.
+func addFormat(ctx context.Context, parts map[string]string, setup agent.Setup, e configs.Env) error {
 	format, ok := setup.Format.(agent.Prompting)
 	if !ok {
 		return nil
@@ -130,17 +121,21 @@ func (r promptRecorder) Summarize(_ context.Context, prompt string) (string, err
 	return "summary", nil
 }
 
-// maxMemory bounds the size of a memory file.
-const maxMemory = 1 << 28
+// maxPart bounds the size in bytes of a file of a contract.
+const maxPart = 1 << 28
 
-// addWorldFiles adds the data files of a built-in server.
-func addWorldFiles(h *Host, parts map[string]string, e configs.Env) error {
-	if e.Vocabulary != "" {
-		b, err := h.ReadFile(e.Vocabulary, MaxVocabulary)
+// addFiles adds the contents of the memory file and of the files of a built-in
+// server.
+func addFiles(h *Host, parts map[string]string, e configs.Env) error {
+	for part, file := range map[string]string{"memory_file": e.MemoryFile, "vocabulary": e.Vocabulary} {
+		if file == "" {
+			continue
+		}
+		b, err := h.ReadFile(file, maxPart)
 		if err != nil {
 			return errext.With(errext.Input, "", err)
 		}
-		parts["vocabulary"] = textPart(string(b))
+		parts[part] = textPart(string(b))
 	}
 	if e.Recipes == "" {
 		return nil

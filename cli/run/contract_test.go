@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/openmanus/openmanus/agent"
@@ -28,7 +29,7 @@ func TestContractOfPrompts(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := map[string]string{}
-		if err := addFormat(t.Context(), &h.Host, got, agent.Setup{Format: f, Spec: spec}, &configs.Config{Env: []configs.Env{e}}); err != nil {
+		if err := errors.Join(addFormat(t.Context(), got, agent.Setup{Format: f, Spec: spec}, e), addFiles(&h.Host, got, e)); err != nil {
 			t.Fatal(err)
 		}
 		return got
@@ -61,7 +62,6 @@ func (p shows) Prompt(context.Context, agent.PromptState) (string, error) { retu
 // A character of what a format says changes the contract, in the part that
 // stands for it.
 func TestContractOfWords(t *testing.T) {
-	h := newTestHost(t)
 	react, err := agent.Formats.Lookup("react")
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestContractOfWords(t *testing.T) {
 		t.Helper()
 		setup := agent.Setup{Format: worded{react, rule, shown}, Spec: spec}
 		parts := map[string]string{"instruction": instructionPart([]data.Task{{Env: "maze", ID: "maze_1"}}, setup)}
-		if err := addFormat(t.Context(), &h.Host, parts, setup, &configs.Config{Env: []configs.Env{{}}}); err != nil {
+		if err := addFormat(t.Context(), parts, setup, configs.Env{}); err != nil {
 			t.Fatal(err)
 		}
 		return eval.NewContract(parts)

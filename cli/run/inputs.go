@@ -100,18 +100,11 @@ func (r *runFolder) checkInputs(now map[string]string) error {
 // imports, nor servers.
 func rewardDigests(h *Host, r configs.Reward) (map[string]string, error) {
 	files := map[string]string{}
-	add := func(path string) (err error) {
-		files[path], err = h.HashFile(path)
-		return err
+	regular := func(path string) bool {
+		info, err := h.Stat(path)
+		return err == nil && info.Mode().IsRegular()
 	}
 	if r.ModelPath != "" {
-		info, err := h.Stat(r.ModelPath)
-		if err != nil {
-			return nil, errext.With(errext.Model, "", fmt.Errorf("reward model: %w", err))
-		}
-		if !info.IsDir() {
-			return nil, errext.With(errext.Model, "", fmt.Errorf("reward model: %s is no folder", r.ModelPath))
-		}
 		entries, err := fs.ReadDir(h.DirFS(r.ModelPath), ".")
 		if err != nil {
 			return nil, errext.With(errext.Model, "", fmt.Errorf("reward model: %w", err))
@@ -119,7 +112,7 @@ func rewardDigests(h *Host, r configs.Reward) (map[string]string, error) {
 		all := sha256.New()
 		for _, e := range entries { // sorted by name
 			path := filepath.Join(r.ModelPath, e.Name())
-			if info, err := h.Stat(path); err != nil || !info.Mode().IsRegular() {
+			if !regular(path) {
 				continue
 			}
 			hash, err := h.HashFile(path)
@@ -137,12 +130,14 @@ func rewardDigests(h *Host, r configs.Reward) (map[string]string, error) {
 			}
 			_, value, _ := strings.Cut(word, "=") // of --option=FILE
 			for _, path := range []string{word, value} {
-				if info, err := h.Stat(path); path == "" || err != nil || !info.Mode().IsRegular() {
+				if path == "" || !regular(path) {
 					continue
 				}
-				if err := add(path); err != nil {
+				hash, err := h.HashFile(path)
+				if err != nil {
 					return nil, err
 				}
+				files[path] = hash
 			}
 		}
 	}

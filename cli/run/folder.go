@@ -162,17 +162,14 @@ func (r *runFolder) checkExperiment(h *Host, cfg configs.Config, m mode) error {
 // weightsAdvice returns the settings that start a new run from a checkpoint's
 // weights.
 func weightsAdvice(cfg configs.Config, m mode) string {
-	set := []string{"set model.path to the checkpoint's actor folder"}
+	advice := "set model.path to the checkpoint's actor folder"
 	if cfg.Model.Fresh.Layers > 0 {
-		set = append(set, "model.fresh.layers = 0")
+		advice += ", model.fresh.layers = 0"
 	}
 	if m == reinforced && cfg.SFT.Epochs > 0 { // the weights have done the warm start
-		set = append(set, "sft.epochs = 0")
+		advice += ", sft.epochs = 0"
 	}
-	if n := len(set); n > 1 {
-		return strings.Join(set[:n-1], ", ") + " and " + set[n-1]
-	}
-	return set[0]
+	return advice
 }
 
 // setAside moves checkpoints that are newer than the resumed one to a folder of
@@ -192,15 +189,15 @@ func (r *runFolder) setAside(h *Host) error {
 // experimentName returns trainer.experiment, or else a name made of project,
 // model and environments.
 func experimentName(cfg configs.Config) string {
-	name := cfg.Trainer.Experiment
-	if name == "" {
-		name = cfg.Trainer.Project
-		if base := filepath.Base(cfg.Model.Path); cfg.Model.Path != "" {
-			name += "-" + base
-		}
-		for _, e := range cfg.Env {
-			name += "-" + e.Called()
-		}
+	if cfg.Trainer.Experiment != "" {
+		return cfg.Trainer.Experiment
+	}
+	name := cfg.Trainer.Project
+	if cfg.Model.Path != "" {
+		name += "-" + filepath.Base(cfg.Model.Path)
+	}
+	for _, e := range cfg.Env {
+		name += "-" + e.Called()
 	}
 	return name
 }
@@ -265,7 +262,6 @@ func keepLog(h *Host, path string) (end func(outcome error) error, err error) {
 	}
 	file := slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindDuration { // as 1.5s instead of nanoseconds
-
 			a.Value = slog.StringValue(a.Value.Duration().String())
 		}
 		return a

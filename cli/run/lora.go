@@ -7,7 +7,6 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/rundir"
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -24,26 +23,28 @@ func (t *training) openWeights(ctx context.Context) (*model.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := t.baseFolder(ctx, b)
-	if err != nil {
+	if err := t.addAdapters(ctx, b); err != nil {
 		b.Close()
 		return nil, err
 	}
-	if base, err = filepath.Abs(base); err == nil {
-		err = b.Model.AddLoRA(ctx, loraOf(cfg.Model, base), cfg.Trainer.Seed)
-	}
-	if err != nil {
-		b.Close()
-		return nil, errext.With(errext.Model, "", err)
-	}
-	if t.run.checkpoint == nil {
-		return b, nil
-	}
-	if err := b.Model.LoadAdapters(ctx, t.run.checkpoint.File(rundir.ActorFolder)); err != nil {
-		b.Close()
-		return nil, errext.With(errext.Model, "model.path must hold the weights that the run started with", err)
-	}
 	return b, nil
+}
+
+// addAdapters adds the adapters, loaded from the checkpoint if there is one.
+func (t *training) addAdapters(ctx context.Context, b *model.Bundle) error {
+	base, err := t.baseFolder(ctx, b)
+	if err != nil {
+		return err
+	}
+	m := t.cfg.Model
+	if base, err = filepath.Abs(base); err == nil {
+		err = b.Model.AddLoRA(ctx, model.LoRA{Rank: m.LoRARank, Alpha: m.LoRAAlpha, Dropout: m.LoRADropout, Targets: m.TargetModules, Base: base}, t.cfg.Trainer.Seed)
+	}
+	if err != nil || t.run.checkpoint == nil {
+		return errext.With(errext.Model, "", err)
+	}
+	err = b.Model.LoadAdapters(ctx, t.run.checkpoint.File(rundir.ActorFolder))
+	return errext.With(errext.Model, "model.path must hold the weights that the run started with", err)
 }
 
 // baseFolder returns the Hugging Face folder of the frozen weights, which PEFT
@@ -84,11 +85,6 @@ func (t *training) openMerged(ctx context.Context, path string, dt torch.DType) 
 		return nil, errext.With(errext.Native, "", err)
 	}
 	return b, nil
-}
-
-// loraOf maps the keys of adapters. base is the folder of the frozen weights.
-func loraOf(m configs.Model, base string) model.LoRA {
-	return model.LoRA{Rank: m.LoRARank, Alpha: m.LoRAAlpha, Dropout: m.LoRADropout, Targets: m.TargetModules, Base: base}
 }
 
 // frozenReference returns the reference of the KL on the policy's own frozen

@@ -62,7 +62,6 @@ func (r *Result) Actor() string {
 func (r *Run) Fit(ctx, soft context.Context) (*Result, error) {
 	if len(r.cfg.Env) == 0 {
 		return nil, ErrNoEnv
-
 	}
 	cfg := r.cfg
 	if cfg.Data.FromDump != "" { // a folder apart from that of the run that plays

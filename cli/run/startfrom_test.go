@@ -4,15 +4,15 @@ import (
 	"testing"
 )
 
-// What is refused at resume comes with advice that train itself takes.
+// The advice on starting from a checkpoint's weights names settings that train accepts.
 func TestStartFrom(t *testing.T) {
 	cfg, err := Schema.Load("run.toml", []byte(tinyRun), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for m, want := range map[mode]string{
-		reinforced: "set model.path to the checkpoint's actor folder, model.fresh.layers = 0 and sft.epochs = 0",
-		supervised: "set model.path to the checkpoint's actor folder and model.fresh.layers = 0",
+		reinforced: "set model.path to the checkpoint's actor folder, model.fresh.layers = 0, sft.epochs = 0",
+		supervised: "set model.path to the checkpoint's actor folder, model.fresh.layers = 0",
 	} {
 		if got := weightsAdvice(cfg, m); got != want {
 			t.Errorf("mode %v: %q, want %q", m, got, want)

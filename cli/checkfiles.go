@@ -44,7 +44,7 @@ func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
 			entries []string
 		}{{"tasks", e.Tasks}, {"val_tasks", e.ValTasks}} {
 			for part := range strings.SplitSeq(strings.Join(list.entries, ","), ",") {
-				if part = strings.TrimSpace(part); configs.IsTaskFile(part) {
+				if part = strings.TrimSpace(part); run.Schema.IsTaskFile(part) {
 					look(at+list.key, part, "give data files, or an index range such as \"0-199\"")
 				}
 			}

@@ -33,7 +33,7 @@ func TestEnvPresets(t *testing.T) {
 		if len(cfg.Env) != 1 || e.Name != name || len(e.Tasks) == 0 || len(e.ValTasks) == 0 || e.MaxTurns < 1 {
 			t.Errorf("%s: %+v", name, cfg.Env)
 		}
-		if IsTaskFile(e.Tasks[0]) {
+		if schema.IsTaskFile(e.Tasks[0]) {
 			continue
 		}
 		train := map[int]bool{}
@@ -60,7 +60,7 @@ func withoutRows(t *testing.T, env string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return !IsTaskFile(cfg.Env[0].Tasks[0])
+	return !schema.IsTaskFile(cfg.Env[0].Tasks[0])
 }
 
 // Every algorithm goes with every environment, and with a mixture.

@@ -3,29 +3,26 @@ package configs
 import (
 	"fmt"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
+
+	"github.com/openmanus/openmanus/data"
 )
 
-// maxIndices bounds a range, so that "0-999999999999" is an error and not a
-// full memory.
+// maxIndices bounds the indices of a list and so its memory.
 const maxIndices = 1 << 20
 
 // IsTaskFile reports whether a task entry names a file rather than a range.
-func IsTaskFile(s string) bool {
-	switch filepath.Ext(s) {
-	case ".parquet", ".jsonl", ".json":
-		return true
-	}
-	return false
+func (s *Schema) IsTaskFile(name string) bool {
+	return slices.Contains(s.words.TaskFiles, filepath.Ext(name))
 }
 
-// TaskSpec returns the fault of a task entry, or "". An entry is a
+// taskSpec returns the fault of a task entry, or "". An entry is a
 // comma-separated list of indices, ranges and files; files are opened later.
-func TaskSpec(s string) string {
+func (s *Schema) taskSpec(entry string) string {
 	var ranges []string
-	for part := range strings.SplitSeq(s, ",") {
-		if !IsTaskFile(strings.TrimSpace(part)) {
+	for part := range strings.SplitSeq(entry, ",") {
+		if !s.IsTaskFile(strings.TrimSpace(part)) {
 			ranges = append(ranges, part)
 		}
 	}
@@ -33,53 +30,39 @@ func TaskSpec(s string) string {
 		return ""
 	}
 	if _, err := ParseIndices(strings.Join(ranges, ",")); err != nil {
-		return err.Error()
+		return err.Error() + ", or name " + s.taskFiles()
 	}
 	return ""
 }
 
+// taskFiles describes the names of task files.
+func (s *Schema) taskFiles() string {
+	return "files ending in " + orList(s.words.TaskFiles)
+}
+
 // ParseIndices reads a list of task indices such as "0-9,17", in the order written.
-// An index may be named once only.
-func ParseIndices(s string) ([]int, error) {
+// An index may occur only once.
+func ParseIndices(list string) ([]int, error) {
 	bad := func(why string) error {
-		return fmt.Errorf("%q is not a list of task indices: %s; write it as 0-9,17, or name a file ending in .parquet, .jsonl or .json", s, why)
+		return fmt.Errorf("%q is not a list of task indices: %s; write it as 0-9,17", list, why)
 	}
 	var out []int
 	seen := map[int]bool{}
-	for part := range strings.SplitSeq(s, ",") {
-		part = strings.TrimSpace(part)
-		first, last, isRange := strings.Cut(part, "-")
-		lo, err := index(first)
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, err := data.ParseRange(part)
 		if err != nil {
 			return nil, bad(err.Error())
 		}
-		hi := lo
-		if isRange {
-			if hi, err = index(last); err != nil {
-				return nil, bad(err.Error())
-			}
-		}
-		if hi < lo {
-			return nil, bad(fmt.Sprintf("%s runs backwards", part))
-		}
-		if hi-lo >= maxIndices-len(out) {
+		if last-first >= maxIndices-len(out) {
 			return nil, bad(fmt.Sprintf("more than %d indices", maxIndices))
 		}
-		for i := lo; i <= hi; i++ {
+		for i := first; i <= last; i++ {
 			if seen[i] {
-				return nil, bad(fmt.Sprintf("%d is in it twice", i))
+				return nil, bad(fmt.Sprintf("%d occurs twice", i))
 			}
 			seen[i] = true
 			out = append(out, i)
 		}
 	}
 	return out, nil
-}
-
-func index(s string) (int, error) {
-	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 31)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not an index", s)
-	}
-	return int(n), nil
 }

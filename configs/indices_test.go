@@ -42,8 +42,8 @@ func TestTaskSpec(t *testing.T) {
 		"0-3": true, "a.parquet": true, "a.jsonl,b.json": true, "0-3, a.parquet,9": true,
 		"": false, "a.csv": false, "0-3,a.parquet,2": false, "a.parquet,": false,
 	} {
-		if msg := TaskSpec(in); (msg == "") != ok {
-			t.Errorf("TaskSpec(%q) says %q", in, msg)
+		if msg := schema.taskSpec(in); (msg == "") != ok {
+			t.Errorf("%q: %q", in, msg)
 		}
 	}
 }

@@ -10,45 +10,44 @@ import (
 
 // The keys of a run's inputs: the model, the environments, the data.
 
-var modelKeys = slices.Concat([]entry{
-	ready("model.path", "", "folder with config.json, *.safetensors and tokenizer.json, a .gguf file, or the name of a Hugging Face hub model that is in the local cache (hf download); empty: the model of [model.fresh]", anything),
-	ready("model.tokenizer_path", "", "folder of the tokenizer; empty: the model's own", anything),
-	ready("model.device", "auto", "device of the weights; auto: the first GPU, or the CPU, with a warning if a GPU is present but unusable; naming a missing device is an error", device),
-	ready("model.master_dtype", "float32", "number format of the weights that the optimiser updates", oneOf([]string{"float32"}, "bfloat16")),
-	ready("model.compute_dtype", "auto", "number format of forward and backward passes; auto: bfloat16 on a GPU, float32 on a CPU", oneOf([]string{"auto", "float32", "bfloat16"})),
-	ready("model.gradient_checkpointing", false, "recompute a layer's activations in the backward pass instead of storing them: the same gradients with less memory, in about a third more time", anything),
-	ready("model.lora_rank", 0, "rank of the LoRA adapters, which are trained while the weights stay frozen; 0: no adapters, every weight is trained", between(0, 1024)),
-	ready("model.lora_alpha", 16, "the adapters' output is scaled by lora_alpha / lora_rank", aboveTo(0, 1e6), lora),
-	ready("model.lora_dropout", 0, "dropout on the adapters' inputs during training; generation and scoring use none", between(0, 0.9), lora),
-	ready("model.target_modules", []string{allLinear}, "linear layers with adapters; all-linear: all except the output head", eachOf(targetModules), lora),
-	fixed("model.remove_padding", true, "rows are packed; padding never reaches the model"),
-	moved("model.param_dtype", "write model.master_dtype"),
-	later("model.override"),
-	ready("model.fresh.layers", 0, "decoder layers of a new model with random weights; 0: no new model, use model.path", between(0, 64)),
-}, under(fresh,
-	ready("model.fresh.hidden_size", 128, "width of the residual stream", between(8, 4096)),
-	ready("model.fresh.intermediate_size", 384, "width of the feed-forward layer", between(8, 16384)),
-	ready("model.fresh.heads", 4, "query heads; must divide hidden_size", between(1, 64)),
-	ready("model.fresh.kv_heads", 2, "key and value heads; must divide heads", between(1, 64)),
-	ready("model.fresh.vocabulary", "bytes", "bytes: one token per byte; bpe: merges learned from the environments' texts", oneOf([]string{"bytes", "bpe"})),
-	ready("model.fresh.vocab_size", 512, "tokens of a bpe vocabulary", between(300, 65536), among("model.fresh.vocabulary", "bpe")),
-	ready("model.fresh.walks", 0, "random walks through the training tasks that pretrain a new model, with the loss on every token; 0: no pretraining", atLeast(0)),
-	ready("model.fresh.walk_turns", 12, "moves of a random walk in the pretraining text; the environment allows twice as many", between(1, 25), walks),
-	ready("model.fresh.walk_batch_size", 4, "random walks per optimiser step", atLeast(1), walks),
-	ready("model.fresh.walk_lr", 0.003, "learning rate of this pretraining; it warms up over a twentieth of the steps and then decays by a cosine", above(0), walks),
-))
+func (s *Schema) modelKeys() []entry {
+	return slices.Concat([]entry{
+		ready("model.path", "", "folder with config.json, *.safetensors and tokenizer.json, a .gguf file, or the name of a Hugging Face hub model that is in the local cache (hf download); empty: the model of [model.fresh]", anything),
+		ready("model.tokenizer_path", "", "folder of the tokenizer; empty: the model's own", anything),
+		ready("model.device", "auto", "device of the weights; auto: the first GPU, or the CPU, with a warning if a GPU is present but unusable; naming a missing device is an error", device),
+		ready("model.master_dtype", "float32", "number format of the weights that the optimiser updates", oneOf([]string{"float32"}, "bfloat16")),
+		ready("model.compute_dtype", "auto", "number format of forward and backward passes; auto: bfloat16 on a GPU, float32 on a CPU", oneOf([]string{"auto", "float32", "bfloat16"})),
+		ready("model.gradient_checkpointing", false, "recompute a layer's activations in the backward pass instead of storing them: the same gradients with less memory, in about a third more time", anything),
+		ready("model.lora_rank", 0, "rank of the LoRA adapters, which are trained while the weights stay frozen; 0: no adapters, every weight is trained", between(0, 1024)),
+		ready("model.lora_alpha", 16, "the adapters' output is scaled by lora_alpha / lora_rank", aboveTo(0, 1e6), lora),
+		ready("model.lora_dropout", 0, "dropout on the adapters' inputs during training; generation and scoring use none", between(0, 0.9), lora),
+		ready("model.target_modules", []string{allLinear}, "linear layers with adapters; all-linear: all except the output head", eachOf(append([]string{allLinear}, s.words.LoRATargets...)), lora),
+		fixed("model.remove_padding", true, "rows are packed; padding never reaches the model"),
+		moved("model.param_dtype", "write model.master_dtype"),
+		later("model.override"),
+		ready("model.fresh.layers", 0, "decoder layers of a new model with random weights; 0: no new model, use model.path", between(0, 64)),
+	}, under(fresh,
+		ready("model.fresh.hidden_size", 128, "width of the residual stream", between(8, 4096)),
+		ready("model.fresh.intermediate_size", 384, "width of the feed-forward layer", between(8, 16384)),
+		ready("model.fresh.heads", 4, "query heads; must divide hidden_size", between(1, 64)),
+		ready("model.fresh.kv_heads", 2, "key and value heads; must divide heads", between(1, 64)),
+		ready("model.fresh.vocabulary", "bytes", "bytes: one token per byte; bpe: merges learned from the environments' texts", oneOf([]string{"bytes", "bpe"})),
+		ready("model.fresh.vocab_size", 512, "tokens of a bpe vocabulary", between(300, 65536), among("model.fresh.vocabulary", "bpe")),
+		ready("model.fresh.walks", 0, "random walks through the training tasks that pretrain a new model, with the loss on every token; 0: no pretraining", atLeast(0)),
+		ready("model.fresh.walk_turns", 12, "moves of a random walk in the pretraining text; the environment allows twice as many", between(1, 25), walks),
+		ready("model.fresh.walk_batch_size", 4, "random walks per optimiser step", atLeast(1), walks),
+		ready("model.fresh.walk_lr", 0.003, "learning rate of this pretraining; it warms up over a twentieth of the steps and then decays by a cosine", above(0), walks),
+	))
+}
 
-// targetModules are the layers of a decoder that accept adapters.
-var targetModules = []string{allLinear, "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
-
+// allLinear in model.target_modules stands for all linear layers.
 const allLinear = "all-linear"
 
 // react is the action format that every environment supports.
 const react = "react"
 
 // labels allows names that are valid in metrics and file names.
-var labels = registry.Range{Allowed: "empty, or letters, digits, _ and -", Check: func(v any) string {
-	label := v.(string)
+var labels = text("empty, or letters, digits, _ and -", func(label string) string {
 	if label == "" {
 		return ""
 	}
@@ -59,7 +58,7 @@ var labels = registry.Range{Allowed: "empty, or letters, digits, _ and -", Check
 		return fmt.Sprintf("%q could be the number of a table: add a letter", label)
 	}
 	return ""
-}}
+})
 
 func (s *Schema) envKeys() []entry {
 	calls := registry.NamesOf(s.words.Formats, func(f registry.Format) bool { return f.Calls })
@@ -71,8 +70,8 @@ func (s *Schema) envKeys() []entry {
 		ready("env.name", "", "name of the environment", oneOf(registry.NamesOf(s.words.Environments, nil))),
 		ready("env.label", "", "name of the table in metrics, rollouts and --env; needed if several tables share an environment; empty: the environment's name", labels),
 		ready("env.servers", nil, "addresses of running servers; requests go to the least loaded; empty: start the built-in server of that name", serverURLs),
-		ready("env.tasks", nil, "training tasks: index ranges such as \"0-199\", or parquet or JSONL files", tasks),
-		ready("env.val_tasks", nil, "validation tasks, in the same form", tasks),
+		ready("env.tasks", nil, "training tasks: index ranges such as \"0-199\", or parquet or JSONL files", s.tasks()),
+		ready("env.val_tasks", nil, "validation tasks, in the same form", s.tasks()),
 		ready("env.skip_tasks", nil, "indices removed from tasks and val_tasks", indices),
 		ready("env.expert_tasks", nil, "indices whose solutions, computed by the built-in environment, are added to the SFT data", indices, withTrajectories),
 		ready("env.weight", 1, "how often its training tasks are drawn, relative to the other environments' weights; 0: validation only", atLeast(0), mixed),

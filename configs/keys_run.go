@@ -8,38 +8,37 @@ import (
 
 // The keys of supervised training, and of the run as a whole.
 
-var (
-	imitates         = either("sft.epochs above 0 or algo.name = \"agentevol\"", func(c *Config) bool { return c.SFT.Epochs > 0 || c.Evolves() })
-	imitationOrWalks = either("sft.epochs above 0 or model.fresh.walks above 0", func(c *Config) bool { return c.SFT.Epochs > 0 || walks.met(c, 0) })
-)
-
-var sftKeys = slices.Concat([]entry{
-	ready("sft.epochs", 0, "passes over the recorded trajectories; 0: no warm start. Raising it continues a finished `openmanus sft`", between(0, 10000)),
-	ready("sft.total_steps", 0, "stop after this many optimiser steps; 0: after the epochs", atLeast(0), imitation),
-	ready("sft.files", nil, "parquet or JSONL files of trajectories; empty: the files in [[env]] tasks and the solutions of expert_tasks", taskFiles, withTrajectories),
-	ready("sft.val_files", nil, "files whose loss `openmanus sft` reports before the first step, every trainer.test_every steps and at the end", taskFiles, imitation),
-	ready("sft.prompt_key", "", "column of the prompt in files of prompts and responses, \"struct.field\" for a struct's; empty: files hold conversations", anything, withTrajectories),
-	ready("sft.response_key", "", "column of the response in those files", anything, withTrajectories),
-	ready("sft.train_batch_size", 256, "trajectories per optimiser step", atLeast(1), imitation),
-	ready("sft.micro_batch_size", 16, "trajectories per forward and backward pass", atLeast(1), imitation, off("sft.dynamic_batch")),
-	ready("sft.dynamic_batch", false, "fill every pass up to max_tokens_per_micro_batch tokens; affects memory and speed, not the result", anything, imitation),
-	ready("sft.max_tokens_per_micro_batch", 16384, "tokens per pass with dynamic_batch", atLeast(1), imitation, on("sft.dynamic_batch")),
-	ready("sft.max_length", 1024, "maximum tokens of a trajectory", atLeast(2), imitates),
-	ready("sft.truncation", "error", "handling of a longer trajectory: error ends the command, drop leaves it out and counts it, left keeps its end, right its start", oneOf([]string{"error", "drop", "left", "right"}), imitates),
-	ready("sft.skip_idle", false, "exclude from the loss the recorded replies that changed nothing (the observation after them equals the one before); they stay in the context", anything, withTrajectories),
-	ready("sft.grad_clip", 1, "maximum global L2 norm of the gradient", above(0), imitation),
-	ready("sft.dump_success", true, "train only on the successful episodes of data.from_dump", anything, imitation, fromDump),
-	ready("sft.dump_min_reward", 0, "with dump_success = false: train on the episodes with at least this reward", anything, imitation, fromDump, off("sft.dump_success")),
-	moved("sft.total_epochs", "write sft.epochs"),
-	moved("sft.clip_grad", "write sft.grad_clip"),
-	moved("sft.seed", "write trainer.seed"),
-	moved("sft.validate_before_training", "write trainer.val_before_train"),
-	moved("sft.partial_pretrain", "write model.path"),
-	moved("sft.lora_rank", "write model.lora_rank"),
-	moved("sft.lora_alpha", "write model.lora_alpha"),
-	moved("sft.target_modules", "write model.target_modules"),
-	later("sft.balance_dp_token"),
-}, optimKeys("sft.optim", Optim{LR: 1e-5, Betas: [2]float64{0.9, 0.95}, Schedule: "cosine", WarmupRatio: 0.1}, imitation, imitationOrWalks))
+func (s *Schema) sftKeys() []entry {
+	imitates := either("sft.epochs above 0 or algo.name = \"agentevol\"", func(c *Config) bool { return c.SFT.Epochs > 0 || c.Evolves() })
+	imitationOrWalks := either("sft.epochs above 0 or model.fresh.walks above 0", func(c *Config) bool { return c.SFT.Epochs > 0 || walks.met(c, 0) })
+	return slices.Concat([]entry{
+		ready("sft.epochs", 0, "passes over the recorded trajectories; 0: no warm start. Raising it continues a finished `openmanus sft`", between(0, 10000)),
+		ready("sft.total_steps", 0, "stop after this many optimiser steps; 0: after the epochs", atLeast(0), imitation),
+		ready("sft.files", nil, "parquet or JSONL files of trajectories; empty: the files in [[env]] tasks and the solutions of expert_tasks", s.trajectories(), withTrajectories),
+		ready("sft.val_files", nil, "files whose loss `openmanus sft` reports before the first step, every trainer.test_every steps and at the end", s.trajectories(), imitation),
+		ready("sft.prompt_key", "", "column of the prompt in files of prompts and responses, \"struct.field\" for a struct's; empty: files hold conversations", anything, withTrajectories),
+		ready("sft.response_key", "", "column of the response in those files", anything, withTrajectories),
+		ready("sft.train_batch_size", 256, "trajectories per optimiser step", atLeast(1), imitation),
+		ready("sft.micro_batch_size", 16, "trajectories per forward and backward pass", atLeast(1), imitation, off("sft.dynamic_batch")),
+		ready("sft.dynamic_batch", false, "fill every pass up to max_tokens_per_micro_batch tokens; affects memory and speed, not the result", anything, imitation),
+		ready("sft.max_tokens_per_micro_batch", 16384, "tokens per pass with dynamic_batch", atLeast(1), imitation, on("sft.dynamic_batch")),
+		ready("sft.max_length", 1024, "maximum tokens of a trajectory", atLeast(2), imitates),
+		ready("sft.truncation", "error", "handling of a longer trajectory: error ends the command, drop leaves it out and counts it, left keeps its end, right its start", oneOf([]string{"error", "drop", "left", "right"}), imitates),
+		ready("sft.skip_idle", false, "exclude from the loss the recorded replies that changed nothing (the observation after them equals the one before); they stay in the context", anything, withTrajectories),
+		ready("sft.grad_clip", 1, "maximum global L2 norm of the gradient", above(0), imitation),
+		ready("sft.dump_success", true, "train only on the successful episodes of data.from_dump", anything, imitation, fromDump),
+		ready("sft.dump_min_reward", 0, "with dump_success = false: train on the episodes with at least this reward", anything, imitation, fromDump, off("sft.dump_success")),
+		moved("sft.total_epochs", "write sft.epochs"),
+		moved("sft.clip_grad", "write sft.grad_clip"),
+		moved("sft.seed", "write trainer.seed"),
+		moved("sft.validate_before_training", "write trainer.val_before_train"),
+		moved("sft.partial_pretrain", "write model.path"),
+		moved("sft.lora_rank", "write model.lora_rank"),
+		moved("sft.lora_alpha", "write model.lora_alpha"),
+		moved("sft.target_modules", "write model.target_modules"),
+		later("sft.balance_dp_token"),
+	}, optimKeys("sft.optim", Optim{LR: 1e-5, Betas: [2]float64{0.9, 0.95}, Schedule: "cosine", WarmupRatio: 0.1}, imitation, imitationOrWalks))
+}
 
 func (s *Schema) trainerKeys() []entry {
 	keepsRollouts := either("trainer.keep_rollouts at least 0", func(c *Config) bool { return c.Trainer.KeepRollouts >= 0 })

@@ -20,17 +20,32 @@ var topK = registry.Numbers("-1 or 0 (off), or at least 1", func(x float64) bool
 // orAll allows integers of at least 0, and -1 for all.
 var orAll = registry.Numbers("-1 (all), or at least 0", func(x float64) bool { return x >= -1 })
 
-// thresholds allows numbers above 0, and two of them with _ between.
-var thresholds = registry.Range{Allowed: "a list of texts such as \"2\" and \"0.5_2\"", Check: func(v any) string {
-	for _, s := range v.([]string) {
-		for part := range strings.SplitSeq(s, "_") {
-			if x, err := strconv.ParseFloat(part, 64); err != nil || !(x > 0) || strings.Count(s, "_") > 1 {
-				return fmt.Sprintf("%q is not allowed; allowed: a number above 0, or for k1 two ratios such as \"0.5_2\"", s)
+// text allows the strings for which problem returns "".
+func text(allowed string, problem func(s string) string) registry.Range {
+	return registry.Range{Allowed: allowed, Check: func(v any) string { return problem(v.(string)) }}
+}
+
+// each allows lists of the strings for which problem returns "".
+func each(allowed string, problem func(s string) string) registry.Range {
+	return registry.Range{Allowed: allowed, Check: func(v any) string {
+		for _, s := range v.([]string) {
+			if msg := problem(s); msg != "" {
+				return msg
 			}
+		}
+		return ""
+	}}
+}
+
+// thresholds allows numbers above 0, and two of them with _ between.
+var thresholds = each("a list of texts such as \"2\" and \"0.5_2\"", func(s string) string {
+	for part := range strings.SplitSeq(s, "_") {
+		if x, err := strconv.ParseFloat(part, 64); err != nil || !(x > 0) || strings.Count(s, "_") > 1 {
+			return fmt.Sprintf("%q is not allowed; allowed: a number above 0, or for k1 two ratios such as \"0.5_2\"", s)
 		}
 	}
 	return ""
-}}
+})
 
 var betas = registry.Range{Allowed: "two numbers from 0 to below 1", Check: func(v any) string {
 	for _, b := range v.([2]float64) {
@@ -41,7 +56,7 @@ var betas = registry.Range{Allowed: "two numbers from 0 to below 1", Check: func
 	return ""
 }}
 
-var device = registry.Range{Allowed: "auto | cpu | cuda | cuda:N", Check: func(v any) string { return DeviceName(v.(string)) }}
+var device = text("auto | cpu | cuda | cuda:N", DeviceName)
 
 // DeviceName returns the fault of a device's name, or "". It does not check that
 // the device exists.
@@ -57,14 +72,7 @@ func DeviceName(s string) string {
 	return fmt.Sprintf("%q is not allowed; allowed: auto | cpu | cuda | cuda:N", s)
 }
 
-var serverURLs = registry.Range{Allowed: "http:// or https:// addresses", Check: func(v any) string {
-	for _, s := range v.([]string) {
-		if msg := ServerURL(s); msg != "" {
-			return msg
-		}
-	}
-	return ""
-}}
+var serverURLs = each("http:// or https:// addresses", ServerURL)
 
 // ServerURL returns the fault of a server's address, or "".
 func ServerURL(s string) string {
@@ -76,31 +84,24 @@ func ServerURL(s string) string {
 }
 
 // endpointURL allows an address, or none.
-var endpointURL = registry.Range{Allowed: "empty, or an http:// or https:// address", Check: func(v any) string {
-	if s := v.(string); s != "" {
-		return ServerURL(s)
+var endpointURL = text("empty, or an http:// or https:// address", func(s string) string {
+	if s == "" {
+		return ""
 	}
-	return ""
-}}
+	return ServerURL(s)
+})
 
 // tasks allows task files and index ranges.
-var tasks = registry.Range{Allowed: "index ranges such as \"0-9,17\", or files ending in .parquet, .jsonl or .json", Check: func(v any) string {
-	for _, s := range v.([]string) {
-		if msg := TaskSpec(s); msg != "" {
-			return msg
-		}
-	}
-	return ""
-}}
+func (s *Schema) tasks() registry.Range {
+	return each("index ranges such as \"0-9,17\", or "+s.taskFiles(), s.taskSpec)
+}
 
-var indices = registry.Range{Allowed: "index ranges such as \"0-9,17\"", Check: func(v any) string {
-	for _, s := range v.([]string) {
-		if _, err := ParseIndices(s); err != nil {
-			return err.Error()
-		}
+var indices = each("index ranges such as \"0-9,17\"", func(s string) string {
+	if _, err := ParseIndices(s); err != nil {
+		return err.Error()
 	}
 	return ""
-}}
+})
 
 // variables allows names that an environment variable can have.
 var variables = registry.Range{Allowed: "", Check: func(v any) string {
@@ -112,37 +113,35 @@ var variables = registry.Range{Allowed: "", Check: func(v any) string {
 	return ""
 }}
 
-// taskFiles allows files of recorded trajectories only.
-var taskFiles = registry.Range{Allowed: "files ending in .parquet, .jsonl or .json", Check: func(v any) string {
-	for _, s := range v.([]string) {
-		if !IsTaskFile(s) {
-			return fmt.Sprintf("%q is not allowed; allowed: files ending in .parquet, .jsonl or .json", s)
+// trajectories allows files of recorded trajectories only.
+func (s *Schema) trajectories() registry.Range {
+	return each(s.taskFiles(), func(name string) string {
+		if s.IsTaskFile(name) {
+			return ""
 		}
-	}
-	return ""
-}}
+		return fmt.Sprintf("%q is not allowed; allowed: %s", name, s.taskFiles())
+	})
+}
 
 // folderName keeps a name that becomes a folder inside its parent.
-var folderName = registry.Range{Allowed: "a name without / or \\", Check: func(v any) string {
-	s := v.(string)
+var folderName = text("a name without / or \\", func(s string) string {
 	if s != "" && (!filepath.IsLocal(s) || s == "." || strings.ContainsAny(s, "/\\\x00\n")) {
 		return fmt.Sprintf("%q is not allowed; it names a folder under trainer.output_dir: a name without / or \\", s)
 	}
 	return ""
-}}
+})
 
-var notEmpty = registry.Range{Allowed: "not empty", Check: func(v any) string {
-	if v.(string) == "" {
+var notEmpty = text("not empty", func(s string) string {
+	if s == "" {
 		return "empty is not allowed"
 	}
 	return ""
-}}
+})
 
-// keyVariable allows the name of the environment variable that holds a key,
-// and refuses a key.
-var keyVariable = registry.Range{Allowed: notEmpty.Allowed, Check: func(v any) string {
-	if strings.HasPrefix(v.(string), "sk-") {
+// keyVariable allows the name of an environment variable. It rejects an API key.
+var keyVariable = text(notEmpty.Allowed, func(s string) string {
+	if strings.HasPrefix(s, "sk-") {
 		return "this looks like a key: put it into an environment variable, and give the variable's name"
 	}
-	return notEmpty.Problem(v)
-}}
+	return notEmpty.Problem(s)
+})

@@ -155,8 +155,14 @@ func alternatives(values []string) string {
 	for i, v := range values {
 		quoted[i] = quote(v)
 	}
-	if n := len(quoted); n > 1 {
-		return strings.Join(quoted[:n-1], ", ") + " or " + quoted[n-1]
+	return orList(quoted)
+}
+
+// orList writes words as "a, b or c".
+func orList(words []string) string {
+	n := len(words) - 1
+	if n < 1 {
+		return strings.Join(words, "")
 	}
-	return strings.Join(quoted, "")
+	return strings.Join(words[:n], ", ") + " or " + words[n]
 }

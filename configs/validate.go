@@ -414,7 +414,7 @@ func (c *Config) checkSFT(fs *Faults) {
 func (c *Config) hasTrajectories() bool {
 	found := len(c.SFT.Files) > 0
 	for _, e := range c.Env {
-		found = found || len(e.ExpertTasks) > 0 || slices.ContainsFunc(e.Tasks, IsTaskFile)
+		found = found || len(e.ExpertTasks) > 0 || slices.ContainsFunc(e.Tasks, c.Schema.IsTaskFile)
 	}
 	return found
 }

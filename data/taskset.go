@@ -1,8 +1,11 @@
 package data
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // TaskSet counts the rows of each task by environment and index. Item ids are
@@ -74,4 +77,21 @@ func DropTasks(tasks []Task, keep func(Task) bool) (kept []Task, dropped map[str
 		}
 	}
 	return kept, dropped
+}
+
+// ParseRange parses a task index or a range of them, such as "17" or "0-9".
+func ParseRange(s string) (lo, hi int, err error) {
+	first, last, ranged := strings.Cut(s, "-")
+	a, err := strconv.ParseUint(strings.TrimSpace(first), 10, 31)
+	b := a
+	if err == nil && ranged {
+		b, err = strconv.ParseUint(strings.TrimSpace(last), 10, 31)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%q is not an index or a range such as 0-9", s)
+	}
+	if b < a {
+		return 0, 0, fmt.Errorf("range %q is descending", s)
+	}
+	return int(a), int(b), nil
 }

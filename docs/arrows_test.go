@@ -22,8 +22,8 @@ var arrows = map[string]string{
 
 	"cli/run": "configs configs/vocabulary algo/... agent/... env/... reward/... data/... torch/... internal/errext",
 
-	"configs":            "data/registry",
-	"configs/vocabulary": "agent algo/advantage algo/correction algo/kl algo/loss algo/track data/registry env env/action env/builtin reward",
+	"configs":            "data data/registry",
+	"configs/vocabulary": "agent agent/llm/model algo/advantage algo/correction algo/kl algo/loss algo/track data/registry data/table env env/action env/builtin reward",
 	"configs/hydra":      "configs data/registry",
 
 	"algo":            "algo/... agent/... env/... reward data/... torch/...",

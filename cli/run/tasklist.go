@@ -48,7 +48,7 @@ func LoadTasks(ctx context.Context, h *Host, spec env.Spec, list TaskList) ([]da
 	for _, entry := range list.Entries {
 		parts := strings.Split(entry, ",")
 		for i, part := range parts {
-			if part = strings.TrimSpace(part); configs.IsTaskFile(part) {
+			if part = strings.TrimSpace(part); Schema.IsTaskFile(part) {
 				parts[i] = h.Path(part)
 			}
 		}

@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/correction"
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data/registry"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/action"
 	"github.com/openmanus/openmanus/env/builtin"
@@ -29,6 +31,8 @@ func New() registry.Vocabulary {
 		Reweightings: advantage.Reweightings.Entries(),
 		KLEstimators: kl.Estimators.Entries(),
 		Sinks:        track.Sinks.Entries(),
+		LoRATargets:  model.LoRATargets(),
+		TaskFiles:    table.Endings(),
 	}
 	v.Scores = append(v.Scores, registry.Entry{Name: "model", Doc: "the output of the reward model at reward.model_path"})
 	slices.SortFunc(v.Scores, func(a, b registry.Entry) int { return strings.Compare(a.Name, b.Name) })

@@ -18,6 +18,8 @@ type Vocabulary struct {
 	KLEstimators []Entry       // algo.kl_penalty; with "+" and "full" actor.kl_loss_type
 	Rejections   []Entry       // algo.rollout_correction.rollout_rs
 	Sinks        []Entry       // log.backends
+	LoRATargets  []string      // model.target_modules
+	TaskFiles    []string      // endings of the names of task files
 }
 
 // Environment describes an environment.

@@ -126,7 +126,7 @@ func ParseTaskSpec(ctx context.Context, spec string, o LoadOptions) ([]data.Task
 		if o.Env == "" {
 			return nil, fmt.Errorf("tasks %q: %s needs an environment", spec, part)
 		}
-		lo, hi, err := parseRange(part)
+		lo, hi, err := data.ParseRange(part)
 		if err != nil {
 			return nil, fmt.Errorf("tasks %q: %w", spec, err)
 		}
@@ -148,22 +148,6 @@ func ParseTaskSpec(ctx context.Context, spec string, o LoadOptions) ([]data.Task
 }
 
 func isRange(s string) bool { return strings.Trim(s, "0123456789- ") == "" }
-
-func parseRange(s string) (lo, hi int, err error) {
-	first, last, ranged := strings.Cut(s, "-")
-	a, err := strconv.ParseUint(strings.TrimSpace(first), 10, 31)
-	b := a
-	if err == nil && ranged {
-		b, err = strconv.ParseUint(strings.TrimSpace(last), 10, 31)
-	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("%q is not an index or a range such as 0-9", s)
-	}
-	if b < a {
-		return 0, 0, fmt.Errorf("range %q is descending", s)
-	}
-	return int(a), int(b), nil
-}
 
 // taskSize estimates the memory of a task in bytes.
 func taskSize(t *data.Task) int64 {

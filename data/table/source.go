@@ -176,6 +176,9 @@ type Reader struct {
 // Readers holds the readers by extension, with the dot.
 var Readers = registry.New[Reader]("file ending")
 
+// Endings returns the endings of the names of task files.
+func Endings() []string { return append([]string{".parquet", ".jsonl", ".json"}, Readers.Names()...) }
+
 // readerOf returns the reader for a file name, "rows.tsv" or "rows.tsv.zst".
 func readerOf(path string) (Reader, bool) {
 	r, err := Readers.Lookup(filepath.Ext(strings.TrimSuffix(path, ".zst")))

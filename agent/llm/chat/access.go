@@ -5,9 +5,8 @@ import "fmt"
 // attribute is v.name: methods first, then items, as Jinja's getattr.
 func (c *context) attribute(v any, name string) any {
 	methods, attrs := map[string]function(nil), new(dict)
+	c.defined(v)
 	switch v := v.(type) {
-	case undefined:
-		panic(c.undefinedError(v))
 	case *loop:
 		return v.attribute(name)
 	case *namespace:
@@ -30,9 +29,7 @@ func (c *context) attribute(v any, name string) any {
 
 // item is v[key]: items first, then attributes if key is a string.
 func (c *context) item(v, key any) any {
-	if u, ok := v.(undefined); ok {
-		panic(c.undefinedError(u))
-	}
+	c.defined(v)
 	if d, ok := v.(*dict); ok {
 		c.compared(key)
 		if x, ok := d.get(key); ok {
@@ -71,9 +68,8 @@ func position(i int64, n int) (at int, ok bool) {
 
 // slice is v[a:b:step]. Bounds that are nil are omitted.
 func (c *context) slice(v any, parts [3]any) any {
+	c.defined(v)
 	switch x := unwrap(v).(type) {
-	case undefined:
-		panic(c.undefinedError(x))
 	case *list:
 		return &list{items: pick(c, x.items, parts), tuple: x.tuple}
 	case string:

@@ -55,11 +55,9 @@ func (c *context) signed(op string, v any) any {
 
 // operandError is the error of an operator that does not take values such as vs.
 func (c *context) operandError(op string, vs ...any) *Error {
+	c.defined(vs...)
 	names := make([]string, len(vs))
 	for i, v := range vs {
-		if u, ok := v.(undefined); ok {
-			return c.undefinedError(u)
-		}
 		names[i] = typeName(v)
 	}
 	return c.errorf("'%s' does not work with %s", op, strings.Join(names, " and "))
@@ -76,11 +74,7 @@ func (c *context) compareOp(op string, a, b any) bool {
 	case "not in":
 		return !c.contains(b, a)
 	}
-	for _, v := range []any{a, b} {
-		if u, ok := v.(undefined); ok {
-			panic(c.undefinedError(u))
-		}
-	}
+	c.defined(a, b)
 	n := c.compare(a, b, 0)
 	switch op {
 	case "<":

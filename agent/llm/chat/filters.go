@@ -110,9 +110,7 @@ func defaultFilter(_ *context, v any, p []any) any {
 
 func intFilter(c *context, v any, p []any) any {
 	base := c.intArg(p[1], 10)
-	if u, ok := v.(undefined); ok {
-		panic(c.undefinedError(u))
-	}
+	c.defined(v)
 	if s, ok := textOf(v); ok {
 		s = strings.ReplaceAll(strings.TrimFunc(s, isSpace), "_", "")
 		if prefix, ok := map[int]string{16: "0x", 8: "0o", 2: "0b"}[base]; ok {
@@ -139,9 +137,7 @@ func intFilter(c *context, v any, p []any) any {
 }
 
 func floatFilter(c *context, v any, p []any) any {
-	if u, ok := v.(undefined); ok {
-		panic(c.undefinedError(u))
-	}
+	c.defined(v)
 	if s, ok := textOf(v); ok {
 		if f, err := strconv.ParseFloat(strings.TrimFunc(s, isSpace), 64); err == nil {
 			return f

@@ -130,11 +130,10 @@ func binaryExpr(op token, x, y expr) expr {
 		if op.text == "and" && !truth(a) || op.text == "or" && truth(a) {
 			return a
 		}
-		b := y(c)
+		b := c.eval(y, op.line)
 		if op.text == "and" || op.text == "or" {
 			return b
 		}
-		c.line = op.line
 		return c.binary(op.text, a, b)
 	}
 }
@@ -155,8 +154,7 @@ func (p *parser) comparison(first expr) expr {
 	return func(c *context) any {
 		a := first(c)
 		for i, op := range ops {
-			b := rest[i](c)
-			c.line = line
+			b := c.eval(rest[i], line)
 			if !c.compareOp(op, a, b) {
 				return false
 			}
@@ -175,11 +173,7 @@ func (p *parser) unary(withFilters bool) expr {
 	if t := p.peek(); t.isOp("-") || t.isOp("+") {
 		p.next()
 		operand := p.unary(false)
-		x = func(c *context) any {
-			v := operand(c)
-			c.line = t.line
-			return c.signed(t.text, v)
-		}
+		x = func(c *context) any { return c.signed(t.text, c.eval(operand, t.line)) }
 	} else {
 		x = p.primary()
 	}
@@ -297,11 +291,7 @@ func (p *parser) postfix(x expr) expr {
 			switch attr := p.next(); attr.kind {
 			case tokName:
 				of := x
-				x = func(c *context) any {
-					v := of(c)
-					c.line = t.line
-					return c.attribute(v, attr.text)
-				}
+				x = func(c *context) any { return c.attribute(c.eval(of, t.line), attr.text) }
 			case tokInt:
 				x = itemExpr(x, p.integer(attr), t.line)
 			default:
@@ -319,9 +309,7 @@ func (p *parser) postfix(x expr) expr {
 
 func itemExpr(x, key expr, line int) expr {
 	return func(c *context) any {
-		v, k := x(c), key(c)
-		c.line = line
-		return c.item(v, k)
+		return c.item(x(c), c.eval(key, line))
 	}
 }
 
@@ -358,13 +346,12 @@ func (p *parser) subscript(x expr, line int) expr {
 
 func callExpr(f expr, list argList, line int) expr {
 	return func(c *context) any {
-		v := f(c)
-		c.line = line
+		v := c.eval(f, line)
+		if u, ok := v.(undefined); ok {
+			panic(c.errorf("function %s is not known", u.what))
+		}
 		fn, ok := v.(*callable)
 		if !ok {
-			if u, is := v.(undefined); is {
-				panic(c.errorf("function %s is not known", u.what))
-			}
 			panic(c.errorf("a %s cannot be called", typeName(v)))
 		}
 		a := list.eval(c, fn.name)

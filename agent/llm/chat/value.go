@@ -18,7 +18,14 @@ import (
 // and is false; any other use is an error that names what is missing.
 type undefined struct{ what string }
 
-func (c *context) undefinedError(u undefined) *Error { return c.errorf("%s is undefined", u.what) }
+// defined panics if one of the values is undefined.
+func (c *context) defined(values ...any) {
+	for _, v := range values {
+		if u, ok := v.(undefined); ok {
+			panic(c.errorf("%s is undefined", u.what))
+		}
+	}
+}
 
 // list is a Python list or tuple. Lists are never changed once made.
 type list struct {

@@ -53,7 +53,6 @@ type Server struct {
 
 	mu       sync.Mutex // guards what follows, and serialises answers
 	requests []Request
-	lists    int
 }
 
 // Serve starts a stand-in that stops at the end of the test. answer is called with
@@ -64,9 +63,6 @@ func Serve(t testing.TB, answer func(n int, r Request) Answer) *Server {
 	s := &Server{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
-		s.mu.Lock()
-		s.lists++
-		s.mu.Unlock()
 		_, _ = io.WriteString(w, `{"object":"list","data":[]}`)
 	})
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {

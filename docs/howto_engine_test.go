@@ -25,10 +25,10 @@ import (
 // dice moves at random: the simplest agent, and a baseline for models.
 type dice struct{}
 
-func (dice) Say(_ context.Context, a text.Ask) (text.Said, error) {
+func (dice) Reply(_ context.Context, a text.Request) (text.Reply, error) {
 	moves := []string{"move up", "move down", "move left", "move right"}
 	draw := engine.TaskHash(fmt.Sprint(a.Key.Seed, "/", a.Key.Task, "/", a.Key.Sample, "/", a.Params.Turn))
-	return text.Said{Text: "Action: " + moves[draw>>32%4]}, nil
+	return text.Reply{Text: "Action: " + moves[draw>>32%4]}, nil
 }
 
 // howto:end

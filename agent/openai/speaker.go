@@ -23,43 +23,43 @@ type Speaker struct {
 	MaxContext int
 }
 
-// Say requests the next reply of a conversation.
-func (s *Speaker) Say(ctx context.Context, a text.Ask) (text.Said, error) {
-	full := text.Said{Stop: engine.StopContext, Context: a.Context}
-	r := RequestOf(a.Params)
-	r.Messages = a.Messages
+// Reply requests the next reply of a conversation.
+func (s *Speaker) Reply(ctx context.Context, in text.Request) (text.Reply, error) {
+	full := text.Reply{Stop: engine.StopContext, Context: in.Context}
+	r := RequestOf(in.Params)
+	r.Messages = in.Messages
 	if s.MaxContext > 0 {
-		left := s.MaxContext - a.Context
+		left := s.MaxContext - in.Context
 		if left < 1 {
 			return full, nil
 		}
 		r.MaxTokens = min(r.MaxTokens, left)
 	}
-	seed := seedOf(a.Key, a.Params.Turn)
+	seed := seedOf(in.Key, in.Params.Turn)
 	r.Seed = &seed
 	reply, err := s.Client.Chat(ctx, r)
 	if errors.Is(err, KindContext) {
 		return full, nil
 	}
 	if err != nil {
-		return text.Said{}, err
+		return text.Reply{}, err
 	}
-	said := text.Said{Text: reply.Text, Stop: engine.StopEOS, Context: int(reply.Usage.PromptTokens + reply.Usage.CompletionTokens)}
-	if s.MaxContext > 0 && said.Context == 0 {
-		return text.Said{}, &Error{
+	out := text.Reply{Text: reply.Text, Stop: engine.StopEOS, Context: int(reply.Usage.PromptTokens + reply.Usage.CompletionTokens)}
+	if s.MaxContext > 0 && out.Context == 0 {
+		return text.Reply{}, &Error{
 			Kind: KindMalformed, URL: s.Client.o.BaseURL + chatPath, Status: 200, Attempts: 1,
 			Err: errors.New("the endpoint reports no usage, so the context limit cannot be enforced: remove the limit"),
 		}
 	}
 	switch {
-	case s.MaxContext > 0 && said.Context > s.MaxContext:
+	case s.MaxContext > 0 && out.Context > s.MaxContext:
 		return full, nil
-	case reply.Finish == finishLength && s.MaxContext > 0 && said.Context >= s.MaxContext:
+	case reply.Finish == finishLength && s.MaxContext > 0 && out.Context >= s.MaxContext:
 		return full, nil // the reply is incomplete and the context is full
 	case reply.Finish == finishLength:
-		said.Stop = engine.StopLength
+		out.Stop = engine.StopLength
 	}
-	return said, nil
+	return out, nil
 }
 
 // RequestOf returns a request with the sampling parameters p.

@@ -13,7 +13,7 @@ import (
 )
 
 func TestSpeaker(t *testing.T) {
-	ask := text.Ask{
+	ask := text.Request{
 		Key:      engine.Key{Seed: 1, Task: "maze_2", Sample: 3},
 		Messages: []data.Message{{Role: "user", Content: "u"}},
 		Params:   engine.Params{MaxNew: 50, Temperature: 0.7, TopP: 1, StopStrings: []string{"</act>"}},
@@ -23,19 +23,19 @@ func TestSpeaker(t *testing.T) {
 		answer  openaitest.Answer
 		most    int // MaxContext
 		context int // before
-		want    text.Said
+		want    text.Reply
 		kind    Kind
 		limit   any // requested max_tokens; nil: none
 	}{
-		{"whole", openaitest.Answer{Text: "go</act>", Tokens: 9}, 0, 0, text.Said{Text: "go</act>", Stop: engine.StopEOS, Context: 9}, "", 50.0},
-		{"length", openaitest.Answer{Text: "go", Finish: "length"}, 0, 0, text.Said{Text: "go", Stop: engine.StopLength}, "", 50.0},
-		{"says that it is full", openaitest.Answer{Status: 400, Body: `{"error":{"code":"context_length_exceeded"}}`}, 0, 40, text.Said{Stop: engine.StopContext, Context: 40}, "", 50.0},
-		{"fits", openaitest.Answer{Text: "go", Tokens: 60}, 60, 20, text.Said{Text: "go", Stop: engine.StopEOS, Context: 60}, "", 40.0},
-		{"full before", openaitest.Answer{}, 60, 60, text.Said{Stop: engine.StopContext, Context: 60}, "", nil},
-		{"full after", openaitest.Answer{Text: "go", Tokens: 61}, 60, 0, text.Said{Stop: engine.StopContext}, "", 50.0},
-		{"cut by the limit", openaitest.Answer{Text: "go", Finish: "length", Tokens: 60}, 60, 50, text.Said{Stop: engine.StopContext, Context: 50}, "", 10.0},
-		{"no usage", openaitest.Answer{Text: "go"}, 60, 0, text.Said{}, KindMalformed, 50.0},
-		{"fails", openaitest.Answer{Status: 401, Body: "x"}, 0, 0, text.Said{}, KindAuth, 50.0},
+		{"whole", openaitest.Answer{Text: "go</act>", Tokens: 9}, 0, 0, text.Reply{Text: "go</act>", Stop: engine.StopEOS, Context: 9}, "", 50.0},
+		{"length", openaitest.Answer{Text: "go", Finish: "length"}, 0, 0, text.Reply{Text: "go", Stop: engine.StopLength}, "", 50.0},
+		{"says that it is full", openaitest.Answer{Status: 400, Body: `{"error":{"code":"context_length_exceeded"}}`}, 0, 40, text.Reply{Stop: engine.StopContext, Context: 40}, "", 50.0},
+		{"fits", openaitest.Answer{Text: "go", Tokens: 60}, 60, 20, text.Reply{Text: "go", Stop: engine.StopEOS, Context: 60}, "", 40.0},
+		{"full before", openaitest.Answer{}, 60, 60, text.Reply{Stop: engine.StopContext, Context: 60}, "", nil},
+		{"full after", openaitest.Answer{Text: "go", Tokens: 61}, 60, 0, text.Reply{Stop: engine.StopContext}, "", 50.0},
+		{"cut by the limit", openaitest.Answer{Text: "go", Finish: "length", Tokens: 60}, 60, 50, text.Reply{Stop: engine.StopContext, Context: 50}, "", 10.0},
+		{"no usage", openaitest.Answer{Text: "go"}, 60, 0, text.Reply{}, KindMalformed, 50.0},
+		{"fails", openaitest.Answer{Status: 401, Body: "x"}, 0, 0, text.Reply{}, KindAuth, 50.0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestSpeaker(t *testing.T) {
 			c, _ := client(t, Options{BaseURL: s.URL})
 			a := ask
 			a.Context = tt.context
-			said, err := (&Speaker{Client: c, MaxContext: tt.most}).Say(t.Context(), a)
+			said, err := (&Speaker{Client: c, MaxContext: tt.most}).Reply(t.Context(), a)
 			if (err != nil) != (tt.kind != "") || err != nil && !errors.Is(err, tt.kind) {
 				t.Errorf("error %v, want %s", err, tt.kind)
 			}

@@ -127,14 +127,14 @@ func (r recordedTemplate) Decode([]int32) string { return r.ep.Turns[r.turn-1].T
 // speaker returns an endpoint's replies from the record, turn by turn.
 type speaker struct{ *reader }
 
-// Say implements text.Speaker. The prompt is part of the conversation, which is
+// Reply implements text.Speaker. The prompt is part of the conversation, which is
 // compared as a whole.
-func (s speaker) Say(_ context.Context, a text.Ask) (text.Said, error) {
+func (s speaker) Reply(_ context.Context, a text.Request) (text.Reply, error) {
 	s.turn = a.Params.Turn + 1
 	if a.Params.Turn >= len(s.ep.Turns) {
 		s.found.add(Difference{Turn: s.turn, What: InPrompt, Recorded: "the end of the episode", Replayed: "another turn"})
-		return text.Said{}, errDiverged
+		return text.Reply{}, errDiverged
 	}
 	t := &s.ep.Turns[a.Params.Turn]
-	return text.Said{Text: t.Text, Stop: engine.StopReason(t.Stop)}, nil
+	return text.Reply{Text: t.Text, Stop: engine.StopReason(t.Stop)}, nil
 }

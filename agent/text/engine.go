@@ -27,19 +27,19 @@ import (
 
 // Speaker generates the next reply of a conversation. Many goroutines call it.
 type Speaker interface {
-	Say(ctx context.Context, a Ask) (Said, error)
+	Reply(ctx context.Context, r Request) (Reply, error)
 }
 
-// Ask is a request to a Speaker.
-type Ask struct {
-	Key      engine.Key     // run, task and sample: sampling should depend on it and on Params.Turn
+// Request is a request for the next reply of a conversation.
+type Request struct {
+	Key      engine.Key     // run, task and sample; sampling should depend on them and on Params.Turn
 	Messages []data.Message // the whole conversation; the last one is not the assistant's
 	Params   engine.Params  // StopStrings are applied by the Engine; StopTokens are ignored
 	Context  int            // tokens of the conversation at the last reply, 0 if unknown
 }
 
-// Said is a reply.
-type Said struct {
+// Reply is the reply to a Request.
+type Reply struct {
 	Text string
 	// Stop is StopEOS or "" if the reply is complete, StopLength if it reached
 	// Params.MaxNew, StopContext if the context is full.
@@ -86,15 +86,15 @@ func (e *Engine) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	if err != nil {
 		return engine.Reply{}, err
 	}
-	said, err := e.Speaker.Say(ctx, Ask{Key: s.Options().Key, Messages: messages, Params: p, Context: c.context})
+	reply, err := e.Speaker.Reply(ctx, Request{Key: s.Options().Key, Messages: messages, Params: p, Context: c.context})
 	if err != nil {
 		return engine.Reply{}, err
 	}
-	r := engine.Reply{Stop: said.Stop}
+	r := engine.Reply{Stop: reply.Stop}
 	if r.Stop == "" {
 		r.Stop = engine.StopEOS
 	}
-	text, cut := cutBehind(said.Text, p.StopStrings)
+	text, cut := cutAfter(reply.Text, p.StopStrings)
 	if cut {
 		r.Stop = engine.StopString
 	}
@@ -106,7 +106,7 @@ func (e *Engine) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	r.IDs = append(bytesOf(text), last)
 	r.LogProbs = make([]float32, len(r.IDs))
 	c.ids = append(c.ids, r.IDs...)
-	c.context, c.broken = said.Context, false
+	c.context, c.broken = reply.Context, false
 	return r, nil
 }
 
@@ -117,8 +117,8 @@ func (e *Engine) Close(s *engine.Session) {
 	}
 }
 
-// cutBehind cuts text after the stop string that ends first.
-func cutBehind(text string, stops []string) (string, bool) {
+// cutAfter cuts text after the stop string that ends first.
+func cutAfter(text string, stops []string) (string, bool) {
 	end := len(text) + 1
 	for _, stop := range stops {
 		if i := strings.Index(text, stop); i >= 0 {

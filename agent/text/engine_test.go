@@ -13,19 +13,19 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// script returns one text after the other and records its requests.
+// script returns the replies in their order and records the requests.
 type script struct {
-	says []Said
-	err  error
-	asks []Ask
+	replies  []Reply
+	err      error
+	requests []Request
 }
 
-func (s *script) Say(_ context.Context, a Ask) (Said, error) {
-	s.asks = append(s.asks, a)
+func (s *script) Reply(_ context.Context, r Request) (Reply, error) {
+	s.requests = append(s.requests, r)
 	if s.err != nil {
-		return Said{}, s.err
+		return Reply{}, s.err
 	}
-	return s.says[len(s.asks)-1], nil
+	return s.replies[len(s.requests)-1], nil
 }
 
 func opened(t *testing.T, s Speaker) (*Engine, *engine.Session) {
@@ -38,8 +38,8 @@ func opened(t *testing.T, s Speaker) (*Engine, *engine.Session) {
 	return e, session
 }
 
-func TestConversationReachesTheSpeaker(t *testing.T) {
-	s := &script{says: []Said{{Text: "héllo", Context: 7}, {Text: "go</action> and more"}, {Text: "", Stop: engine.StopLength}, {Text: "end"}}}
+func TestConversation(t *testing.T) {
+	s := &script{replies: []Reply{{Text: "héllo", Context: 7}, {Text: "go</action> and more"}, {Text: "", Stop: engine.StopLength}, {Text: "end"}}}
 	e, session := opened(t, s)
 	var r Renderer
 	user := func(text string) []data.Message { return []data.Message{{Role: "user", Content: text}} }
@@ -49,7 +49,7 @@ func TestConversationReachesTheSpeaker(t *testing.T) {
 	}
 	var stops []engine.StopReason
 	var texts []string
-	for turn := range s.says {
+	for turn := range s.replies {
 		reply, err := e.Generate(t.Context(), session, ids, engine.Params{Turn: turn, StopStrings: []string{"</act>", "</action>"}})
 		if err != nil {
 			t.Fatal(err)
@@ -79,22 +79,22 @@ func TestConversationReachesTheSpeaker(t *testing.T) {
 		{Role: "assistant", Content: ""},
 		{Role: "user", Content: "next"},
 	}
-	last := s.asks[len(s.asks)-1]
+	last := s.requests[len(s.requests)-1]
 	if diff := cmp.Diff(want, last.Messages); diff != "" {
 		t.Errorf("the conversation: -want +got:\n%s", diff)
 	}
-	if s.asks[1].Context != 7 || last.Key.Task != "maze_1" || last.Params.Turn != 3 {
-		t.Errorf("asked with %+v", last)
+	if s.requests[1].Context != 7 || last.Key.Task != "maze_1" || last.Params.Turn != 3 {
+		t.Errorf("last request %+v", last)
 	}
 }
 
-func TestSessionsEnd(t *testing.T) {
+func TestUnusableSessions(t *testing.T) {
 	var r Renderer
 	ids, err := r.Start([]data.Message{{Role: "user", Content: "x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &script{err: errors.New("the line is dead")}
+	s := &script{err: errors.New("no connection")}
 	e, session := opened(t, s)
 	if _, err := e.Generate(t.Context(), session, ids, engine.Params{}); !errors.Is(err, s.err) {
 		t.Errorf("got %v", err)
@@ -108,31 +108,31 @@ func TestSessionsEnd(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 	if _, err := e.Generate(t.Context(), engine.NewSession(engine.SessionOptions{}, 1), ids, engine.Params{}); err == nil {
-		t.Error("another engine's session was taken")
+		t.Error("a session of another engine was accepted")
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := e.Open(ended, engine.SessionOptions{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("open after the end: %v", err)
+		t.Errorf("Open with a cancelled context: %v", err)
 	}
-	if len(s.asks) != 1 {
-		t.Errorf("%d asks", len(s.asks))
+	if len(s.requests) != 1 {
+		t.Errorf("%d requests", len(s.requests))
 	}
 }
 
-func TestIDsOfOthersAreRefused(t *testing.T) {
+func TestInvalidConversations(t *testing.T) {
 	for _, ids := range [][]int32{nil, {5}, {idRole + 1, 'a'}, {idRole + 1, 'a', idEnd}, {idRole + 9}, {-1}, {idRole + 2, 'a'}} {
-		s := &script{says: []Said{{}}}
+		s := &script{replies: []Reply{{}}}
 		e, session := opened(t, s)
-		if _, err := e.Generate(t.Context(), session, ids, engine.Params{}); err == nil || len(s.asks) > 0 {
-			t.Errorf("%v: error %v, %d asks", ids, err, len(s.asks))
+		if _, err := e.Generate(t.Context(), session, ids, engine.Params{}); err == nil || len(s.requests) > 0 {
+			t.Errorf("%v: error %v, %d requests", ids, err, len(s.requests))
 		}
 	}
 	if _, err := (Renderer{}).Start([]data.Message{{Role: "critic"}}); err == nil || !strings.Contains(err.Error(), `"critic"`) {
-		t.Errorf("a role nobody knows: %v", err)
+		t.Errorf("an unknown role: %v", err)
 	}
 	if _, err := (Renderer{}).Start(nil); err == nil {
-		t.Error("a conversation of nothing was begun")
+		t.Error("a conversation without messages: no error")
 	}
 }
 

@@ -39,7 +39,7 @@ func (c *context) errorf(format string, args ...any) *Error {
 	return &Error{c.line, fmt.Sprintf(format, args...)}
 }
 
-// spend counts n units of work.
+// spend counts n+1 units of work.
 func (c *context) spend(n int) {
 	if c.steps += n + 1; c.steps > maxSteps {
 		panic(c.errorf("the template takes more than %d steps", maxSteps))
@@ -65,8 +65,8 @@ func (c *context) readAll(v any, a *args) {
 	}
 }
 
-// compared counts a comparison with v, or a look-up by it, as work if it is a
-// string.
+// compared counts a comparison with the string v, or a look-up by it, as work.
+// Other values are counted where their parts are compared.
 func (c *context) compared(v any) {
 	s, _ := textOf(v)
 	c.spend(len(s) / 64)

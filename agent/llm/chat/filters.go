@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// filters are Jinja's, with Hugging Face's tojson. The map is filled in init
+// filters are Jinja's filters, with Hugging Face's tojson. The map is filled in init
 // because map and select look up filters and tests by name.
 var filters map[string]function
 

@@ -19,7 +19,7 @@ var functions = map[string]function{
 	}),
 }
 
-// maxRange is the longest range, the one of Jinja's sandbox.
+// maxRange is the maximal length of a range, as in Jinja's sandbox.
 const maxRange = 100_000
 
 func rangeFunc(c *context, _ any, p []any) any {
@@ -100,7 +100,7 @@ func (c *context) strftime(t time.Time, format string) string {
 	return sb.String()
 }
 
-// tests are Jinja's: the functions after 'is'.
+// tests are Jinja's tests, the functions after 'is'.
 var tests map[string]function
 
 func init() {

@@ -129,7 +129,7 @@ func (l *lexer) next() {
 	l.expression("%}", tokTagClose)
 }
 
-// text emits the text before a tag, stripped as the tag's sign demands. block
+// text emits the text before a tag, stripped according to the tag's sign. block
 // is true for tags and comments, to which lstrip_blocks applies, and false for
 // expressions.
 func (l *lexer) text(s, sign string, block bool) {

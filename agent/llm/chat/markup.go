@@ -5,7 +5,7 @@ import "html"
 // markup is a string made by the filters safe and escape, markupsafe's Markup.
 // Templates render without autoescape, so printing and '~' leave it as it is.
 // '+', format, join and replace escape the plain strings that they put into
-// one, as in transformers.
+// markup, as in transformers.
 type markup string
 
 // escaped returns v as markup: unchanged if it is markup, otherwise its text

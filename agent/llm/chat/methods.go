@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// stringMethods are those of Python that templates use.
+// stringMethods are the methods of Python's strings that templates use.
 var stringMethods = map[string]function{
 	"startswith": affix(strings.HasPrefix),
 	"endswith":   affix(strings.HasSuffix),
@@ -100,7 +100,7 @@ func ascii(s string) bool {
 func isLower(s string) bool { return s == lower(s) && s != upper(s) }
 func isUpper(s string) bool { return s == upper(s) && s != lower(s) }
 
-// affix is startswith and endswith. The argument is a string or a tuple of strings.
+// affix returns the method startswith or endswith. The argument is a string or a tuple of strings.
 func affix(has func(s, x string) bool) function {
 	return takes("prefix!", func(c *context, v any, p []any) any {
 		options := []any{p[0]}
@@ -125,7 +125,7 @@ func affixCut(cut func(s, x string) string) function {
 	return takes("affix!", func(c *context, v any, p []any) any { return cut(c.str(v), c.strArg(p[0], "")) })
 }
 
-// stripper is the methods strip, lstrip and rstrip, and the filter trim.
+// stripper returns the method strip, lstrip or rstrip, or the filter trim.
 func stripper(trim func(string, func(rune) bool) string) function {
 	return takes("chars", func(c *context, v any, p []any) any {
 		drop := isSpace
@@ -218,7 +218,7 @@ func splitLines(s string) []string {
 	return dropEnd(strings.Split(lineEnds.Replace(s), "\n"))
 }
 
-// replace is the method and the filter of that name.
+// replace is the method and the filter replace.
 func replace(c *context, v any, p []any) any {
 	s, from, to := c.str(v), c.str(p[0]), c.part(v, p[1])
 	n := -1

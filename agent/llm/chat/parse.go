@@ -9,7 +9,7 @@ import (
 type stmt func(c *context)
 
 // expr is a compiled expression. An expression that can fail sets the context's
-// line before its own operation, after that of its operands.
+// line after it evaluates its operands and before it computes its value.
 type expr func(c *context) any
 
 // parser compiles tags to statements by recursive descent. parseexpr.go compiles
@@ -21,7 +21,8 @@ type parser struct {
 	loops  int // for loops around the current position
 }
 
-// maxSyntax bounds the parser's recursion; a pair of parentheses takes three.
+// maxSyntax bounds the parser's recursion; a pair of parentheses takes
+// three levels.
 const maxSyntax = 4 * maxDepth
 
 // peek returns the next token, ahead returns the one after it.
@@ -49,12 +50,12 @@ func (p *parser) enter() {
 
 func (p *parser) leave() { p.depth-- }
 
-// skip takes the next token if is holds.
-func (p *parser) skip(is bool) bool {
-	if is {
+// skip takes the next token if cond is true.
+func (p *parser) skip(cond bool) bool {
+	if cond {
 		p.pos++
 	}
-	return is
+	return cond
 }
 
 func (p *parser) skipOp(op string) bool     { return p.skip(p.peek().isOp(op)) }
@@ -162,7 +163,7 @@ func (p *parser) tag(name string, line int) stmt {
 			}
 			c.write(s)
 		}
-	case "generation": // has a scope of its own
+	case "generation": // in a new scope
 		body := p.block(line, "endgeneration")
 		return func(c *context) { c.inside(c.scope, func() { body(c) }) }
 	case "break", "continue":

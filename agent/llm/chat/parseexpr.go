@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Binding powers of the binary operators, as in Jinja: a higher one binds
-// tighter. Comparisons chain and conditional expressions are not binary; they
-// are handled between these.
+// Binding powers of the binary operators, as in Jinja: an operator of higher
+// power binds tighter. Chains of comparisons and conditional expressions have
+// functions of the parser.
 const (
 	bindOr = iota + 1
 	bindAnd
@@ -26,7 +26,7 @@ var bindingPower = map[string]int{
 	"*": bindMultiply, "/": bindMultiply, "//": bindMultiply, "%": bindMultiply, "**": bindPower,
 }
 
-// power returns how tight the operator that comes next binds, 0 for any other token.
+// power returns the binding power of the next token, 0 if it is not a binary operator.
 func (p *parser) power() int {
 	t := p.peek()
 	switch {
@@ -42,7 +42,8 @@ func (p *parser) power() int {
 	return 0
 }
 
-// tuple compiles expressions separated by commas; a single one is no tuple.
+// tuple compiles expressions separated by commas. A single expression without a
+// comma is not a tuple.
 func (p *parser) tuple() expr { return p.tupleOf(p.expression) }
 
 // plainTuple is tuple without conditional expressions, for the sequence of a
@@ -98,8 +99,8 @@ func (p *parser) expression() expr {
 	return x
 }
 
-// operators compiles an expression of operators that bind at least as tight as
-// least.
+// operators compiles an expression whose operators have a binding power of at
+// least least.
 func (p *parser) operators(least int) expr {
 	p.enter()
 	defer p.leave()
@@ -455,8 +456,8 @@ func (p *parser) test(x expr, line int) expr {
 	}
 }
 
-// Templates of models may name filters and tests that only some conversations
-// reach, so an unknown one is an error when it is evaluated, as in Jinja.
+// A template may use an unknown filter or test that most conversations do not
+// reach. As in Jinja, it is an error only when it is evaluated.
 
 func (c *context) filterNamed(name string) function {
 	f := filters[name]

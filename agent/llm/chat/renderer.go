@@ -36,8 +36,8 @@ type Renderer struct {
 	trims    bool // the template trims replies
 }
 
-// Placeholders for the messages before a turn. The template must not change
-// replies, apart from trimming them.
+// Placeholders for the messages before a turn. The template may trim replies, but
+// must not change them otherwise.
 const (
 	firstUser  = "QfirstuserQ"
 	firstReply = "QfirstreplyQ"

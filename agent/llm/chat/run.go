@@ -10,8 +10,8 @@ const (
 	continueLoop
 )
 
-// eval returns the value of the expression of a tag in a line. Errors of the
-// value's use count for that line too.
+// eval returns the value of an expression that starts in line. Errors of the
+// operation on the value then name that line.
 func (c *context) eval(x expr, line int) any {
 	c.line = line
 	v := x(c)
@@ -40,15 +40,15 @@ func (c *context) unpack(targets []target, v any) {
 	}
 }
 
-// blockText evaluates to the text of the set or filter block whose filters are
-// being applied. The text is in a variable because templates are shared between
-// goroutines. No template can spell its name.
+// blockText returns the text of a set or filter block while its filters are
+// applied. The text is in a variable of the rendering, because goroutines share
+// templates. The name of the variable is not valid in a template.
 func blockText(c *context) any { return c.lookup(blockName) }
 
 const blockName = "{text}"
 
-// captured returns the expression of the output of body, run in a scope of its
-// own, after filters: an expression of blockText. A jump drops the output.
+// captured returns an expression that runs body in a new scope and applies
+// filters, an expression of blockText, to its output. A jump discards the output.
 func captured(body stmt, filters expr) expr {
 	return func(c *context) (v any) {
 		text := c.capture(func() { c.inside(c.scope, func() { body(c) }) })

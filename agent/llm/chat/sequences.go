@@ -9,7 +9,7 @@ import (
 // Filters on sequences.
 
 func first(c *context, v any, _ []any) any {
-	if it, ok := v.(*iterator); ok && len(it.rest) > 0 { // uses up one item
+	if it, ok := v.(*iterator); ok && len(it.rest) > 0 { // consumes one item
 		x := it.rest[0]
 		it.rest = it.rest[1:]
 		return x
@@ -29,7 +29,7 @@ func last(c *context, v any, _ []any) any {
 	if len(items) == 0 {
 		return undefined{"the last item of an empty sequence"}
 	}
-	return asKindOf(v, items[len(items)-1]) // Python takes the last by its index, which keeps markup
+	return asKindOf(v, items[len(items)-1]) // Python takes the last character by its index, which keeps markup
 }
 
 func (c *context) join(items []any, sep string) any {
@@ -175,7 +175,7 @@ func sum(c *context, v any, p []any) any {
 	return total
 }
 
-// extreme is min (sign -1) and max (sign 1).
+// extreme returns the filter min (sign -1) or max (sign 1).
 func extreme(sign int) func(c *context, v any, p []any) any {
 	return func(c *context, v any, p []any) any {
 		var best any = undefined{"the minimum or maximum of an empty sequence"}
@@ -193,8 +193,8 @@ func extreme(sign int) func(c *context, v any, p []any) any {
 }
 
 // mapFilter applies a filter to every item, or takes an attribute of each. Like
-// the selectors it treats any false value, none for one, as an empty sequence
-// and does not read its arguments then.
+// the selectors, it returns an empty sequence for a false value such as none,
+// whatever its arguments are.
 func mapFilter(c *context, v any, a *args) any {
 	if !truth(v) {
 		return new(iterator)
@@ -219,7 +219,7 @@ func mapFilter(c *context, v any, a *args) any {
 	return &iterator{c.each(items, func(x any) any { return f(c, x, rest) })}
 }
 
-// selector is select, reject, selectattr and rejectattr.
+// selector returns the filter select, reject, selectattr or rejectattr.
 func selector(keep, byAttribute bool) function {
 	return func(c *context, v any, a *args) any {
 		if !truth(v) {

@@ -23,9 +23,9 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Error is a fault in a template, in its input or in rendering it.
+// Error is an error of a template, of its input or of a rendering.
 type Error struct {
-	Line int // in the template, from 1; 0 if the input is at fault
+	Line int // in the template, from 1; 0 for an error of the input
 	Msg  string
 }
 
@@ -37,8 +37,8 @@ func (e *Error) Error() string {
 }
 
 // recoverError stores the *Error that ended parsing or rendering in err. The
-// lexer, the parser and the evaluator end by panicking with an *Error, as those
-// of text/template do. The panic never leaves Parse and Render.
+// lexer, the parser and the evaluator panic with an *Error, like those of
+// text/template. Parse and Render recover it.
 func recoverError(err *error) {
 	switch r := recover().(type) {
 	case nil:

@@ -15,7 +15,7 @@ import (
 // *list, *iterator, *dict, undefined, *namespace, *loop and *callable.
 
 // undefined is the value of a missing name or attribute. It prints as nothing
-// and is false; any other use is an error that names what is missing.
+// and is false. Any other use is an error that names the missing variable.
 type undefined struct{ what string }
 
 // defined panics if one of the values is undefined.
@@ -27,7 +27,7 @@ func (c *context) defined(values ...any) {
 	}
 }
 
-// list is a Python list or tuple. Lists are never changed once made.
+// list is a Python list or tuple. Lists do not change.
 type list struct {
 	items []any
 	tuple bool
@@ -208,8 +208,8 @@ func floatRepr(f float64) string {
 	return s
 }
 
-// number returns the value of a bool, integer or float, as f and, for the first
-// two, as i.
+// number returns the value of a boolean, an integer or a float as f. The value of
+// a boolean or an integer is also in i.
 func number(v any) (f float64, isInt bool, i int64, ok bool) {
 	switch v := v.(type) {
 	case bool:
@@ -326,7 +326,7 @@ func (c *context) iterate(v any) []any {
 
 func (c *context) contains(in, v any) bool {
 	switch in := unwrap(in).(type) {
-	case *iterator: // the items before the value are used up
+	case *iterator: // the search consumes the items before the value
 		for len(in.rest) > 0 {
 			x := in.rest[0]
 			in.rest = in.rest[1:]

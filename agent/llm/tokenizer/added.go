@@ -18,7 +18,7 @@ type AddedToken struct {
 	Special    bool   `json:"special"`     // left out by Decode with skipSpecial
 }
 
-// matcher finds added tokens: the leftmost, and the longest among those.
+// matcher finds the leftmost added token, the longest one at that position.
 type matcher struct {
 	tokens []AddedToken
 	nodes  []trieNode
@@ -80,8 +80,8 @@ func (m *matcher) find(text string, from int) (token *AddedToken, start, end int
 	return nil, 0, 0
 }
 
-// split calls plain for the text between added tokens and token for each of
-// them, in order. A special token is left in the text if splitSpecial is set.
+// split calls plain for the text between added tokens and token for each added
+// token, in order. With splitSpecial, special tokens are part of the text.
 func (m *matcher) split(text string, splitSpecial bool, plain func(string), token func(int32)) {
 	done := 0 // text[:done] was passed on
 	for from := 0; ; {

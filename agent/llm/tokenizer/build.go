@@ -46,8 +46,8 @@ func byteLevelLayout(useRegex bool) json.RawMessage {
 	return marshal(byteLevelJSON{Type: "ByteLevel", TrimOffsets: true, UseRegex: useRegex})
 }
 
-// Build makes the tokenizer of a vocabulary. It writes its tokenizer.json and
-// reads that, so that a saved and reopened tokenizer is the same.
+// Build makes the tokenizer of a vocabulary. It writes a tokenizer.json and
+// parses it, so that the tokenizer does not change when it is saved and opened.
 func (v *Vocabulary) Build() (*Tokenizer, error) {
 	f := file{
 		Version: "1.0", AddedTokens: append([]AddedToken{}, v.Added...), PreTokenizer: marshal(sequenceJSON{Type: "Sequence", PreTokenizers: v.Scheme.pre}), PostProcessor: v.post(),

@@ -25,7 +25,8 @@ const maxConfig = 16 << 20
 
 // LoadConfig reads tokenizer_config.json of a model folder and the chat
 // template. As in transformers, chat_template.jinja takes precedence over the
-// template in the file. A folder without both gives the zero Config.
+// template in the file. For a folder with neither file it returns the zero
+// Config.
 func LoadConfig(dir string) (Config, error) {
 	var c Config
 	data, err := readSmall(filepath.Join(dir, "tokenizer_config.json"))

@@ -8,15 +8,13 @@
 // (package gguf, which builds the tokenizers in them with this one).
 //
 // A component, type or option of tokenizer.json that this package does not
-// implement is an error that names it. The library's
-// truncation and padding settings are read and not applied, as transformers
-// does unless asked.
+// implement is an error that names it. The library's truncation and padding
+// settings are ignored, as in transformers by default.
 //
-// Text that is not valid UTF-8 is first made so: every maximal ill-formed
-// subsequence becomes U+FFFD (The Unicode Standard, section 3.9; what Rust's
-// from_utf8_lossy and Python's errors="replace" do), because the reference
-// never sees invalid text.
+// Text is made valid UTF-8 first, because the reference accepts only valid text:
+// every maximal ill-formed subsequence becomes U+FFFD (The Unicode Standard,
+// section 3.9), as in Rust's from_utf8_lossy and Python's errors="replace".
 //
-// A Tokenizer is immutable apart from a word cache that locks itself: all its
-// methods may be called by many goroutines. A StreamDecoder belongs to one.
+// A Tokenizer is immutable, apart from a cache of words with a lock: many
+// goroutines may call its methods. A StreamDecoder belongs to one.
 package tokenizer

@@ -131,7 +131,7 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 	if absent(raw) {
 		return errors.New("missing")
 	}
-	// This component is large, so its type is not read in a pass of its own.
+	// The model is large, so it is decoded once, and its type alone only after an error.
 	var m modelJSON[map[string]int32]
 	err := strict(raw, &m)
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 )
 
 // pattern is a Split pattern. The reference runs Oniguruma and we run regexp2,
-// a port of .NET's engine; compilePattern admits only syntax that means the
-// same in both, and prepares the text where the engines' case folding or
-// Unicode version differ.
+// a port of .NET's engine; compilePattern accepts only syntax that means the
+// same in both. prepare replaces the runes that the engines fold or classify
+// differently.
 type pattern struct {
 	re    *regexp2.Regexp
 	foldS bool // has the contractions group, where Oniguruma lets ſ (U+017F) match s
 }
 
 // contractions is the only supported case-insensitive group. Oniguruma folds
-// more than regexp2 does; for these letters the only difference is ſ.
+// more letters than regexp2; in this group the only difference is ſ.
 const contractions = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`
 
 // maxPattern bounds the length of a pattern from an untrusted file.

@@ -43,7 +43,7 @@ func (t *Tokenizer) readPost(raw json.RawMessage) error {
 	}
 	for _, s := range steps {
 		switch s.kind {
-		case "ByteLevel": // moves offsets, not ids
+		case "ByteLevel": // changes offsets, not ids
 			err = strict(s.raw, &byteLevelJSON{})
 		case "TemplateProcessing":
 			err = t.readTemplate(s.raw)

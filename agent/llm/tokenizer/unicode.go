@@ -2,9 +2,9 @@ package tokenizer
 
 import "unicode"
 
-// The reference library and Go carry different Unicode versions: its regular
-// expressions know Unicode 16, its Digits step 17, its NFC 9 (measured with
-// tokenizers 0.23.3 over every code point), and Go 1.26 knows 15. The tables
+// The reference library and Go have different Unicode versions: the reference's regular
+// expressions have Unicode 16, its Digits step 17, its NFC 9 (measured with
+// tokenizers 0.23.3 over every code point), and Go 1.26 has 15. The tables
 // below hold the code points assigned in between. A test compares Go's tables
 // plus these with the reference, and fails for a Go with newer tables.
 var (
@@ -28,8 +28,8 @@ var (
 	// newerNumbers are the numbers the Digits step knows beyond newNumbers.
 	newerNumbers = table(0x11DE0, 0x11DE9, 0x16FF4, 0x16FF6)
 	// newCombining are the runes with a combining class or a canonical
-	// decomposition that came after Unicode 9: to the reference's NFC they
-	// are unknown, so they neither reorder nor compose.
+	// decomposition added after Unicode 9. The reference's NFC does not know
+	// them, so it neither reorders nor composes them.
 	newCombining = table(0x7FD, 0x7FD, 0x898, 0x89F, 0x8CA, 0x8D3, 0x9FE, 0x9FE, 0xC3C, 0xC3C, 0xD3B, 0xD3C, 0xEBA,
 		0xEBA, 0x1715, 0x1715, 0x1ABF, 0x1ACE, 0x1DF6, 0x1DFA, 0xA82C, 0xA82C, 0x10D24, 0x10D27, 0x10EAB, 0x10EAC,
 		0x10EFD, 0x10EFF, 0x10F46, 0x10F50, 0x10F82, 0x10F85, 0x11070, 0x11070, 0x1133B, 0x1133B, 0x1145E, 0x1145E,

@@ -40,7 +40,7 @@ func TestSkipTasks(t *testing.T) {
 	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
-	mustContain(t, "stderr", ts.err.String(), "--tasks: task lmrlgym_maze_25", "--skip-tasks 25")
+	mustContain(t, "stderr", ts.err.String(), "--tasks: task lmrlgym_maze_25", "25 to --skip-tasks")
 	if ts, code = play("--skip-tasks", "25"); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, ts.err.String())
 	}

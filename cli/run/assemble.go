@@ -116,7 +116,11 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 	// Validation has a seed of its own, and the same draws at every step.
 	val.Seed = cfg.Trainer.Seed ^ 0x76616c6964617465
 	val.MaxFailed = MaxFailedValidation
-	policy := policyOptions(cfg)
+	critic := criticOptions(cfg, steps)
+	actorSteps := steps
+	if critic != nil { // its warm-up trains the critic alone
+		actorSteps = max(1, steps-critic.Warmup)
+	}
 	var weights *correction.Weights
 	if c := cfg.Algo.RolloutCorrection; c.IS != "" && !c.BypassMode { // bypass mode has them in the loss
 		weights = &correction.Weights{Level: c.IS, Cap: c.ISThreshold, Floor: c.ISThresholdLower, Normalize: c.ISBatchNormalize}
@@ -164,25 +168,16 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 			KLReward:       klReward(cfg.Algo),
 			Correction:     algo.Correction{Weights: weights, Rules: rules},
 			PFPPO:          cfg.Algo.PFPPO,
-			Policy:         policy,
-			Critic:         criticOptions(cfg, steps),
+			Policy:         policyOptions(cfg),
+			Critic:         critic,
 			RefMicro:       microBatching(cfg.Ref.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
 			AdamW:          adamW(cfg.Actor.Optim),
-			Schedule:       schedule(cfg.Actor.Optim, max(1, steps-criticWarmupSteps(cfg))),
+			Schedule:       schedule(cfg.Actor.Optim, actorSteps),
 			MaxGap:         gap,
 			FailOnGap:      cfg.Rollout.FailOnLogprobGap,
 		},
 		Method: methodOptions(cfg),
 	}, nil
-}
-
-// criticWarmupSteps returns the number of steps that train the critic alone. The
-// actor's learning rate schedule starts after them.
-func criticWarmupSteps(cfg configs.Config) int {
-	if !cfg.UsesCritic() {
-		return 0
-	}
-	return cfg.Trainer.CriticWarmup
 }
 
 // courseOptions maps the [curriculum] section.

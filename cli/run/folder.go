@@ -73,6 +73,7 @@ func (r *runFolder) end(ctx context.Context, h *Host, outcome error) error {
 	return r.lock.Remove()
 }
 
+// resume selects the checkpoint to resume, and sets newer ones aside.
 func (r *runFolder) resume(ctx context.Context, h *Host, cfg configs.Config, m mode) error {
 	removed, err := checkpoint.Clean(r.Checkpoints())
 	if err != nil {
@@ -122,7 +123,15 @@ func (r *runFolder) resume(ctx context.Context, h *Host, cfg configs.Config, m m
 	if err := r.checkExperiment(h, cfg, m); err != nil {
 		return err
 	}
-	return r.setAside(h)
+	dir, steps, err := r.SetAside(r.state.Step)
+	if err != nil {
+		return errext.With(errext.Disk, "", err)
+	}
+	if len(steps) > 0 {
+		h.Log.Warn("newer checkpoints are set aside; trainer.resume=auto now resumes this run",
+			"step", r.state.Step, "set_aside", steps, "folder", dir)
+	}
+	return nil
 }
 
 // checkExperiment returns an error if a setting that decides what is learned
@@ -170,20 +179,6 @@ func weightsAdvice(cfg configs.Config, m mode) string {
 		advice += ", sft.epochs = 0"
 	}
 	return advice
-}
-
-// setAside moves checkpoints that are newer than the resumed one to a folder of
-// their own.
-func (r *runFolder) setAside(h *Host) error {
-	dir, steps, err := r.SetAside(r.state.Step)
-	if err != nil {
-		return errext.With(errext.Disk, "", err)
-	}
-	if len(steps) > 0 {
-		h.Log.Warn("newer checkpoints are set aside; trainer.resume=auto now resumes this run",
-			"step", r.state.Step, "set_aside", steps, "folder", dir)
-	}
-	return nil
 }
 
 // experimentName returns trainer.experiment, or else a name made of project,

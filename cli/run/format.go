@@ -16,43 +16,35 @@ import (
 // OpenFormat returns the prompt format of an [[env]] table. Closing open closes
 // the connection to the endpoint of summaries, if the format has one.
 func OpenFormat(ctx context.Context, h *Host, open *Closers, spec env.Spec, cfg configs.Config, e configs.Env) (agent.Format, error) {
-	o := agent.FormatOptions{HistoryLength: e.HistoryLength}
-	if e.MemoryFile != "" {
-		o.MemoryFile = h.Path(e.MemoryFile)
-	}
+	o := agent.FormatOptions{HistoryLength: e.HistoryLength, MemoryFile: h.Path(e.MemoryFile)}
 	if e.UseSummary {
-		var err error
-		if o.Summarizer, err = openSummarizer(ctx, h, open, cfg.Agent.Summary); err != nil {
-			return nil, err
+		s := cfg.Agent.Summary
+		client, err := openClient(ctx, h, open, s.KeyEnv, openai.Options{
+			BaseURL: s.BaseURL, Model: s.Model, Concurrency: s.Concurrency, Timeout: Seconds(s.TimeoutS),
+		}, openai.Request{Temperature: s.Temperature})
+		if err != nil {
+			return nil, fmt.Errorf("the endpoint of summaries (agent.summary): %w", err)
 		}
+		o.Summarizer = &openai.Summarizer{Client: client, MaxTokens: s.MaxTokens, Temperature: s.Temperature}
 	}
 	f, err := agent.FormatFor(e.Format, spec, o)
 	return f, errext.With(errext.Input, "", err)
 }
 
-// openSummarizer connects to the endpoint that writes summaries. A request
-// checks that it works before anything is played.
-func openSummarizer(ctx context.Context, h *Host, open *Closers, o configs.Summary) (agent.Summarizer, error) {
-	key := h.Getenv(o.KeyEnv)
-	WarnPlainKey(h, o.BaseURL, key)
-	client, err := openai.New(openai.Options{
-		BaseURL: o.BaseURL, Model: o.Model, Key: key, Concurrency: o.Concurrency, Timeout: Seconds(o.TimeoutS), Log: h.Log,
-	})
-	if err != nil {
-		return nil, errext.With(errext.Input, "", fmt.Errorf("the endpoint of summaries (agent.summary): %w", err))
-	}
-	open.AddFunc(client.Close)
-	if err := client.Check(ctx, openai.Request{Temperature: o.Temperature}); err != nil {
-		return nil, fmt.Errorf("the endpoint of summaries (agent.summary): %w", err)
-	}
-	return &openai.Summarizer{Client: client, MaxTokens: o.MaxTokens, Temperature: o.Temperature}, nil
-}
-
-// WarnPlainKey warns if a key crosses the network unencrypted.
-func WarnPlainKey(h *Host, address, key string) {
-	if u, err := url.Parse(address); err == nil && key != "" && u.Scheme == "http" && !local(u.Hostname()) {
+// openClient connects to an endpoint with the key in the environment variable
+// keyEnv. The request first checks that the endpoint can be used. Closing open
+// closes the connection.
+func openClient(ctx context.Context, h *Host, open *Closers, keyEnv string, o openai.Options, first openai.Request) (*openai.Client, error) {
+	o.Key, o.Log = h.Getenv(keyEnv), h.Log
+	if u, err := url.Parse(o.BaseURL); err == nil && o.Key != "" && u.Scheme == "http" && !local(u.Hostname()) {
 		h.Log.Warn("the key crosses the network unencrypted: use an https:// address", "host", u.Host)
 	}
+	client, err := openai.New(o)
+	if err != nil {
+		return nil, errext.With(errext.Input, "", err)
+	}
+	open.AddFunc(client.Close)
+	return client, client.Check(ctx, first)
 }
 
 // local reports whether a host is this machine.

@@ -36,8 +36,14 @@ type GenerateResult struct {
 	Sources, Truths bool
 }
 
-// sampling lists the sampling parameters in a progress file.
-type sampling struct {
+// generateWork lists everything that the replies depend on.
+type generateWork struct {
+	Command          string  `json:"command"`
+	Input            string  `json:"input_sha256"`
+	Weights          string  `json:"weights"`
+	Dtype            string  `json:"dtype"`
+	PromptKey        string  `json:"prompt_key"`
+	Samples          int     `json:"samples"`
 	MaxNewTokens     int     `json:"max_new_tokens"`
 	MaxContextTokens int     `json:"max_context_tokens"`
 	Temperature      float64 `json:"temperature"`
@@ -45,23 +51,6 @@ type sampling struct {
 	TopP             float64 `json:"top_p"`
 	TopK             int     `json:"top_k"`
 	Seed             uint64  `json:"seed"`
-}
-
-func samplingOf(cfg configs.Config) sampling {
-	r := cfg.Rollout
-	temperature, greedy := sampledAt(cfg)
-	return sampling{r.MaxNewTokens, r.MaxContextTokens, temperature, greedy, r.TopP, r.TopK, cfg.Trainer.Seed}
-}
-
-// generateWork lists everything that the replies depend on.
-type generateWork struct {
-	Command   string `json:"command"`
-	Input     string `json:"input_sha256"`
-	Weights   string `json:"weights"`
-	Dtype     string `json:"dtype"`
-	PromptKey string `json:"prompt_key"`
-	Samples   int    `json:"samples"`
-	sampling
 }
 
 // replies is the record of a finished row.
@@ -100,11 +89,15 @@ func (r *Run) Generate(ctx context.Context, o GenerateOptions) (result GenerateR
 		return result, err
 	}
 	cfg.Rollout.MaxContextTokens = sampler.MaxContext
+	temperature, greedy := sampledAt(cfg)
 	weights, err := b.Model.Hash(ctx)
 	if err != nil {
 		return result, errext.With(errext.Native, "", err)
 	}
-	work := generateWork{"generate", hash, weights, cfg.Model.ComputeDtype, o.PromptKey, result.Samples, samplingOf(cfg)}
+	work := generateWork{
+		"generate", hash, weights, cfg.Model.ComputeDtype, o.PromptKey, result.Samples,
+		cfg.Rollout.MaxNewTokens, cfg.Rollout.MaxContextTokens, temperature, greedy, cfg.Rollout.TopP, cfg.Rollout.TopK, cfg.Trainer.Seed,
+	}
 	done, err := openRowFile(h, o.Out, work, o.Force, func(i int, row replies) bool {
 		return i >= 0 && i < len(prompts) && len(row.Texts) == result.Samples && len(row.Tokens) == result.Samples
 	})

@@ -104,9 +104,10 @@ type Progress interface {
 	Done()
 }
 
-// Path resolves a path of the command line or of a configuration against Dir.
+// Path resolves a path of the command line or of a configuration against Dir. An
+// empty path stays empty.
 func (h *Host) Path(p string) string {
-	if h.Dir == "" || filepath.IsAbs(p) {
+	if p == "" || h.Dir == "" || filepath.IsAbs(p) {
 		return p
 	}
 	return filepath.Join(h.Dir, p)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -25,37 +26,31 @@ import (
 // reference, or if its weights are in the run folder.
 func (t *training) inputDigests(ctx context.Context, ref *model.Model) (map[string]string, error) {
 	out := map[string]string{}
-	add := func(key string, x any) error {
+	var faults []error
+	add := func(key string, x any) {
 		text, err := json.Marshal(x)
+		faults = append(faults, err)
 		out[key] = eval.Digest(text)
-		return err
 	}
 	for _, e := range t.envs {
 		name := "data.from_dump"
 		if t.dump == nil {
 			name = "env." + e.cfg.Called()
-			if err := add(name+".val_tasks", e.val); err != nil {
-				return nil, err
-			}
-			if err := add(name+".instruction", e.setup.Options.Instruction); err != nil {
-				return nil, err
-			}
+			add(name+".val_tasks", e.val)
+			add(name+".instruction", e.setup.Options.Instruction)
 			name += ".tasks"
 		}
-		if err := add(name, e.train); err != nil {
-			return nil, err
-		}
+		add(name, e.train)
 		out[name] = fmt.Sprintf("%d tasks, %s", len(e.train), out[name])
 	}
 	if len(t.recordedTasks) > 0 && (t.warm != nil || t.evolves()) {
-		if err := add("sft.files", t.recordedTasks); err != nil {
-			return nil, err
-		}
+		add("sft.files", t.recordedTasks)
 	}
 	if len(t.heldOut) > 0 {
-		if err := add("sft.val_files", t.heldOut); err != nil {
-			return nil, err
-		}
+		add("sft.val_files", t.heldOut)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
 	}
 	if t.mode == reinforced {
 		digests, err := rewardDigests(t.host, t.cfg.Reward)

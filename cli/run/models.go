@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,18 +32,9 @@ func ModelPath(h *Host, name string) string {
 
 // hubCache returns the folder of the Hugging Face cache.
 func hubCache(h *Host) string {
-	if dir := h.Getenv("HF_HUB_CACHE"); dir != "" {
-		return dir
-	}
-	home := h.Getenv("HF_HOME")
-	if home == "" {
-		cache := h.Getenv("XDG_CACHE_HOME")
-		if cache == "" {
-			cache = filepath.Join(h.Getenv("HOME"), ".cache")
-		}
-		home = filepath.Join(cache, "huggingface")
-	}
-	return filepath.Join(home, "hub")
+	cache := cmp.Or(h.Getenv("XDG_CACHE_HOME"), filepath.Join(h.Getenv("HOME"), ".cache"))
+	home := cmp.Or(h.Getenv("HF_HOME"), filepath.Join(cache, "huggingface"))
+	return cmp.Or(h.Getenv("HF_HUB_CACHE"), filepath.Join(home, "hub"))
 }
 
 // hubCopy returns the folder of a hub model's main branch in the cache, or "" if

@@ -120,26 +120,16 @@ func (p *player) openLocal(ctx context.Context) error {
 
 // openEndpoint connects to the endpoint of [rollout.api] and completes p with
 // an engine over it. A request checks that the endpoint can be used.
-func (p *player) openEndpoint(ctx context.Context) error {
-	api := p.cfg.Rollout.API
-	key := p.host.Getenv(api.KeyEnv)
-	WarnPlainKey(p.host, api.BaseURL, key)
-	client, err := openai.New(openai.Options{
-		BaseURL: api.BaseURL, Model: api.Model, Key: key, Concurrency: cmp.Or(api.Concurrency, p.concurrency()),
-		Timeout: Seconds(api.TimeoutS), Attempts: api.Retries + 1, Log: p.host.Log,
-	})
+func (p *player) openEndpoint(ctx context.Context) (err error) {
+	api, options := p.cfg.Rollout.API, p.env.Setup.Options
+	p.endpoint, err = openClient(ctx, p.host, &p.open, api.KeyEnv, openai.Options{
+		BaseURL: api.BaseURL, Model: api.Model, Concurrency: cmp.Or(api.Concurrency, p.concurrency()),
+		Timeout: Seconds(api.TimeoutS), Attempts: api.Retries + 1,
+	}, openai.RequestOf(engine.Params{Temperature: options.Temperature, Greedy: options.Greedy, TopP: options.TopP, TopK: options.TopK}))
 	if err != nil {
-		return errext.With(errext.Input, "", err)
-	}
-	p.endpoint = client
-	p.open.AddFunc(client.Close)
-	options := p.env.Setup.Options
-	if err := client.Check(ctx, openai.RequestOf(engine.Params{
-		Temperature: options.Temperature, Greedy: options.Greedy, TopP: options.TopP, TopK: options.TopK,
-	})); err != nil {
 		return err
 	}
-	p.env.Setup.Engine = &text.Engine{Speaker: &openai.Speaker{Client: client, MaxContext: p.cfg.Rollout.MaxContextTokens}}
+	p.env.Setup.Engine = &text.Engine{Speaker: &openai.Speaker{Client: p.endpoint, MaxContext: p.cfg.Rollout.MaxContextTokens}}
 	p.env.Setup.Renderer = text.Renderer{}
 	p.env.Setup.NoIDs = true
 	// The engine counts bytes here, and the Speaker counts tokens.

@@ -32,14 +32,6 @@ func ConfiguredTasks(e configs.Env, key string, entries []string, limit int, d c
 	return TaskList{Key: at + key, Entries: entries, Label: e.Label, SkipKey: at + "skip_tasks", Skip: e.SkipTasks, Limit: limit, Seed: d.Seed}
 }
 
-// skipping returns the setting that skips an index.
-func (l TaskList) skipping(index int) string {
-	if strings.HasPrefix(l.SkipKey, "--") {
-		return fmt.Sprintf("%s %d", l.SkipKey, index)
-	}
-	return fmt.Sprintf("%s = [%q]", l.SkipKey, fmt.Sprint(index))
-}
-
 // LoadTasks reads the tasks of a list without the skipped ones. It returns an
 // error for an index that the environment does not have, and if no task is
 // left.
@@ -58,18 +50,16 @@ func LoadTasks(ctx context.Context, h *Host, spec env.Spec, list TaskList) ([]da
 		}
 		tasks = append(tasks, more...)
 	}
-	skipped := map[int]bool{}
-	for _, entry := range list.Skip {
-		indices, err := configs.ParseIndices(entry)
-		if err != nil {
-			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", list.SkipKey, err))
-		}
-		for _, i := range indices {
-			skipped[i] = true
-		}
+	skipped, err := parseIndices(list.SkipKey, list.Skip)
+	if err != nil {
+		return nil, err
 	}
+	slices.Sort(skipped)
 	listed := len(tasks)
-	tasks, dropped := data.DropTasks(tasks, func(t data.Task) bool { return !skipped[t.Index] })
+	tasks, dropped := data.DropTasks(tasks, func(t data.Task) bool {
+		_, skip := slices.BinarySearch(skipped, t.Index)
+		return !skip
+	})
 	for _, id := range slices.Sorted(maps.Keys(dropped)) {
 		h.Log.Info("rows skipped by "+list.SkipKey, "item", id, "rows", dropped[id])
 	}
@@ -78,7 +68,7 @@ func LoadTasks(ctx context.Context, h *Host, spec env.Spec, list TaskList) ([]da
 	}
 	for i := range tasks {
 		if err := spec.CheckIndex(tasks[i].Index); err != nil {
-			return nil, errext.With(errext.Input, "remove it, or skip it with "+list.skipping(tasks[i].Index),
+			return nil, errext.With(errext.Input, fmt.Sprintf("remove it, or add %d to %s", tasks[i].Index, list.SkipKey),
 				fmt.Errorf("%s: task %s: %w", list.Key, tasks[i].ID, err))
 		}
 	}
@@ -91,6 +81,19 @@ func LoadTasks(ctx context.Context, h *Host, spec env.Spec, list TaskList) ([]da
 		tasks = data.SampleTasks(tasks, list.Limit, list.Seed)
 	}
 	return tasks, nil
+}
+
+// parseIndices parses the index ranges under a key.
+func parseIndices(key string, entries []string) ([]int, error) {
+	var all []int
+	for _, entry := range entries {
+		indices, err := configs.ParseIndices(entry)
+		if err != nil {
+			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
+		}
+		all = append(all, indices...)
+	}
+	return all, nil
 }
 
 // warnLeak warns of tasks that are both trained on and measured, in any [[env]]

@@ -30,6 +30,10 @@ func (t *training) openDump(ctx context.Context) error {
 	d := &trainingDump{path: t.cfg.Data.FromDump}
 	t.dump = d
 	refused := map[string]int{}
+	wanted := table.ConvertOptions{Success: t.cfg.SFT.DumpSuccess}
+	if !wanted.Success {
+		wanted.MinReward = &t.cfg.SFT.DumpMinReward
+	}
 	src, err := table.ReadSource(ctx, t.host.Path(d.path), func(e *table.Entry) error {
 		ep := e.Episode
 		if ep == nil {
@@ -37,7 +41,7 @@ func (t *training) openDump(ctx context.Context) error {
 		}
 		ep.Exchanges, ep.Created = nil, nil
 		if t.mode == supervised {
-			why, err := t.exclusionReason(e)
+			why, err := wanted.Refuses(e)
 			if why != "" || err != nil {
 				refused[why]++
 				return err
@@ -68,15 +72,6 @@ func (t *training) openDump(ctx context.Context) error {
 		return nil
 	}
 	return errext.With(errext.Input, "", t.groupDump())
-}
-
-// exclusionReason returns why supervised training skips an episode, or "".
-func (t *training) exclusionReason(e *table.Entry) (string, error) {
-	o := table.ConvertOptions{Success: t.cfg.SFT.DumpSuccess}
-	if !o.Success {
-		o.MinReward = &t.cfg.SFT.DumpMinReward
-	}
-	return o.Refuses(e)
 }
 
 // groupDump groups the episodes into training steps. It returns an error if the

@@ -9,7 +9,6 @@ import (
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/algo/learner"
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -88,22 +87,20 @@ func (e *trainingEnv) name() string {
 
 // playExperts plays the expert_tasks of an environment.
 func playExperts(ctx context.Context, e *trainingEnv) ([]data.Task, error) {
+	indices, err := parseIndices("expert_tasks", e.cfg.ExpertTasks)
+	if err != nil {
+		return nil, err
+	}
 	var made []data.Task
-	for _, entry := range e.cfg.ExpertTasks {
-		indices, err := configs.ParseIndices(entry)
-		if err != nil {
+	for _, index := range indices {
+		if err := e.Spec.CheckIndex(index); err != nil {
 			return nil, errext.With(errext.Input, "", fmt.Errorf("expert_tasks: %w", err))
 		}
-		for _, index := range indices {
-			if err := e.Spec.CheckIndex(index); err != nil {
-				return nil, errext.With(errext.Input, "", fmt.Errorf("expert_tasks: %w", err))
-			}
-			tasks, err := playExpert(ctx, e.World, e.setup, index)
-			if err != nil {
-				return nil, errext.With(errext.Env, "", err)
-			}
-			made = append(made, tasks...)
+		tasks, err := playExpert(ctx, e.World, e.setup, index)
+		if err != nil {
+			return nil, errext.With(errext.Env, "", err)
 		}
+		made = append(made, tasks...)
 	}
 	return made, nil
 }

@@ -193,11 +193,8 @@ func (w *World) Close() error {
 // respond. logs is the folder of their logs. onReady and onDown, unless nil,
 // are called when a server responds again and when one stops responding.
 func LaunchServers(ctx context.Context, h *Host, e configs.Env, logs string, onReady func(url string, restarts int), onDown func(url string, err error)) (*supervise.Group, error) {
-	l := supervise.Launch{Checkout: e.Checkout, Workdir: e.Workdir, Command: e.Command, Python: e.Python, Venv: e.Venv, Set: e.Environment}
-	for _, path := range []*string{&l.Checkout, &l.Workdir, &l.Venv} {
-		if *path != "" {
-			*path = h.Path(*path)
-		}
+	l := supervise.Launch{
+		Checkout: h.Path(e.Checkout), Workdir: h.Path(e.Workdir), Command: e.Command, Python: e.Python, Venv: h.Path(e.Venv), Set: e.Environment,
 	}
 	if strings.Contains(l.Python, "/") {
 		l.Python = h.Path(l.Python)
@@ -231,16 +228,16 @@ func LoadRecipes(h *Host, dir string) (*builtin.Book, error) {
 	return book, nil
 }
 
-// MaxVocabulary bounds the size in bytes of a vocabulary file.
-const MaxVocabulary = 1 << 20
+// maxVocabulary bounds the size in bytes of a vocabulary file.
+const maxVocabulary = 1 << 20
 
 // LoadVocabulary reads a file of five-letter words.
 func LoadVocabulary(h *Host, file string) (*builtin.Vocabulary, error) {
-	b, err := h.ReadFile(file, MaxVocabulary)
-	if err != nil {
-		return nil, errext.With(errext.Input, "give a text file of five-letter words", fmt.Errorf("vocabulary: %w", err))
+	b, err := h.ReadFile(file, maxVocabulary)
+	var v *builtin.Vocabulary
+	if err == nil {
+		v, err = builtin.ParseVocabulary(string(b))
 	}
-	v, err := builtin.ParseVocabulary(string(b))
 	if err != nil {
 		return nil, errext.With(errext.Input, "give a text file of five-letter words", fmt.Errorf("vocabulary %s: %w", file, err))
 	}

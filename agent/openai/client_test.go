@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patient is a timeout that no machine reaches.
+// patient is a timeout longer than any request of the tests.
 const patient = time.Minute
 
 // client returns a client that records its pauses instead of waiting.
@@ -56,7 +56,7 @@ func answers(list ...openaitest.Answer) func(int, openaitest.Request) openaitest
 	return func(n int, _ openaitest.Request) openaitest.Answer { return list[min(n, len(list)-1)] }
 }
 
-func TestChatSendsWhatItIsAsked(t *testing.T) {
+func TestChat(t *testing.T) {
 	s := openaitest.Serve(t, answers(openaitest.Answer{Text: "hi", Tokens: 12}))
 	c, _ := client(t, Options{BaseURL: s.URL, Model: "small", Key: "secret"})
 	seed := int64(7)
@@ -73,7 +73,7 @@ func TestChatSendsWhatItIsAsked(t *testing.T) {
 	}
 	got := s.Requests()[0]
 	if got.Key != "Bearer secret" {
-		t.Errorf("authorised with %q", got.Key)
+		t.Errorf("Authorization %q", got.Key)
 	}
 	want := map[string]any{
 		"model": "small", "max_tokens": 9.0, "temperature": 0.5, "top_p": 0.9, "top_k": 4.0, "seed": 7.0, "stop": []any{"X"},
@@ -89,7 +89,7 @@ func TestChatSendsWhatItIsAsked(t *testing.T) {
 	got = s.Requests()[1]
 	want = map[string]any{"model": "m", "temperature": 0.0, "messages": []any{map[string]any{"role": "user", "content": "hello"}}}
 	if diff := cmp.Diff(want, got.Raw); diff != "" || got.Key != "" {
-		t.Errorf("the least request: key %q, -want +got:\n%s", got.Key, diff)
+		t.Errorf("the smallest request: key %q, -want +got:\n%s", got.Key, diff)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestFailures(t *testing.T) {
 		name   string
 		answer openaitest.Answer
 		kind   Kind
-		again  bool   // tried again
+		retry  bool
 		words  string // in the error
 	}{
 		{"429", status(429, `{"error":{"message":"slow down"}}`), KindRate, true, "slow down"},
@@ -129,7 +129,7 @@ func TestFailures(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			// Always: the last failure is returned.
+			// After failures only, Chat returns the last one.
 			s := openaitest.Serve(t, answers(tt.answer))
 			c, waits := client(t, Options{BaseURL: s.URL, Key: "secret", Attempts: 3, MaxReply: 2048})
 			_, err := c.Chat(t.Context(), hello)
@@ -137,7 +137,7 @@ func TestFailures(t *testing.T) {
 				t.Errorf("got %v, want %s with %q", err, tt.kind, tt.words)
 			}
 			tries := 1
-			if tt.again {
+			if tt.retry {
 				tries = 3
 			}
 			if n := len(s.Requests()); n != tries || len(*waits) != tries-1 {
@@ -146,40 +146,40 @@ func TestFailures(t *testing.T) {
 			if u := c.Usage(); u.Requests != int64(tries) || u.Retries != int64(tries-1) {
 				t.Errorf("usage %+v", u)
 			}
-			// Once: the second attempt succeeds.
+			// After one failure, a second attempt succeeds.
 			s = openaitest.Serve(t, answers(tt.answer, ok))
 			c, _ = client(t, Options{BaseURL: s.URL, Attempts: 3, MaxReply: 2048})
-			if reply, err := c.Chat(t.Context(), hello); tt.again != (err == nil) || tt.again && reply.Text != "fine" {
+			if reply, err := c.Chat(t.Context(), hello); tt.retry != (err == nil) || tt.retry && reply.Text != "fine" {
 				t.Errorf("after one failure: %+v, %v", reply, err)
 			}
 		})
 	}
 }
 
-func TestRetryAfterIsHonoured(t *testing.T) {
+func TestRetryAfter(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := func(d time.Duration) string { return now.Add(d).Format(http.TimeFormat) }
 	for _, tt := range []struct {
 		name   string
 		header map[string]string
 		want   time.Duration // 0: back-off
-		gives  bool          // up
+		giveUp bool
 	}{
 		{"seconds", map[string]string{"Retry-After": "7"}, 7 * time.Second, false},
-		{"parts of one", map[string]string{"Retry-After": "0.25"}, 250 * time.Millisecond, false},
+		{"a fraction of a second", map[string]string{"Retry-After": "0.25"}, 250 * time.Millisecond, false},
 		{"milliseconds", map[string]string{"Retry-After-Ms": "1500", "Retry-After": "9"}, 1500 * time.Millisecond, false},
 		{"date by the endpoint's clock", map[string]string{"Date": at(0), "Retry-After": at(30 * time.Second)}, 30 * time.Second, false},
 		{"a past date", map[string]string{"Date": at(0), "Retry-After": at(-time.Hour)}, 0, false},
 		{"nonsense", map[string]string{"Retry-After": "soon"}, 0, false},
 		{"negative", map[string]string{"Retry-After": "-3"}, 0, false},
 		{"too long", map[string]string{"Retry-After": "61"}, 0, true},
-		{"beyond all numbers", map[string]string{"Retry-After": "1e300"}, 0, true},
+		{"huge", map[string]string{"Retry-After": "1e300"}, 0, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := openaitest.Serve(t, answers(openaitest.Answer{Status: 429, Body: "{}", Header: tt.header}, openaitest.Answer{Text: "ok"}))
 			c, waits := client(t, Options{BaseURL: s.URL, Backoff: 8 * time.Millisecond})
 			_, err := c.Chat(t.Context(), hello)
-			if tt.gives {
+			if tt.giveUp {
 				if !errors.Is(err, KindRate) || !strings.Contains(err.Error(), "longer than the limit") || len(*waits) > 0 {
 					t.Errorf("%v after %v", err, *waits)
 				}
@@ -195,7 +195,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-func TestHangsAndCancellation(t *testing.T) {
+func TestTimeoutAndCancellation(t *testing.T) {
 	s := openaitest.Serve(t, answers(openaitest.Answer{Hang: true}))
 	c, _ := client(t, Options{BaseURL: s.URL, Timeout: 20 * time.Millisecond, Attempts: 2})
 	if _, err := c.Chat(t.Context(), hello); !errors.Is(err, KindTimeout) || len(s.Requests()) > 2 {
@@ -251,7 +251,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 		if n == 3 {
 			once.Do(func() { close(release) })
 		}
-		select { // all three places are taken before the first is given back
+		select { // until three requests are in progress
 		case <-release:
 		case <-time.After(patient):
 		}
@@ -273,7 +273,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 	}
 }
 
-func TestNewNameOfTheLimit(t *testing.T) {
+func TestMaxCompletionTokens(t *testing.T) {
 	s := openaitest.Serve(t, func(_ int, r openaitest.Request) openaitest.Answer {
 		if _, old := r.Raw["max_tokens"]; old {
 			return openaitest.Answer{Status: 400, Body: `{"error":{"message":"Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}}`}
@@ -290,7 +290,7 @@ func TestNewNameOfTheLimit(t *testing.T) {
 	if len(got) != 3 || got[2].Raw["max_completion_tokens"] != 9.0 {
 		t.Errorf("%d requests, the last %v", len(got), got[len(got)-1].Raw)
 	}
-	// An endpoint that rejects both names is not asked again.
+	// An endpoint that rejects both names gets no third request.
 	s = openaitest.Serve(t, answers(openaitest.Answer{Status: 400, Body: `{"error":{"message":"max_completion_tokens is too large"}}`}))
 	c, _ = client(t, Options{BaseURL: s.URL})
 	if _, err := c.Chat(t.Context(), hello); !errors.Is(err, KindRefused) || len(s.Requests()) != 2 {
@@ -305,13 +305,13 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	if got := s.Requests()[0].Raw["max_tokens"]; got != 16.0 {
-		t.Errorf("asked for %v tokens", got)
+		t.Errorf("max_tokens is %v", got)
 	}
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	c, waits := client(t, Options{BaseURL: gone.URL})
 	if err := c.Check(t.Context(), hello); !errors.Is(err, KindConnection) || len(*waits) > 0 {
-		t.Errorf("a dead endpoint: %v after %d pauses", err, len(*waits))
+		t.Errorf("a closed endpoint: %v after %d pauses", err, len(*waits))
 	}
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer hangs.Close()
@@ -323,7 +323,7 @@ func TestCheck(t *testing.T) {
 	c, _ = client(t, Options{BaseURL: s.URL})
 	var fault *Error
 	if err := c.Check(t.Context(), hello); !errors.As(err, &fault) || !fault.Hopeless() || !strings.Contains(err.Error(), "does not exist") {
-		t.Errorf("a wrong name: %v", err)
+		t.Errorf("a wrong model name: %v", err)
 	}
 }
 

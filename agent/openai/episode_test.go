@@ -13,21 +13,21 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// world is an environment that is solved by the second step.
+// world is an environment whose second step succeeds.
 type world struct{ texts []string }
 
 func (w *world) Reset(context.Context, int) (env.Obs, error) {
 	return env.Obs{Text: "You stand."}, nil
 }
 
-func (w *world) Step(_ context.Context, said string) (env.StepResult, error) {
-	w.texts = append(w.texts, said)
+func (w *world) Step(_ context.Context, action string) (env.StepResult, error) {
+	w.texts = append(w.texts, action)
 	won := len(w.texts) == 2
 	reward := 0.0
 	if won {
 		reward = 1
 	}
-	return env.StepResult{Observation: "You went.", Reward: reward, Done: won, Action: said, Sent: true}, nil
+	return env.StepResult{Observation: "You went.", Reward: reward, Done: won, Action: action, Sent: true}, nil
 }
 
 func (w *world) Close(context.Context) error { return nil }
@@ -53,33 +53,33 @@ func play(t *testing.T, format string, answer func(int, openaitest.Request) open
 	return ep, w, s
 }
 
-func TestEpisodesInEveryFormat(t *testing.T) {
-	says := map[string]struct{ text, seen string }{
+func TestFormats(t *testing.T) {
+	replies := map[string]struct{ text, received string }{
 		"react":                   {"Thought: I see.\nAction: go", "Thought: I see.\nAction: go"},
 		"action_tags":             {"I see. <action>go</action> and then", "Action: go"},
 		env.FormatFunctionCalling: {`{"thought":"I see","function_name":"go","arguments":{}}`, `{"thought":"I see","function_name":"go","arguments":{}}`},
 		env.FormatCodeAsAction:    {"```python\ngo()\n```", "```python\ngo()\n```"},
 	}
-	for format, say := range says {
+	for format, reply := range replies {
 		t.Run(format, func(t *testing.T) {
-			ep, w, s := play(t, format, func(int, openaitest.Request) openaitest.Answer { return openaitest.Answer{Text: say.text} })
+			ep, w, s := play(t, format, func(int, openaitest.Request) openaitest.Answer { return openaitest.Answer{Text: reply.text} })
 			if ep.Outcome != data.Success || len(ep.Turns) != 2 || ep.Err != "" {
 				t.Fatalf("%s after %d turns: %s", ep.Outcome, len(ep.Turns), ep.Err)
 			}
 			for _, got := range w.texts {
-				if got != say.seen {
-					t.Errorf("the environment was given %q, want %q", got, say.seen)
+				if got != reply.received {
+					t.Errorf("the environment received %q, want %q", got, reply.received)
 				}
 			}
 			second := s.Requests()[1].Messages
 			if len(second) != 3 || second[0].Content != "Play "+format+".\n\nYou stand." || second[1].Content != ep.Turns[0].Text || second[2].Content != "You went." {
-				t.Errorf("the second request holds %+v", second)
+				t.Errorf("messages of the second request: %+v", second)
 			}
 		})
 	}
 }
 
-func TestFailuresAreOutcomes(t *testing.T) {
+func TestFailures(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer  openaitest.Answer
 		outcome data.Outcome
@@ -91,7 +91,7 @@ func TestFailuresAreOutcomes(t *testing.T) {
 		"no choices": {openaitest.Answer{Body: `{"choices":[]}`}, data.EngineError, "no choices"},
 		"no JSON":    {openaitest.Answer{Body: `{`}, data.EngineError, "not understood"},
 		"too long":   {openaitest.Answer{Status: 400, Body: `{"error":{"code":"context_length_exceeded"}}`}, data.ContextLimit, ""},
-		"silence":    {openaitest.Answer{Text: "", Finish: "length"}, data.Success, ""}, // a reply like any other
+		"no text":    {openaitest.Answer{Text: "", Finish: "length"}, data.Success, ""}, // a valid reply
 	} {
 		t.Run(name, func(t *testing.T) {
 			ep, _, _ := play(t, "react", func(int, openaitest.Request) openaitest.Answer { return tt.answer })

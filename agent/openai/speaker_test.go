@@ -13,7 +13,7 @@ import (
 )
 
 func TestSpeaker(t *testing.T) {
-	ask := text.Request{
+	request := text.Request{
 		Key:      engine.Key{Seed: 1, Task: "maze_2", Sample: 3},
 		Messages: []data.Message{{Role: "user", Content: "u"}},
 		Params:   engine.Params{MaxNew: 50, Temperature: 0.7, TopP: 1, StopStrings: []string{"</act>"}},
@@ -27,9 +27,9 @@ func TestSpeaker(t *testing.T) {
 		kind    Kind
 		limit   any // requested max_tokens; nil: none
 	}{
-		{"whole", openaitest.Answer{Text: "go</act>", Tokens: 9}, 0, 0, text.Reply{Text: "go</act>", Stop: engine.StopEOS, Context: 9}, "", 50.0},
+		{"complete", openaitest.Answer{Text: "go</act>", Tokens: 9}, 0, 0, text.Reply{Text: "go</act>", Stop: engine.StopEOS, Context: 9}, "", 50.0},
 		{"length", openaitest.Answer{Text: "go", Finish: "length"}, 0, 0, text.Reply{Text: "go", Stop: engine.StopLength}, "", 50.0},
-		{"says that it is full", openaitest.Answer{Status: 400, Body: `{"error":{"code":"context_length_exceeded"}}`}, 0, 40, text.Reply{Stop: engine.StopContext, Context: 40}, "", 50.0},
+		{"the endpoint reports a full context", openaitest.Answer{Status: 400, Body: `{"error":{"code":"context_length_exceeded"}}`}, 0, 40, text.Reply{Stop: engine.StopContext, Context: 40}, "", 50.0},
 		{"fits", openaitest.Answer{Text: "go", Tokens: 60}, 60, 20, text.Reply{Text: "go", Stop: engine.StopEOS, Context: 60}, "", 40.0},
 		{"full before", openaitest.Answer{}, 60, 60, text.Reply{Stop: engine.StopContext, Context: 60}, "", nil},
 		{"full after", openaitest.Answer{Text: "go", Tokens: 61}, 60, 0, text.Reply{Stop: engine.StopContext}, "", 50.0},
@@ -41,25 +41,25 @@ func TestSpeaker(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := openaitest.Serve(t, answers(tt.answer))
 			c, _ := client(t, Options{BaseURL: s.URL})
-			a := ask
-			a.Context = tt.context
-			said, err := (&Speaker{Client: c, MaxContext: tt.most}).Reply(t.Context(), a)
+			r := request
+			r.Context = tt.context
+			got, err := (&Speaker{Client: c, MaxContext: tt.most}).Reply(t.Context(), r)
 			if (err != nil) != (tt.kind != "") || err != nil && !errors.Is(err, tt.kind) {
 				t.Errorf("error %v, want %s", err, tt.kind)
 			}
-			if diff := cmp.Diff(tt.want, said); diff != "" {
+			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			got := s.Requests()
+			sent := s.Requests()
 			if tt.limit == nil {
-				if len(got) > 0 {
-					t.Errorf("%d requests", len(got))
+				if len(sent) > 0 {
+					t.Errorf("%d requests", len(sent))
 				}
 				return
 			}
-			raw := got[0].Raw
+			raw := sent[0].Raw
 			if raw["max_tokens"] != tt.limit || raw["temperature"] != 0.7 || raw["stop"] != nil || raw["top_p"] != nil {
-				t.Errorf("asked %v", raw)
+				t.Errorf("request %v", raw)
 			}
 		})
 	}

@@ -15,7 +15,7 @@ func TestSummarizer(t *testing.T) {
 		t.Errorf("got %q, %v", text, err)
 	}
 	if raw := s.Requests()[0].Raw; raw["max_tokens"] != 77.0 || raw["temperature"] != 0.1 || s.Requests()[0].Last() != "What happened?" {
-		t.Errorf("asked %v", raw)
+		t.Errorf("request %v", raw)
 	}
 	if _, err := z.Summarize(t.Context(), "And now?"); !errors.Is(err, KindAuth) {
 		t.Errorf("got %v", err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestHostile runs templates that exceed a bound. Each must end in an error soon.
+// TestHostile runs templates that exceed a bound. Each must fail with an error.
 func TestHostile(t *testing.T) {
 	deep := func(open, middle, closing string, n int) string {
 		return strings.Repeat(open, n) + middle + strings.Repeat(closing, n)
@@ -52,8 +52,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestHostileRereading reads a long string repeatedly: forty times 8 MB is more than
-// a rendering may read.
+// TestHostileRereading reads a string of 8 MB forty times, which is more than a
+// rendering may read.
 func TestHostileRereading(t *testing.T) {
 	for _, expr := range []string{
 		"x.isspace()", "x.isdigit()", "x.isalpha()", "x.isalnum()", "x.islower()", "x.isupper()", "x.find('b')", "x.rfind('b')",
@@ -77,7 +77,7 @@ func TestHostileRereading(t *testing.T) {
 	}
 }
 
-// TestLongChains has deep expressions without nesting in the source.
+// TestLongChains renders long chains of operators, which the parser must not nest.
 func TestLongChains(t *testing.T) {
 	for name, src := range map[string]string{
 		"sum":     "{{ 0" + strings.Repeat("+1", 50_000) + " }}",

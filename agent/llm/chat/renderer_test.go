@@ -94,7 +94,7 @@ func TestAppended(t *testing.T) {
 					for want[last] != r.StopTokens()[0] {
 						last--
 					}
-					if name == "llama3" { // its template always asks for a reply
+					if name == "llama3" { // its template always adds the generation prompt
 						last = slices.Index(want, r.StopTokens()[0])
 						last += 1 + slices.Index(want[last+1:], r.StopTokens()[0])
 					}
@@ -120,7 +120,7 @@ func without(ids, drop []int32) []int32 {
 	return ids
 }
 
-// TestRewritten shows the documented difference: Qwen3's template drops old
+// TestRewritten tests the documented difference: Qwen3's template drops old
 // thinking, and the appended form keeps it.
 func TestRewritten(t *testing.T) {
 	r, tmpl, tok, vars := renderer(t, "qwen3", nil)
@@ -166,7 +166,8 @@ func small(t *testing.T, src string, vars map[string]any, stops ...int32) (*Rend
 	return r, tok, err
 }
 
-// TestStops: StopTokens lists every end of a reply once, the template's first.
+// TestStops checks that StopTokens lists each token that ends a reply once, and the
+// template's end token first.
 func TestStops(t *testing.T) {
 	_, tok, err := small(t, chatML, nil)
 	if err != nil {
@@ -180,10 +181,10 @@ func TestStops(t *testing.T) {
 		eos         string
 		given, want []int32
 	}{
-		{"the template's only", "<|im_end|>", nil, []int32{end}},
+		{"only the template's", "<|im_end|>", nil, []int32{end}},
 		{"eos_token is another", "<|endoftext|>", nil, []int32{end, text}},
-		{"the model names two", "<|im_end|>", []int32{end, text}, []int32{end, text}},
-		{"the model names one of three", "<|endoftext|>", []int32{start}, []int32{end, text, start}},
+		{"the model lists two", "<|im_end|>", []int32{end, text}, []int32{end, text}},
+		{"the model lists one of three", "<|endoftext|>", []int32{start}, []int32{end, text, start}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, _, err := small(t, chatML, map[string]any{"eos_token": c.eos}, c.given...)
@@ -307,7 +308,7 @@ func TestUnusableTemplates(t *testing.T) {
 		"no end token":              {"{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}", nil},
 		"replies dropped":           {"{{ messages[0].content }}", nil},
 		"replies rewritten":         {"{% for m in messages %}{{ m.content | upper }}<|im_end|>{% endfor %}", nil},
-		"refuses":                   {"{{ raise_exception('never') }}", nil},
+		"an exception":              {"{{ raise_exception('never') }}", nil},
 		"eos not in the vocabulary": {chatML, map[string]any{"eos_token": "</s>"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,8 +29,8 @@ type microCase struct {
 	Error string
 }
 
-// TestMicro compares single constructs with Jinja under transformers' settings. If
-// Jinja fails, Render must fail too.
+// TestMicro compares single constructs with Jinja under transformers' settings.
+// Where Jinja fails, Parse or Render must fail too.
 func TestMicro(t *testing.T) {
 	var g struct {
 		Vars       map[string]json.RawMessage
@@ -99,8 +99,8 @@ func loadModel(t testing.TB, name string) (*Template, *tokenizer.Tokenizer, toke
 	return m.template, m.tok, m.config
 }
 
-// vocabOf maps a model to one whose vocabulary is equal except for added tokens, to
-// avoid reading both.
+// vocabOf maps a model to another model with the same vocabulary except for added
+// tokens, so that only one of them is read.
 var vocabOf = map[string]string{"llama3": "llama3_2", "qwen2_5": "qwen3"}
 
 var vocabs = map[string]*tokenizer.Tokenizer{}

@@ -14,7 +14,8 @@ import (
 // tolerance bounds the effect of batch composition on a log-prob in float32.
 const tolerance = 1e-4
 
-// rollout samples n tokens after a prompt given in chunks, alone in the batch.
+// rollout computes a prompt in chunks and samples n tokens, without other sequences
+// in the batch.
 func rollout(t *testing.T, b *Backend, seq engine.SeqID, prompt []int32, chunk, n int, temperature float32) (tokens []int32, logps []float32) {
 	t.Helper()
 	pos := 0
@@ -36,9 +37,9 @@ func rollout(t *testing.T, b *Backend, seq engine.SeqID, prompt []int32, chunk, 
 	return tokens, logps
 }
 
-// TestLogProbsAreTheModels compares the log-probs recorded in sampling with
-// those of the training forward pass, at several temperatures and chunk sizes.
-func TestLogProbsAreTheModels(t *testing.T) {
+// TestLogProbs compares the log-probs recorded in sampling with
+// the log-probs of the training forward pass, at several temperatures and chunk sizes.
+func TestLogProbs(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	b := newBackend(t, m, Options{KVTokens: 512, BlockSize: 16})
 	var first []int32
@@ -70,9 +71,9 @@ func TestLogProbsAreTheModels(t *testing.T) {
 	nothingLeft(t, b)
 }
 
-// TestUnwrittenPlacesAreNotRead fills the uninitialised cache with values that
-// would change every result.
-func TestUnwrittenPlacesAreNotRead(t *testing.T) {
+// TestUnwrittenCache fills the unwritten cache with zeros and with NaN. The samples
+// must be the same.
+func TestUnwrittenCache(t *testing.T) {
 	for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
 		m := openModel(t, dt)
 		clean := newBackend(t, m, Options{KVTokens: 1024, BlockSize: 32})
@@ -117,22 +118,23 @@ func equal(a, b []int32) bool {
 	return true
 }
 
-// TestBatchCompositionDoesNotMatter samples the same sequence alone and in the
-// company of prefills and other decodes.
-func TestBatchCompositionDoesNotMatter(t *testing.T) {
+// TestBatchComposition samples a sequence alone, and in batches with prefills and
+// decodes of other sequences.
+func TestBatchComposition(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	b := newBackend(t, m, Options{KVTokens: 8192, BlockSize: 32})
 	prompt := ids(41, 2)
 	alone, aloneLP := rollout(t, b, 1, prompt, 41, 40, 1)
 
-	// In company, the tokens sampled alone are forced, so that every position
-	// is compared even after a draw that fell into float noise.
-	const company = 18
+	// In the batches, the sequence continues with the tokens that were sampled
+	// alone, so that every position is compared even after a draw that differs
+	// by rounding.
+	const others = 18
 	pos := map[engine.SeqID]int{}
 	next, at := prompt, 0
 	for i, want := range alone {
 		batch := []engine.Work{sampling(100, next, at, 0)}
-		for c := range company {
+		for c := range others {
 			seq := engine.SeqID(200 + c)
 			n := 1 + (c*5+i*3)%29
 			if c%3 != 0 {
@@ -144,15 +146,15 @@ func TestBatchCompositionDoesNotMatter(t *testing.T) {
 			batch = append(batch, sampling(seq, ids(n, c+i), pos[seq], c))
 			pos[seq] += n
 		}
-		// The sequence that is looked at moves through the batch.
+		// The compared sequence changes its place in the batch.
 		place := i % len(batch)
 		batch[0], batch[place] = batch[place], batch[0]
 		got := step(t, b, batch...)[place]
 		if d := math.Abs(float64(got.LogProb - aloneLP[i])); got.Token == want && !(d <= tolerance) {
-			t.Errorf("token %d: log-prob is %v alone and %v in company", i, aloneLP[i], got.LogProb)
+			t.Errorf("token %d: log-prob is %v alone and %v in a batch", i, aloneLP[i], got.LogProb)
 		}
 		if got.Token != want {
-			t.Errorf("token %d: %d alone, %d in company", i, want, got.Token)
+			t.Errorf("token %d: %d alone, %d in a batch", i, want, got.Token)
 		}
 		at += len(next)
 		next = []int32{want}
@@ -214,7 +216,7 @@ func TestDrawKey(t *testing.T) {
 	}
 }
 
-func TestStepRefuses(t *testing.T) {
+func TestInvalidSteps(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	b := newBackend(t, m, Options{KVTokens: 64, BlockSize: 16})
 	step(t, b, sampling(1, ids(10, 0), 0, 0))

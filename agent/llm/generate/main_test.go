@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	torch.SetNumThreads(1) // a second thread that waits for a busy core costs more than it does
+	torch.SetNumThreads(1) // on busy cores a second thread makes the tests slower
 	torchtest.Main(m)
 }
 
@@ -52,7 +52,8 @@ func ids(n, salt int) []int32 {
 	return out
 }
 
-// sampling is a Work that samples at temperature 1 under a key of its own.
+// sampling returns a Work that samples at temperature 1. The key of its draw depends
+// on sample and the position.
 func sampling(seq engine.SeqID, tokens []int32, pos, sample int) engine.Work {
 	return engine.Work{
 		Seq: seq, Tokens: tokens, Pos: pos, Sample: true, Temperature: 1, TopP: 1,
@@ -69,7 +70,7 @@ func step(t testing.TB, b *Backend, batch ...engine.Work) []engine.Sampled {
 	return out
 }
 
-// nothingLeft fails the test where sequences or blocks are still held.
+// nothingLeft fails the test if sequences or blocks are in use.
 func nothingLeft(t testing.TB, b *Backend) {
 	t.Helper()
 	if seqs, used := b.live(); seqs != 0 || used != 0 {

@@ -53,7 +53,7 @@ func newScheduler(t *testing.T, b engine.Backend, o engine.Options) *engine.Sche
 	return s
 }
 
-// TestSchedulerOverBackend runs conversations one by one, all at once, and in
+// TestSchedulerOverBackend runs conversations one by one, all at once, and with
 // a cache so small that sessions are parked. The samples must be the same.
 func TestSchedulerOverBackend(t *testing.T) {
 	m := openModel(t, torch.Float32)
@@ -77,7 +77,7 @@ func TestSchedulerOverBackend(t *testing.T) {
 			}
 		}
 		if kv < 1000 && together && s.Stats().Parked == 0 {
-			t.Error("nothing was parked in a small cache")
+			t.Error("no session was parked with a small cache")
 		}
 		s.Shutdown()
 		nothingLeft(t, b)
@@ -97,7 +97,7 @@ func TestSchedulerOverBackend(t *testing.T) {
 			got, gotLP := run(tt.kv, tt.o, true)
 			for i := range want {
 				if !equal(want[i], got[i]) {
-					t.Errorf("conversation %d: %v alone, %v here", i, want[i], got[i])
+					t.Errorf("conversation %d: %v, want %v as alone", i, got[i], want[i])
 					continue
 				}
 				for j := range want[i] {
@@ -110,7 +110,7 @@ func TestSchedulerOverBackend(t *testing.T) {
 	}
 }
 
-// TestDeterministic repeats a run bit for bit.
+// TestDeterministic checks that a repeated run gives the same bits.
 func TestDeterministic(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	const n = 6
@@ -165,7 +165,7 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// TestCancelFrees cancels calls under way; nothing stays behind.
+// TestCancelFrees cancels running calls. Their sequences and blocks must be freed.
 func TestCancelFrees(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	b := newBackend(t, m, Options{KVTokens: 2048, BlockSize: 16})
@@ -189,7 +189,7 @@ func TestCancelFrees(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-	// Check before Shutdown, which frees everything; Exclusive waits for the
+	// Check before Shutdown, which frees all sequences. Exclusive waits for pending
 	// drops.
 	if err := s.Exclusive(context.Background(), func() error {
 		nothingLeft(t, b)

@@ -10,9 +10,10 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// A sequence that begins with another's blocks gives the same tokens as with its
-// own, also after the other is truncated, continued differently, or dropped.
-func TestSharedBeginning(t *testing.T) {
+// TestSharedPrefix checks that a sequence that shares blocks with another one
+// samples the same tokens as without sharing, also after the other sequence is
+// truncated, continued or dropped.
+func TestSharedPrefix(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	const block = 16
 	b := newBackend(t, m, Options{KVTokens: 1024, BlockSize: block})
@@ -39,8 +40,8 @@ func TestSharedBeginning(t *testing.T) {
 		}
 	}
 	same(0, step(t, b, begin)[0])
-	if _, after := b.live(); after-before != 1 { // for its own tokens
-		t.Errorf("the sharer took %d blocks, want 1", after-before)
+	if _, after := b.live(); after-before != 1 { // for the tokens that are not shared
+		t.Errorf("the sequence with shared blocks took %d new blocks, want 1", after-before)
 	}
 	for i, id := range follow {
 		at := len(prompt) + i
@@ -70,7 +71,7 @@ func TestSharedBeginning(t *testing.T) {
 	nothingLeft(t, b)
 }
 
-func TestSharingRefuses(t *testing.T) {
+func TestInvalidSharing(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	b := newBackend(t, m, Options{KVTokens: 256, BlockSize: 16})
 	step(t, b, sampling(1, ids(40, 0), 0, 0), sampling(2, ids(40, 1), 0, 0))
@@ -83,12 +84,12 @@ func TestSharingRefuses(t *testing.T) {
 		work engine.Work
 		want string
 	}{
-		"more than the other has":     {from(3, 1, 48), "tokens for position 48, but 40 are cached"},
+		"a longer prefix than cached": {from(3, 1, 48), "tokens for position 48, but 40 are cached"},
 		"part of a block":             {from(3, 1, 20), "tokens for position 20, but 40 are cached"},
 		"cut in a block":              {sampling(1, ids(3, 0), 20, 0), "tokens for position 20, but 40 are cached"},
-		"another that is not there":   {from(3, 9, 16), "tokens for position 16, but 0 are cached"},
-		"of one that has begun":       {from(2, 1, 16), "prefix of sequence 1"},
-		"an unknown one in the midst": {sampling(3, ids(3, 0), 16, 0), "tokens for position 16, but 0 are cached"},
+		"of an unknown sequence":      {from(3, 9, 16), "tokens for position 16, but 0 are cached"},
+		"into a known sequence":       {from(2, 1, 16), "prefix of sequence 1"},
+		"an unknown sequence at 16":   {sampling(3, ids(3, 0), 16, 0), "tokens for position 16, but 0 are cached"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := b.Step(context.Background(), []engine.Work{tt.work}); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -13,24 +13,24 @@ import (
 // log-prob, by the teacher's token.
 //
 // The sampler takes argmax over v of s_v = z_v/T + G_v (torch.Sample). If the
-// teacher has another token, the margin is s_drawn - s_said: the smallest change
-// of the scaled logits that would have drawn the teacher's token. If top-k or
+// teacher has another token, the margin is s_drawn - s_recorded: the smallest change
+// of the scaled logits with which the sampler draws the teacher's token. If top-k or
 // top-p excluded one of the two tokens, a change that moves it across the cut
 // has the same effect. A teacher's id outside the vocabulary is ignored and
 // reported with an infinite margin.
 func (b *Backend) teach(logits torch.Tensor, row torch.SampleRow, d engine.Draw, out *engine.Sampled) {
-	said, ok := b.teacher.Say(d)
-	if !ok || said == out.Token {
+	recorded, ok := b.teacher.Say(d)
+	if !ok || recorded == out.Token {
 		return
 	}
 	drawn := out.Token
 	z := logits.To(torch.Float32).ToFloat32s()
-	if said < 0 || int(said) >= len(z) {
-		b.teacher.Differs(d, said, drawn, math.Inf(1))
+	if recorded < 0 || int(recorded) >= len(z) {
+		b.teacher.Differs(d, recorded, drawn, math.Inf(1))
 		return
 	}
-	out.Token, out.LogProb = said, float32(logProb(z, row, said))
-	b.teacher.Differs(d, said, drawn, margin(z, row, said, drawn))
+	out.Token, out.LogProb = recorded, float32(logProb(z, row, recorded))
+	b.teacher.Differs(d, recorded, drawn, margin(z, row, recorded, drawn))
 }
 
 // scale returns 1/T, the factor of the logits.
@@ -60,8 +60,8 @@ func logProb(z []float32, row torch.SampleRow, id int32) float64 {
 // truncated reports whether top-k or top-p restrict the draw.
 func truncated(row torch.SampleRow) bool { return !row.Greedy && (row.TopK > 0 || row.TopP < 1) }
 
-// margin returns the score by which drawn won over said.
-func margin(z []float32, row torch.SampleRow, said, drawn int32) float64 {
+// margin returns the score by which drawn won over recorded.
+func margin(z []float32, row torch.SampleRow, recorded, drawn int32) float64 {
 	score := func(id int32) float64 {
 		s := float64(z[id]) * scale(row)
 		if !row.Greedy {
@@ -69,13 +69,13 @@ func margin(z []float32, row torch.SampleRow, said, drawn int32) float64 {
 		}
 		return s
 	}
-	m := score(drawn) - score(said)
+	m := score(drawn) - score(recorded)
 	if !truncated(row) {
 		return m
 	}
 	in, out := edge(z, row)
-	if m < 0 { // the cut excluded said, which had the higher score
-		return (in - float64(z[said])) * scale(row)
+	if m < 0 { // the cut excluded recorded, which had the higher score
+		return (in - float64(z[recorded])) * scale(row)
 	}
 	return min(m, (float64(z[drawn])-out)*scale(row))
 }

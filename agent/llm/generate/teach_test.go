@@ -12,28 +12,28 @@ import (
 
 // teacher returns recorded tokens by position and records the differences.
 type teacher struct {
-	said  map[int]int32
-	heard []heard
+	recorded    map[int]int32
+	differences []difference
 }
 
-type heard struct {
-	position    int
-	said, drawn int32
-	margin      float64
+type difference struct {
+	position        int
+	recorded, drawn int32
+	margin          float64
 }
 
 func (t *teacher) Say(d engine.Draw) (int32, bool) {
-	id, ok := t.said[d.Position]
+	id, ok := t.recorded[d.Position]
 	return id, ok
 }
 
-func (t *teacher) Differs(d engine.Draw, said, drawn int32, margin float64) {
-	t.heard = append(t.heard, heard{d.Position, said, drawn, margin})
+func (t *teacher) Differs(d engine.Draw, recorded, drawn int32, margin float64) {
+	t.differences = append(t.differences, difference{d.Position, recorded, drawn, margin})
 }
 
-// TestTeacher replays a recorded reply. Unchanged, it gives no difference; with
-// one token changed, it reports that token and returns the model's log-prob of
-// it.
+// TestTeacher replays a recorded reply. The unchanged reply gives no difference.
+// For a changed token, the backend reports a difference and returns the model's
+// log-prob of the changed token.
 func TestTeacher(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	prompt := ids(20, 1)
@@ -41,33 +41,33 @@ func TestTeacher(t *testing.T) {
 	tokens, logps := rollout(t, free, 1, prompt, 100, 12, 0.7)
 
 	as := func(tokens []int32) (*teacher, []int32, []float32) {
-		teach := &teacher{said: map[int]int32{}}
+		teach := &teacher{recorded: map[int]int32{}}
 		for i, id := range tokens {
-			teach.said[len(prompt)+i] = id
+			teach.recorded[len(prompt)+i] = id
 		}
 		b := newBackend(t, m, Options{KVTokens: 128, BlockSize: 16, Teacher: teach})
 		got, lps := rollout(t, b, 1, prompt, 100, 12, 0.7)
 		return teach, got, lps
 	}
 	teach, got, lps := as(tokens)
-	if len(teach.heard) != 0 || !slices.Equal(got, tokens) || !slices.Equal(lps, logps) {
-		t.Errorf("the reply as it was: %+v, %v", teach.heard, got)
+	if len(teach.differences) != 0 || !slices.Equal(got, tokens) || !slices.Equal(lps, logps) {
+		t.Errorf("the unchanged reply: %+v, %v", teach.differences, got)
 	}
-	if teach, got, _ := as(nil); len(teach.heard) != 0 || !slices.Equal(got, tokens) {
-		t.Errorf("a teacher without tokens: %+v, %v", teach.heard, got)
+	if teach, got, _ := as(nil); len(teach.differences) != 0 || !slices.Equal(got, tokens) {
+		t.Errorf("a teacher without tokens: %+v, %v", teach.differences, got)
 	}
 
 	changed := slices.Clone(tokens)
 	changed[5] = (tokens[5] + 1) % int32(m.Config.VocabSize)
 	teach, got, lps = as(changed)
 	if !slices.Equal(got, changed) {
-		t.Errorf("said %v, sampled %v", changed, got)
+		t.Errorf("recorded %v, sampled %v", changed, got)
 	}
-	if len(teach.heard) == 0 {
+	if len(teach.differences) == 0 {
 		t.Fatal("a changed token was not reported")
 	}
-	if h := teach.heard[0]; h.position != len(prompt)+5 || h.said != changed[5] || h.drawn != tokens[5] || !(h.margin > 0) {
-		t.Errorf("heard %+v, want token %d for %d at %d", h, tokens[5], changed[5], len(prompt)+5)
+	if h := teach.differences[0]; h.position != len(prompt)+5 || h.recorded != changed[5] || h.drawn != tokens[5] || !(h.margin > 0) {
+		t.Errorf("difference %+v, want token %d for %d at %d", h, tokens[5], changed[5], len(prompt)+5)
 	}
 	want, err := m.LogProbs(context.Background(), float64(float32(0.7)), append(slices.Clone(prompt), changed...))
 	if err != nil {
@@ -81,12 +81,13 @@ func TestTeacher(t *testing.T) {
 
 	changed = slices.Clone(tokens)
 	changed[5] = 1 << 20
-	if teach, got, _ := as(changed); !slices.Equal(got, tokens) || len(teach.heard) != 1 || !math.IsInf(teach.heard[0].margin, 1) {
-		t.Errorf("an invalid token: %+v, %v", teach.heard, got)
+	if teach, got, _ := as(changed); !slices.Equal(got, tokens) || len(teach.differences) != 1 || !math.IsInf(teach.differences[0].margin, 1) {
+		t.Errorf("an invalid token: %+v, %v", teach.differences, got)
 	}
 }
 
-// TestMargin: adding the margin to the logit of the recorded token, and no less, makes the sampler draw it.
+// TestMargin checks that the sampler draws the recorded token if its logit grows by
+// the margin, but not if it grows by half of the margin.
 func TestMargin(t *testing.T) {
 	th, err := torch.NewThread(torch.Device{})
 	if err != nil {
@@ -124,26 +125,26 @@ func TestMargin(t *testing.T) {
 		if got := logProb(z, row, drawn); math.Abs(got-float64(lp)) > 1e-5 {
 			t.Fatalf("row %d: log-prob %g, the sampler returned %g", i, got, lp)
 		}
-		said := (drawn + 1 + int32(i)%(n-1)) % n
-		m := margin(z, row, said, drawn)
+		recorded := (drawn + 1 + int32(i)%(n-1)) % n
+		m := margin(z, row, recorded, drawn)
 		if !(m > 0) {
 			t.Fatalf("row %d: margin %g", i, m)
 		}
 		if row.TopP < 1 || row.TopK > 0 {
-			// The margin is the least change that may matter: half of it must not.
-			if in, _ := edge(z, row); float64(z[said]) < in {
+			// Here the margin is a lower bound: only half of it is tested, below.
+			if in, _ := edge(z, row); float64(z[recorded]) < in {
 				cutOff++
 			}
 		} else if more := slices.Clone(z); true {
-			more[said] += float32(m/scale(row)) + 1e-4
-			if id, _ := draw(more, row); id != said {
-				t.Errorf("row %d: with its margin of %g more, %d is drawn and not %d", i, m, id, said)
+			more[recorded] += float32(m/scale(row)) + 1e-4
+			if id, _ := draw(more, row); id != recorded {
+				t.Errorf("row %d: with the margin %g added, token %d is drawn, not %d", i, m, id, recorded)
 			}
 		}
 		less := slices.Clone(z)
-		less[said] += float32(m / scale(row) / 2)
-		if id, _ := draw(less, row); id == said {
-			t.Errorf("row %d: with half of its margin of %g more, %d is drawn already", i, m, said)
+		less[recorded] += float32(m / scale(row) / 2)
+		if id, _ := draw(less, row); id == recorded {
+			t.Errorf("row %d: with half of the margin %g added, token %d is drawn", i, m, recorded)
 		}
 	}
 	if cutOff < 20 {

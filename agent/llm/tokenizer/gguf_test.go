@@ -12,7 +12,8 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 )
 
-// loadSmolLM2 reads the tokenizer of the model file, if it is there.
+// loadSmolLM2 reads the tokenizer of the model file. Without the file it skips the
+// test.
 func loadSmolLM2(t testing.TB) (*tokenizer.Tokenizer, tokenizer.Config) {
 	t.Helper()
 	f, err := gguf.Open(filepath.Join("..", "..", "..", "build", "models", "SmolLM2-135M-Instruct.gguf"))
@@ -39,12 +40,13 @@ func TestSmolLM2(t *testing.T) {
 }
 
 // newerLetters are the texts with letters of Unicode 16 (Garay, Todhri,
-// Egyptian hieroglyphs extended), which llama.cpp's tables do not have. SmolLM2's ids
-// agree even there.
+// Egyptian hieroglyphs extended), which llama.cpp's tables do not have. The ids of
+// SmolLM2 agree even for these texts.
 var newerLetters = map[string]bool{"new letters": true, "random 160": true, "random 163": true}
 
 // TestLlamaCPP compares vocabularies in GGUF files with llama.cpp's own ids
-// (testdata/make_llamacpp.py). Two of the files are small and made for it.
+// (testdata/make_llamacpp.py). Two of the files are small and were made for this
+// test.
 func TestLlamaCPP(t *testing.T) {
 	for name, path := range map[string]string{
 		"llama":   filepath.Join("testdata", "llamacpp_llama.gguf"),

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// tiny is a valid tokenizer.json in pieces that tests replace.
+// tiny returns the parts of a valid tokenizer.json, for tests that replace one.
 func tiny() map[string]string {
 	vocab := map[string]int{}
 	for b := range 256 {
@@ -33,8 +33,8 @@ func join(parts map[string]string) []byte {
 	return []byte("{" + strings.Join(out, ",") + "}")
 }
 
-// TestUnsupported checks that what is not implemented is an error that says
-// which component it is.
+// TestUnsupported checks that an unsupported component or option is an error that
+// names it.
 func TestUnsupported(t *testing.T) {
 	if _, err := Parse(join(tiny())); err != nil {
 		t.Fatal(err)
@@ -93,13 +93,13 @@ func TestUnsupported(t *testing.T) {
 		{"post-processor", "post_processor", `{"type":"BertProcessing"}`, "", `post_processor: type "BertProcessing"`},
 		{"template without text", "post_processor", template(`[{"SpecialToken":{"id":"<s>","type_id":0}}]`, "97"), "", `lacks the sequence "A"`},
 		{"template of another token", "post_processor", template(`[{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}]`, "97"), "", `id 97 is not token "<s>"`},
-		{"template of no token", "post_processor", template(`[{"SpecialToken":{"id":"</s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}]`, "97"), "", `"</s>" is not defined`},
+		{"template of an unknown token", "post_processor", template(`[{"SpecialToken":{"id":"</s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}]`, "97"), "", `"</s>" is not defined`},
 		{"template of a pair", "post_processor", template(`[{"Sequence":{"id":"B","type_id":0}}]`, "97"), "", `the sequence "A" once`},
 		{"no decoder", "decoder", "null", "", "decoder: missing"},
 		{"decoder", "decoder", `{"type":"WordPiece"}`, "", `decoder: type "WordPiece"`},
 		{"added token's id", "added_tokens", strings.Replace(added(""), "257", "300", 1), "", "want 257"},
 		{"added token twice", "added_tokens", added(`,{"id":258,"content":"<s>"}`), "", "occurs twice"},
-		{"added token of nothing", "added_tokens", added(`,{"id":258,"content":""}`), "", "no content"},
+		{"added token without text", "added_tokens", added(`,{"id":258,"content":""}`), "", "no content"},
 		{"added token's option", "added_tokens", added(`,{"id":258,"content":"x","magic":1}`), "", `option "magic"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// TestVariants runs every option that is supported, each in a tiny tokenizer
-// written and run by the reference.
+// TestVariants tests every supported option with a tiny tokenizer. The reference
+// wrote the tokenizers and their ids.
 func TestVariants(t *testing.T) {
 	var variants []struct {
 		Name      string
@@ -37,8 +37,8 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// TestUnicode compares the tables over every code point of the planes in use
-// with the reference's.
+// TestUnicode compares the Unicode tables with the reference's tables, over every code
+// point of the planes in use.
 func TestUnicode(t *testing.T) {
 	golden := map[string]json.RawMessage{}
 	readJSON(t, "classes.json", &golden)

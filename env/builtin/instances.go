@@ -6,21 +6,27 @@ import (
 )
 
 // instances holds the instances of a server by id. As in the originals, ids count
-// from 0 and are not reused.
-type instances[T any] struct {
+// from 0 and are not reused. Requests for the same instance are serialized.
+type instances[G any] struct {
 	limit int
+	over  func(g *G) bool // whether only reset accepts the game
 
 	mu   sync.Mutex
-	next int64        // guarded by mu
-	all  map[int64]*T // guarded by mu
+	next int64                  // guarded by mu
+	all  map[int64]*instance[G] // guarded by mu
 }
 
-func newInstances[T any](limit int) *instances[T] {
-	return &instances[T]{limit: limit, all: map[int64]*T{}}
+type instance[G any] struct {
+	mu   sync.Mutex
+	game G // guarded by mu
+}
+
+func newInstances[G any](limit int, over func(g *G) bool) *instances[G] {
+	return &instances[G]{limit: limit, over: over, all: map[int64]*instance[G]{}}
 }
 
 // add stores build's result under the next id. It fails if the server is full.
-func (in *instances[T]) add(build func(id int64) *T) (int64, error) {
+func (in *instances[G]) add(build func(id int64) G) (int64, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if len(in.all) >= in.limit {
@@ -28,27 +34,88 @@ func (in *instances[T]) add(build func(id int64) *T) (int64, error) {
 	}
 	id := in.next
 	in.next++
-	in.all[id] = build(id)
+	in.all[id] = &instance[G]{game: build(id)}
 	return id, nil
 }
 
-// get returns an instance, or the error of the originals for an unknown id.
-func (in *instances[T]) get(id int64) (*T, error) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if v, ok := in.all[id]; ok {
-		return v, nil
-	}
-	return nil, gameError(fmt.Sprintf("The id %d is not valid.", id))
-}
-
 // remove deletes an instance and reports whether it existed.
-func (in *instances[T]) remove(id int64) bool {
+func (in *instances[G]) remove(id int64) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	_, ok := in.all[id]
 	delete(in.all, id)
 	return ok
+}
+
+// with returns f of the locked game. An unknown id is an error, and so is a game
+// that is over, unless restart is true.
+func (in *instances[G]) with(id int64, restart bool, f func(g *G) (any, error)) (any, error) {
+	in.mu.Lock()
+	found := in.all[id]
+	in.mu.Unlock()
+	if found == nil {
+		return nil, gameError(fmt.Sprintf("The id %d is not valid.", id))
+	}
+	found.mu.Lock()
+	defer found.mu.Unlock()
+	if !restart && in.over(&found.game) {
+		return nil, gameError(fmt.Sprintf("The task with environment %d has finished.", id))
+	}
+	return f(&found.game)
+}
+
+// create returns an endpoint that adds an instance and replies with its id.
+func (in *instances[G]) create(build func(id int64) G) endpoint {
+	return func(*request) (any, error) {
+		id, err := in.add(build)
+		return map[string]int64{"id": id}, err
+	}
+}
+
+// reset returns an endpoint that restarts the game of the body's id. start receives
+// the integer in the field key. If the field is optional, absence stands for 0 and
+// null for nil.
+func (in *instances[G]) reset(key string, optional bool, start func(g *G, id int64, n *int64) (any, error)) endpoint {
+	return func(r *request) (any, error) {
+		if err := r.body(); err != nil {
+			return nil, err
+		}
+		id, n := r.integer("id", false), r.integer(key, optional)
+		if err := r.err(); err != nil {
+			return nil, err
+		}
+		return in.with(*id, true, func(g *G) (any, error) { return start(g, *id, n) })
+	}
+}
+
+// step returns an endpoint that performs the body's action.
+func (in *instances[G]) step(act func(g *G, id int64, action string) (any, error)) endpoint {
+	return func(r *request) (any, error) {
+		if err := r.body(); err != nil {
+			return nil, err
+		}
+		id, action := r.integer("id", false), r.str("action", false)
+		if err := r.err(); err != nil {
+			return nil, err
+		}
+		return in.with(*id, false, func(g *G) (any, error) { return act(g, *id, action) })
+	}
+}
+
+// query returns an endpoint that shows the game of the query's id.
+func (in *instances[G]) query(show func(g *G) (any, error)) endpoint {
+	return func(r *request) (any, error) {
+		id, err := r.queryID()
+		if err != nil {
+			return nil, err
+		}
+		return in.with(id, false, show)
+	}
+}
+
+// constant returns an endpoint with a fixed reply.
+func constant(reply any) endpoint {
+	return func(*request) (any, error) { return reply, nil }
 }
 
 // gameError is an error whose text is part of the protocol: form E1.

@@ -4,10 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"sync"
 )
 
 // The maze server of AgentGym's lmrlgym (protocol 5.5), mounted at /maze.
+
+// lmrlgymText is the reply of the root path of lmrlgym.
+const lmrlgymText = "This is environment LMRL-Gym."
+
+// errNoObservation is lmrlgym's error for a game that was never reset: the text of a
+// Python KeyError.
+const errNoObservation = gameError("'observation'")
 
 const (
 	mazeSuccess = "Success\n"
@@ -31,7 +37,6 @@ var (
 
 // mazeGame is one instance of the maze.
 type mazeGame struct {
-	mu sync.Mutex // guards all below
 	// started is false before the first successful reset. Until then the
 	// originals answer with the text of a Python KeyError.
 	started bool
@@ -42,64 +47,24 @@ type mazeGame struct {
 	total   float64
 }
 
-type mazeServer struct{ games *instances[mazeGame] }
-
 func newMazeServer(limit int) routes {
-	s := &mazeServer{newInstances[mazeGame](limit)}
+	games := newInstances(limit, func(g *mazeGame) bool { return g.done })
+	var actions []string
+	for _, m := range mazeMoves {
+		actions = append(actions, m.action)
+	}
 	return routes{
-		"/":            {http.MethodGet: func(*request) (any, error) { return "This is environment LMRL-Gym.", nil }},
-		"/maze/create": {http.MethodPost: s.create},
-		"/maze/reset":  {http.MethodPost: s.reset},
-		"/maze/step":   {http.MethodPost: s.step},
-		"/maze/available_actions": {http.MethodGet: func(*request) (any, error) {
-			var names []string
-			for _, m := range mazeMoves {
-				names = append(names, m.action)
-			}
-			return names, nil
-		}},
-		"/maze/observation": {http.MethodGet: s.observation},
-		"/maze/detail":      {http.MethodGet: s.detail},
+		"/":                       {http.MethodGet: constant(lmrlgymText)},
+		"/maze/create":            {http.MethodPost: games.create(func(int64) mazeGame { return mazeGame{} })},
+		"/maze/reset":             {http.MethodPost: games.reset("game", false, (*mazeGame).reset)},
+		"/maze/step":              {http.MethodPost: games.step((*mazeGame).step)},
+		"/maze/available_actions": {http.MethodGet: constant(actions)},
+		"/maze/observation":       {http.MethodGet: games.query((*mazeGame).observation)},
+		"/maze/detail":            {http.MethodGet: games.query((*mazeGame).detail)},
 	}
 }
 
-type idReply struct {
-	ID int64 `json:"id"`
-}
-
-func (s *mazeServer) create(*request) (any, error) {
-	id, err := s.games.add(func(int64) *mazeGame { return &mazeGame{} })
-	return idReply{id}, err
-}
-
-// game returns the instance of id, locked. If playing is true, a finished game is an
-// error; only reset accepts one.
-func (s *mazeServer) game(id int64, playing bool) (*mazeGame, error) {
-	g, err := s.games.get(id)
-	if err != nil {
-		return nil, err
-	}
-	g.mu.Lock()
-	if playing && g.done {
-		g.mu.Unlock()
-		return nil, gameError(fmt.Sprintf("The task with environment %d has finished.", id))
-	}
-	return g, nil
-}
-
-func (s *mazeServer) reset(r *request) (any, error) {
-	if err := r.body(); err != nil {
-		return nil, err
-	}
-	id, n := r.integer("id", false, 0), r.integer("game", false, 0)
-	if err := r.err(); err != nil {
-		return nil, err
-	}
-	g, err := s.game(*id, false)
-	if err != nil {
-		return nil, err
-	}
-	defer g.mu.Unlock()
+func (g *mazeGame) reset(_ int64, n *int64) (any, error) {
 	index := *n
 	if index >= int64(len(mazeStarts)) {
 		return nil, gameError(fmt.Sprintf("The game %d is not valid.", index))
@@ -112,8 +77,8 @@ func (s *mazeServer) reset(r *request) (any, error) {
 	if mazeStarts[index] == mazeGoal {
 		return nil, gameError("") // the text of a failed Python assertion
 	}
-	g.started, g.at, g.steps, g.done, g.total = true, mazeStarts[index], 0, false, 0
-	g.text = mazeText(g.at)
+	at := mazeStarts[index]
+	*g = mazeGame{started: true, at: at, text: mazeText(at)}
 	return map[string]string{"observation": g.text}, nil
 }
 
@@ -123,26 +88,10 @@ type stepReply struct {
 	Done        bool   `json:"done"`
 }
 
-func (s *mazeServer) step(r *request) (any, error) {
-	if err := r.body(); err != nil {
-		return nil, err
-	}
-	id, action := r.integer("id", false, 0), r.str("action", false)
-	if err := r.err(); err != nil {
-		return nil, err
-	}
-	g, err := s.game(*id, true)
-	if err != nil {
-		return nil, err
-	}
-	defer g.mu.Unlock()
+func (g *mazeGame) step(id int64, action string) (any, error) {
 	if !g.started {
-		return nil, gameError(fmt.Sprint(*id))
+		return nil, gameError(fmt.Sprint(id))
 	}
-	return g.step(action), nil
-}
-
-func (g *mazeGame) step(action string) stepReply {
 	reply := stepReply{Reward: zero}
 	if g.steps >= mazeSteps {
 		reply = stepReply{mazeFailure, minusOne, true}
@@ -155,42 +104,20 @@ func (g *mazeGame) step(action string) stepReply {
 		reply.Observation = mazeText(g.at)
 	}
 	g.text, g.done = reply.Observation, reply.Done
-	return reply
+	return reply, nil
 }
 
-// query returns the game of the query's id, locked. key is the key that the original
-// reports as missing in a game that was never reset.
-func (s *mazeServer) query(r *request, key string) (*mazeGame, error) {
-	id, err := r.queryID()
-	if err != nil {
-		return nil, err
-	}
-	g, err := s.game(id, true)
-	if err != nil {
-		return nil, err
-	}
+func (g *mazeGame) observation() (any, error) {
 	if !g.started {
-		g.mu.Unlock()
-		return nil, gameError("'" + key + "'")
+		return nil, errNoObservation
 	}
-	return g, nil
-}
-
-func (s *mazeServer) observation(r *request) (any, error) {
-	g, err := s.query(r, "observation")
-	if err != nil {
-		return nil, err
-	}
-	defer g.mu.Unlock()
 	return g.text, nil
 }
 
-func (s *mazeServer) detail(r *request) (any, error) {
-	g, err := s.query(r, "goal_position")
-	if err != nil {
-		return nil, err
+func (g *mazeGame) detail() (any, error) {
+	if !g.started {
+		return nil, gameError("'goal_position'")
 	}
-	defer g.mu.Unlock()
 	return struct {
 		MazeName    string  `json:"maze_name"`
 		Observation string  `json:"observation"`

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -44,17 +45,9 @@ func New(name string, o Options) (http.Handler, error) {
 	case "maze":
 		h = newMazeServer(limit)
 	case "textcraft":
-		book := o.Recipes
-		if book == nil {
-			book = OwnBook()
-		}
-		h = newTextcraftServer(book, limit)
+		h = newTextcraftServer(cmp.Or(o.Recipes, OwnBook()), limit)
 	case "wordle":
-		words := o.Vocabulary
-		if words == nil {
-			words = OwnVocabulary()
-		}
-		h = newWordleServer(words, limit)
+		h = newWordleServer(cmp.Or(o.Vocabulary, OwnVocabulary()), limit)
 	default:
 		return nil, fmt.Errorf("no built-in server for environment %q; available: %s", name, strings.Join(Names(), ", "))
 	}

@@ -166,9 +166,7 @@ func (r *request) integer(key string, optional bool) *int64 {
 		return &n
 	}
 	var v any
-	if json.Unmarshal(raw, &v) != nil {
-		v = nil // unreachable: body has parsed it
-	}
+	_ = json.Unmarshal(raw, &v) // body has parsed it
 	bad := func(kind, msg string) *int64 {
 		r.faults = append(r.faults, flaw{Type: kind, Loc: []any{"body", key}, Msg: msg, Input: raw})
 		return &n

@@ -5,15 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
-	"sort"
 	"strings"
 )
-
-// maxRecipeFile bounds the bytes of a recipe file. Minecraft's have a few hundred.
-const maxRecipeFile = 1 << 20
 
 // LoadBook reads the recipe files of a Minecraft data folder: every .json file in
 // dir/recipes if that folder exists, as in AgentGym's textcraft package, and in dir
@@ -21,9 +16,7 @@ const maxRecipeFile = 1 << 20
 // Files are read in the order of their names, so that task numbers are the same
 // everywhere; the original uses the order of the directory listing.
 func LoadBook(fsys fs.FS, dir string) (*Book, error) {
-	if dir == "" {
-		dir = "."
-	}
+	dir = path.Clean(dir)
 	if sub := path.Join(dir, "recipes"); isDir(fsys, sub) {
 		dir = sub
 	}
@@ -31,13 +24,16 @@ func LoadBook(fsys fs.FS, dir string) (*Book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("recipes: %w", err)
 	}
-	sort.Slice(entries, func(i, j int) bool { return entries[i].Name() < entries[j].Name() })
 	var list []recipe
 	for _, e := range entries {
 		if e.IsDir() || !strings.HasSuffix(e.Name(), ".json") {
 			continue
 		}
-		r, ok, err := readRecipe(fsys, path.Join(dir, e.Name()))
+		text, err := fs.ReadFile(fsys, path.Join(dir, e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("recipes: %w", err)
+		}
+		r, ok, err := parseMinecraft(text)
 		if err != nil {
 			return nil, fmt.Errorf("recipe file %s: %w", e.Name(), err)
 		}
@@ -54,22 +50,6 @@ func LoadBook(fsys fs.FS, dir string) (*Book, error) {
 func isDir(fsys fs.FS, name string) bool {
 	info, err := fs.Stat(fsys, name)
 	return err == nil && info.IsDir()
-}
-
-func readRecipe(fsys fs.FS, name string) (r recipe, ok bool, err error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return recipe{}, false, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxRecipeFile+1))
-	if err != nil {
-		return recipe{}, false, err
-	}
-	if len(text) > maxRecipeFile {
-		return recipe{}, false, fmt.Errorf("larger than %d bytes", maxRecipeFile)
-	}
-	return parseMinecraft(text)
 }
 
 // minecraftRecipe has the keys of a recipe file that LoadBook reads.

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,11 @@ type crafter struct {
 // maxCount bounds counts, since an action may contain any number.
 const maxCount = 1 << 40
 
+var (
+	craftForm = regexp.MustCompile(`^craft (.*) using (.*)$`) // split at the last " using "
+	countForm = regexp.MustCompile(`(?s)^([0-9]+) (.*)$`)
+)
+
 // refused is the reply to an action that has no effect.
 type refused string
 
@@ -29,8 +35,8 @@ func (c *crafter) act(action string) (text string, won bool) {
 	line, _, _ := strings.Cut(action, "\n")
 	var item string
 	var err error = refused("Could not execute " + action)
-	if out, in, ok := cutCraft(line); ok {
-		text, item, err = c.craft(out, in)
+	if m := craftForm.FindStringSubmatch(line); m != nil {
+		text, item, err = c.craft(m[1], m[2])
 	} else if rest, ok := strings.CutPrefix(line, "get "); ok {
 		if n, name, ok := cutCount(rest); ok {
 			text, item, err = c.get(n, name)
@@ -44,30 +50,17 @@ func (c *crafter) act(action string) (text string, won bool) {
 	return text, item == c.goal
 }
 
-// cutCraft parses "craft OUT using IN", split at the last " using ".
-func cutCraft(line string) (out, in string, ok bool) {
-	rest, ok := strings.CutPrefix(line, "craft ")
-	if !ok {
-		return "", "", false
-	}
-	i := strings.LastIndex(rest, " using ")
-	if i < 0 {
-		return "", "", false
-	}
-	return rest[:i], rest[i+len(" using "):], true
-}
-
 // cutCount parses "COUNT NAME".
 func cutCount(s string) (n int64, name string, ok bool) {
-	end := strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' })
-	if end <= 0 || s[end] != ' ' {
+	m := countForm.FindStringSubmatch(s)
+	if m == nil {
 		return 0, "", false
 	}
-	n, err := strconv.ParseInt(s[:end], 10, 64)
+	n, err := strconv.ParseInt(m[1], 10, 64)
 	if err != nil || n > maxCount {
 		n = maxCount
 	}
-	return n, s[end+1:], true
+	return n, m[2], true
 }
 
 // get adds n of an item that no recipe makes.

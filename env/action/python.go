@@ -1,6 +1,7 @@
 package action
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,40 +85,48 @@ type pyValue struct {
 	falsy bool // the empty string, or zero
 }
 
+// The tokens of a call.
+var (
+	pyName     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*`)
+	pyNumber   = regexp.MustCompile(`^[-.0-9](?:[0-9.]|[eE][+-]?)*`)
+	pyQuote    = regexp.MustCompile(`^([rRuU]?)("""|\'\'\'|"|\')`)
+	pySpace    = regexp.MustCompile(`^(?:[ \t\f\n]|#[^\n]*)*`)            // inside parentheses
+	pyComments = regexp.MustCompile(`^(?:[ \t\f]*(?:#[^\n]*)?(?:\n|$))*`) // whole lines
+	pyEscape   = regexp.MustCompile(`(?s)\\(?:[0-7]{1,3}|x[[:xdigit:]]{2}|u[[:xdigit:]]{4}|U[[:xdigit:]]{8}|.)`)
+	pyClosing  = map[string]*regexp.Regexp{ // the rest of a string, by its quote
+		`"`:   regexp.MustCompile(`^((?s:\\.|[^\\\n])*?)"`),
+		`'`:   regexp.MustCompile(`^((?s:\\.|[^\\\n])*?)'`),
+		`"""`: regexp.MustCompile(`^((?s:\\.|[^\\])*?)"""`),
+		`'''`: regexp.MustCompile(`^((?s:\\.|[^\\])*?)'''`),
+	}
+)
+
 // readPython parses code that consists of one call.
 func readPython(code string) (pyCall, bool) {
 	if strings.ContainsRune(code, 0) {
 		return pyCall{}, false
 	}
 	code = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(code)
-	r := &pyReader{rest: strings.TrimLeft(code, " \t")}
-	for !r.done() { // blank and comment lines
-		line, rest, _ := strings.Cut(r.rest, "\n")
-		if t := strings.TrimLeft(line, " \t\f"); t != "" && t[0] != '#' {
-			break
-		}
-		r.rest = rest
-	}
-	var c pyCall
-	if c.name = r.identifier(); c.name == "" {
+	r := &pyReader{strings.TrimLeft(code, " \t")}
+	r.match(pyComments)
+	c := pyCall{name: r.match(pyName)}
+	r.rest = strings.TrimLeft(r.rest, " \t\f")
+	if c.name == "" || !r.take("(") || !r.arguments(&c) {
 		return c, false
 	}
-	r.blanks(" \t\f")
-	if !r.take("(") || !r.arguments(&c) {
-		return c, false
-	}
-	for line := range strings.SplitSeq(r.rest, "\n") {
-		if t := strings.TrimLeft(line, " \t\f"); t != "" && t[0] != '#' {
-			return c, false
-		}
-	}
-	return c, true
+	r.match(pyComments)
+	return c, r.rest == ""
 }
 
 // pyReader reads tokens from the front of rest.
 type pyReader struct{ rest string }
 
-func (r *pyReader) done() bool { return r.rest == "" }
+// match consumes and returns the text that re matches at the front.
+func (r *pyReader) match(re *regexp.Regexp) string {
+	text := re.FindString(r.rest)
+	r.rest = r.rest[len(text):]
+	return text
+}
 
 func (r *pyReader) take(s string) bool {
 	rest, ok := strings.CutPrefix(r.rest, s)
@@ -127,51 +136,22 @@ func (r *pyReader) take(s string) bool {
 	return ok
 }
 
-func (r *pyReader) blanks(set string) { r.rest = strings.TrimLeft(r.rest, set) }
-
-// space skips white space and comments between tokens inside parentheses.
-func (r *pyReader) space() {
-	for {
-		r.blanks(" \t\f\n")
-		if !strings.HasPrefix(r.rest, "#") {
-			return
-		}
-		_, r.rest, _ = strings.Cut(r.rest, "\n")
-	}
-}
-
-// identifier reads an ASCII name, "" if there is none.
-func (r *pyReader) identifier() string {
-	n := 0
-	for n < len(r.rest) {
-		ch := r.rest[n]
-		if ch == '_' || ch >= 'a' && ch <= 'z' || ch >= 'A' && ch <= 'Z' || n > 0 && ch >= '0' && ch <= '9' {
-			n++
-			continue
-		}
-		break
-	}
-	name := r.rest[:n]
-	r.rest = r.rest[n:]
-	return name
-}
-
 // arguments reads up to the closing parenthesis, which it consumes.
 func (r *pyReader) arguments(c *pyCall) bool {
 	for {
-		r.space()
+		r.match(pySpace)
 		if r.take(")") {
 			return true
 		}
 		var a pyArg
 		before := r.rest
-		if a.name = r.identifier(); a.name != "" {
-			r.space()
+		if a.name = r.match(pyName); a.name != "" {
+			r.match(pySpace)
 			if !r.take("=") || strings.HasPrefix(r.rest, "=") {
 				a.name, r.rest = "", before // perhaps the prefix of a string
 			}
 		}
-		r.space()
+		r.match(pySpace)
 		var ok bool
 		if a.value, ok = r.value(); !ok {
 			return false
@@ -180,7 +160,7 @@ func (r *pyReader) arguments(c *pyCall) bool {
 			return false // a positional argument after a named one
 		}
 		c.args = append(c.args, a)
-		r.space()
+		r.match(pySpace)
 		if r.take(")") {
 			return true
 		}
@@ -192,111 +172,63 @@ func (r *pyReader) arguments(c *pyCall) bool {
 
 // value reads a number, or one or more adjacent strings.
 func (r *pyReader) value() (pyValue, bool) {
-	if r.done() {
-		return pyValue{}, false
-	}
-	if ch := r.rest[0]; ch == '-' || ch == '.' || ch >= '0' && ch <= '9' {
-		n := 1
-		for n < len(r.rest) && (strings.IndexByte("0123456789.eE", r.rest[n]) >= 0 ||
-			strings.IndexByte("+-", r.rest[n]) >= 0 && strings.IndexByte("eE", r.rest[n-1]) >= 0) {
-			n++
-		}
-		text, ok := pythonNumber(r.rest[:n])
-		r.rest = r.rest[n:]
+	if number := r.match(pyNumber); number != "" {
+		text, ok := pythonNumber(number)
 		return pyValue{text, strings.Trim(text, "-0.") == ""}, ok
 	}
-	var b strings.Builder
-	for found := false; ; found = true {
-		s, there, ok := r.str()
-		if !ok || !there {
-			text := b.String()
-			return pyValue{text, text == ""}, ok && found
+	text, found := "", false
+	for pyQuote.MatchString(r.rest) {
+		s, ok := r.str()
+		if !ok {
+			return pyValue{}, false
 		}
-		b.WriteString(s)
-		r.space()
+		text, found = text+s, true
+		r.match(pySpace)
 	}
+	return pyValue{text, text == ""}, found
 }
 
-// str reads a string literal. there is false if no literal begins here, ok is
-// false if one begins and is malformed.
-func (r *pyReader) str() (s string, there, ok bool) {
-	rest, raw := r.rest, false
-	if rest != "" && strings.IndexByte("rRuU", rest[0]) >= 0 {
-		raw = rest[0] == 'r' || rest[0] == 'R'
-		rest = rest[1:]
+// str reads a string literal. ok is false if it is malformed.
+func (r *pyReader) str() (s string, ok bool) {
+	open := pyQuote.FindStringSubmatch(r.rest)
+	r.rest = r.rest[len(open[0]):]
+	literal := pyClosing[open[2]].FindStringSubmatch(r.rest)
+	if literal == nil {
+		return "", false
 	}
-	if rest == "" || rest[0] != '"' && rest[0] != '\'' {
-		return "", false, true
+	r.rest = r.rest[len(literal[0]):]
+	if strings.EqualFold(open[1], "r") {
+		return literal[1], true
 	}
-	quote := rest[:1]
-	if triple := strings.Repeat(quote, 3); strings.HasPrefix(rest, triple) {
-		quote = triple
-	}
-	rest = rest[len(quote):]
-	var b strings.Builder
-	for {
-		switch {
-		case rest == "", len(quote) == 1 && rest[0] == '\n':
-			return "", true, false
-		case strings.HasPrefix(rest, quote):
-			r.rest = rest[len(quote):]
-			return b.String(), true, true
-		case rest[0] != '\\':
-			b.WriteByte(rest[0])
-			rest = rest[1:]
-		case len(rest) == 1:
-			return "", true, false
-		case raw:
-			b.WriteString(rest[:2])
-			rest = rest[2:]
-		default:
-			var n int
-			if s, n = pyEscape(rest); n == 0 {
-				return "", true, false
-			}
-			b.WriteString(s)
-			rest = rest[n:]
-		}
-	}
+	ok = true
+	s = pyEscape.ReplaceAllStringFunc(literal[1], func(escape string) string {
+		text, valid := pyUnescape(escape[1:])
+		ok = ok && valid
+		return text
+	})
+	return s, ok
 }
 
-// pyEscape reads an escape sequence. It returns the text that it stands for and
-// its length, 0 if Python rejects it. An unknown sequence stands for itself.
-func pyEscape(s string) (string, int) {
-	hex := func(digits int) (string, int) {
-		if len(s) < 2+digits {
-			return "", 0
-		}
-		n, err := strconv.ParseUint(s[2:2+digits], 16, 32)
-		if err != nil || n > utf8.MaxRune {
-			return "", 0
-		}
-		return string(rune(n)), 2 + digits
-	}
-	switch ch := s[1]; ch {
-	case '\n':
-		return "", 2
-	case '\\', '\'', '"':
-		return s[1:2], 2
-	case 'x':
-		return hex(2)
-	case 'u':
-		return hex(4)
-	case 'U':
-		return hex(8)
-	case 'N':
-		return "", 0 // character names are not supported
-	case '0', '1', '2', '3', '4', '5', '6', '7':
-		n := 2
-		for n < len(s) && n < 4 && s[n] >= '0' && s[n] <= '7' {
-			n++
-		}
-		v, _ := strconv.ParseUint(s[1:n], 8, 32) // three octal digits are a number
-		return string(rune(v)), n
+// pyUnescape returns the text of the escape sequence with that name. ok is false if
+// Python rejects it. An unknown sequence stands for itself.
+func pyUnescape(name string) (text string, ok bool) {
+	base, digits := 16, name[1:]
+	switch ch := name[0]; {
+	case ch == '\n':
+		return "", true
+	case strings.IndexByte(`\'"`, ch) >= 0:
+		return name, true
+	case ch >= '0' && ch <= '7':
+		base, digits = 8, name
+	case strings.IndexByte("xuU", ch) >= 0:
+	case ch == 'N':
+		return "", false // character names are not supported
 	default:
 		if i := strings.IndexByte("abfnrtv", ch); i >= 0 {
-			return "\a\b\f\n\r\t\v"[i : i+1], 2
+			return "\a\b\f\n\r\t\v"[i : i+1], true
 		}
-		return s[:2], 2
+		return `\` + name, true
 	}
+	n, err := strconv.ParseUint(digits, base, 32)
+	return string(rune(n)), err == nil && n <= utf8.MaxRune
 }

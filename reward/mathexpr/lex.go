@@ -3,6 +3,7 @@ package mathexpr
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -15,36 +16,39 @@ func Python(text string) (*Node, error) {
 		return nil, errTooLong
 	}
 	var tokens []token
-	for i := 0; i < len(text); {
-		c := text[i]
+	for rest := text; rest != ""; {
+		number, after := cut(rest, digits+".")
 		switch {
-		case strings.IndexByte(" \t\r\n\f\v", c) >= 0:
-			i++
-		case digit(c) || c == '.':
-			j := i
-			for j < len(text) && (digit(text[j]) || text[j] == '.') {
-				j++
+		case strings.IndexByte(" \t\r\n\f\v", rest[0]) >= 0:
+			after = rest[1:]
+		case number != "":
+			if number == "." || number[0] == '0' && !strings.Contains(number, ".") && strings.Trim(number, "0") != "" {
+				return nil, fmt.Errorf("%q is not a number", number)
 			}
-			n := text[i:j]
-			if n == "." || len(n) > 1 && n[0] == '0' && !strings.Contains(n, ".") && strings.Trim(n, "0") != "" {
-				return nil, fmt.Errorf("%q is not a number", n)
-			}
-			tokens = append(tokens, token{'n', n})
-			i = j
-		case strings.HasPrefix(text[i:], "**"):
-			tokens = append(tokens, token{'o', "^"})
-			i += 2
-		case strings.HasPrefix(text[i:], "//"):
-			tokens = append(tokens, token{'o', "//"})
-			i += 2
-		case strings.IndexByte("+-*/()", c) >= 0:
-			tokens = append(tokens, token{'o', string(c)})
-			i++
+			tokens = append(tokens, token{'n', number})
+		case strings.HasPrefix(rest, "**"):
+			tokens, after = append(tokens, token{'o', "^"}), rest[2:]
+		case strings.HasPrefix(rest, "//"):
+			tokens, after = append(tokens, token{'o', "//"}), rest[2:]
+		case strings.IndexByte("+-*/()", rest[0]) >= 0:
+			tokens, after = append(tokens, token{'o', rest[:1]}), rest[1:]
 		default:
-			return nil, fmt.Errorf("unexpected character %q", c)
+			return nil, fmt.Errorf("unexpected character %q", rest[0])
 		}
+		rest = after
 	}
 	return parse(tokens, false)
+}
+
+const (
+	digits  = "0123456789"
+	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
+// cut splits text after the characters of set at its front.
+func cut(text, set string) (front, rest string) {
+	rest = strings.TrimLeft(text, set)
+	return text[:len(text)-len(rest)], rest
 }
 
 // commands maps the known LaTeX commands to tokens.
@@ -81,74 +85,54 @@ func LaTeX(text string) (*Node, error) {
 	}
 	var tokens []token
 	joined := false // there are adjacent letters
-	after := func(kind byte) bool { return len(tokens) > 0 && tokens[len(tokens)-1].kind == kind }
-	for i := 0; i < len(text); {
-		c := text[i]
-		switch {
+	follows := func(kind byte) bool { return len(tokens) > 0 && tokens[len(tokens)-1].kind == kind }
+	for rest := text; rest != ""; {
+		number, after := cut(rest, digits+".")
+		word, afterWord := cut(rest, letters)
+		switch c := rest[0]; {
 		case strings.IndexByte(" \t\r\n$", c) >= 0:
-			i++
-		case digit(c) || c == '.':
-			j := i
-			for j < len(text) && (digit(text[j]) || text[j] == '.') {
-				j++
-			}
-			if text[i:j] == "." {
+			after = rest[1:]
+		case number != "":
+			switch {
+			case number == ".":
 				return nil, errors.New("a point is not a number")
+			case follows('n'):
+				return nil, fmt.Errorf("%q follows a number", number)
+			case powerOfTen.MatchString(after):
+				return nil, fmt.Errorf("%s is ambiguous", rest)
 			}
-			if after('n') {
-				return nil, fmt.Errorf("%q follows a number", text[i:j])
-			}
-			if powerOfTen(text[j:]) {
-				return nil, fmt.Errorf("%s is ambiguous", text[i:])
-			}
-			tokens = append(tokens, token{'n', text[i:j]})
-			i = j
+			tokens = append(tokens, token{'n', number})
 		case c == '\\':
-			j := i + 1
-			for j < len(text) && letter(text[j]) {
-				j++
+			t, n, err := command(rest[1:])
+			if err != nil {
+				return nil, err
 			}
-			if j == i+1 && j < len(text) {
-				j++
-			}
-			t, ok := commands[text[i+1:j]]
-			if !ok {
-				if t, ok = withoutBlank(text[i+1 : j]); ok {
-					j--
-				}
-			}
-			if !ok {
-				return nil, fmt.Errorf("unknown command %s", text[i:j])
-			}
-			if t.text == "frac" && after('n') {
+			if t.text == "frac" && follows('n') {
 				return nil, errors.New("a number before a fraction is ambiguous")
 			}
 			if t.kind != 0 {
 				tokens = append(tokens, t)
 			}
-			i = j
-		case letter(c):
-			j := i
-			for j < len(text) && letter(text[j]) {
-				j++
-			}
-			if err := checkLetters(text[i:j]); err != nil {
+			after = rest[1+n:]
+		case word != "":
+			if err := checkLetters(word); err != nil {
 				return nil, err
 			}
-			joined = joined || j-i > 1
-			for ; i < j; i++ {
-				if text[i] == 'e' {
-					tokens = append(tokens, token{'c', "e"})
+			joined = joined || len(word) > 1
+			for _, name := range strings.Split(word, "") {
+				if name == "e" {
+					tokens = append(tokens, token{'c', name})
 				} else {
-					tokens = append(tokens, token{'v', text[i : i+1]})
+					tokens = append(tokens, token{'v', name})
 				}
 			}
+			after = afterWord
 		case strings.IndexByte("+-*/^(){}[]|", c) >= 0:
-			tokens = append(tokens, token{'o', string(c)})
-			i++
+			tokens, after = append(tokens, token{'o', rest[:1]}), rest[1:]
 		default:
 			return nil, fmt.Errorf("unexpected character %q", c)
 		}
+		rest = after
 	}
 	if joined && !operates(tokens) {
 		return nil, errors.New("adjacent letters without an operator may be a name")
@@ -176,12 +160,24 @@ func checkLetters(letters string) error {
 	return nil
 }
 
-// withoutBlank reads \lnx as \ln x: normalised answers have no blanks, and LaTeX has
-// no such command. \sinh is a different function.
-func withoutBlank(name string) (token, bool) {
+// command returns the token of the command at the front of text, which follows a
+// backslash, and the length of its name.
+func command(text string) (t token, n int, err error) {
+	name, _ := cut(text, letters)
+	if name == "" {
+		name = text[:min(1, len(text))]
+	}
+	if t, ok := commands[name]; ok {
+		return t, len(name), nil
+	}
+	// Normalised answers have no blanks: \lnx is \ln x, since LaTeX has no such
+	// command. \sinh is a different function.
 	last := max(0, len(name)-1)
-	t, ok := commands[name[:last]]
-	return t, ok && t.kind == 'f' && t.text != "frac" && t.text != "sqrt" && name[last:] != "h"
+	t = commands[name[:last]]
+	if t.kind == 'f' && t.text != "frac" && t.text != "sqrt" && name[last:] != "h" {
+		return t, last, nil
+	}
+	return token{}, 0, fmt.Errorf(`unknown command \%s`, name)
 }
 
 // operates reports whether tokens have a function or a binary operator.
@@ -199,14 +195,5 @@ func operates(tokens []token) bool {
 	return false
 }
 
-// powerOfTen reports whether text, which follows a number, is an exponent as in 1e9.
-func powerOfTen(text string) bool {
-	if text == "" || text[0] != 'e' && text[0] != 'E' {
-		return false
-	}
-	text = strings.TrimLeft(text[1:], "+-")
-	return text != "" && digit(text[0])
-}
-
-func digit(c byte) bool  { return c >= '0' && c <= '9' }
-func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+// powerOfTen matches the exponent of a number such as 1e9.
+var powerOfTen = regexp.MustCompile(`^[eE][+-]*[0-9]`)

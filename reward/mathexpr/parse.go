@@ -21,11 +21,12 @@ type token struct {
 	text string // operators have one name: ^ for **, * for \cdot
 }
 
-// parser is a precedence-climbing (Pratt 1973) parser.
+// parser is a precedence-climbing (Pratt 1973) parser. After an error it has no
+// more tokens.
 type parser struct {
 	tokens []token
-	pos    int
 	depth  int
+	err    error // the first error
 	// juxtaposed makes adjacent terms a product.
 	juxtaposed bool
 }
@@ -41,64 +42,81 @@ const (
 
 func parse(tokens []token, juxtaposed bool) (*Node, error) {
 	p := &parser{tokens: tokens, juxtaposed: juxtaposed}
-	n, err := p.expression(0)
-	if err == nil && p.peek().kind != 0 {
-		err = fmt.Errorf("unexpected %q after an expression", p.peek().text)
+	n := p.expression(0)
+	if t := p.peek(); t.kind != 0 {
+		p.fail(fmt.Errorf("unexpected %q after an expression", t.text))
 	}
-	if err != nil {
-		return nil, err
+	if p.err != nil {
+		return nil, p.err
 	}
 	return n, nil
 }
 
+// fail records an error and returns a node that is not used.
+func (p *parser) fail(err error) *Node {
+	if p.err == nil {
+		p.err = err
+	}
+	p.tokens = nil
+	return &Node{}
+}
+
 func (p *parser) peek() token {
-	if p.pos < len(p.tokens) {
-		return p.tokens[p.pos]
+	if len(p.tokens) > 0 {
+		return p.tokens[0]
 	}
 	return token{}
 }
 
 func (p *parser) next() token {
 	t := p.peek()
-	p.pos++
+	p.tokens = p.tokens[min(1, len(p.tokens)):]
 	return t
 }
 
-func (p *parser) expression(least int) (*Node, error) {
+// operator consumes the next token if it is the operator or bracket op.
+func (p *parser) operator(op string) bool {
+	if p.peek() != (token{'o', op}) {
+		return false
+	}
+	p.next()
+	return true
+}
+
+// nested calls parse one level deeper.
+func (p *parser) nested(parse func() *Node) *Node {
 	if p.depth++; p.depth > maxDepth {
-		return nil, errTooDeep
+		return p.fail(errTooDeep)
 	}
 	defer func() { p.depth-- }()
-	left, err := p.operand()
-	if err != nil {
-		return nil, err
-	}
-	for {
-		t := p.peek()
-		power, isOperator := binding[t.text]
-		isOperator = isOperator && t.kind == 'o'
-		op := t.text
-		if !isOperator {
-			if !p.juxtaposed || !p.begins(t) {
-				return left, nil
+	return parse()
+}
+
+func (p *parser) expression(least int) *Node {
+	return p.nested(func() *Node {
+		left := p.operand()
+		for {
+			t := p.peek()
+			power, op := binding[t.text], t.text
+			isOperator := power > 0 && t.kind == 'o'
+			if !isOperator {
+				if !p.juxtaposed || !p.begins(t) {
+					return left
+				}
+				power, op = product, "*"
 			}
-			power, op = product, "*"
+			if power <= least {
+				return left
+			}
+			if isOperator {
+				p.next()
+			}
+			if op == "^" { // right-associative: 2^3^2 is 2^9
+				power--
+			}
+			left = &Node{op: op, args: []*Node{left, p.expression(power)}}
 		}
-		if power <= least {
-			return left, nil
-		}
-		if isOperator {
-			p.next()
-		}
-		if op == "^" { // right-associative: 2^3^2 is 2^9
-			power--
-		}
-		right, err := p.expression(power)
-		if err != nil {
-			return nil, err
-		}
-		left = &Node{op: op, args: []*Node{left, right}}
-	}
+	})
 }
 
 // begins reports whether t can start a term that follows another without an operator.
@@ -108,123 +126,76 @@ func (p *parser) begins(t token) bool {
 
 var closing = map[string]string{"(": ")", "{": "}", "[": "]"}
 
-func (p *parser) operand() (*Node, error) {
+func (p *parser) operand() *Node {
 	switch t := p.next(); t.kind {
 	case 'n':
-		return number(t.text)
+		x, ok := new(big.Rat).SetString(t.text)
+		if !ok || strings.Count(t.text, ".") > 1 {
+			return p.fail(fmt.Errorf("%q is not a number", t.text))
+		}
+		return &Node{op: "num", num: x}
 	case 'v':
-		return &Node{op: "var", name: t.text}, nil
+		return &Node{op: "var", name: t.text}
 	case 'c':
-		return &Node{op: "const", name: t.text}, nil
+		return &Node{op: "const", name: t.text}
 	case 'f':
 		return p.function(t.text)
 	case 'o':
 		switch t.text {
-		case "-", "+":
-			x, err := p.expression(sign)
-			if err != nil || t.text == "+" {
-				return x, err
-			}
-			return &Node{op: "neg", args: []*Node{x}}, nil
+		case "+":
+			return p.expression(sign)
+		case "-":
+			return &Node{op: "neg", args: []*Node{p.expression(sign)}}
 		case "(", "{":
 			return p.until(closing[t.text])
 		case "|":
-			x, err := p.until("|")
-			if err != nil {
-				return nil, err
-			}
-			return &Node{op: "abs", args: []*Node{x}}, nil
+			return &Node{op: "abs", args: []*Node{p.until("|")}}
 		}
-		return nil, fmt.Errorf("expected a number or a name, got %q", t.text)
+		return p.fail(fmt.Errorf("expected a number or a name, got %q", t.text))
 	}
-	return nil, errors.New("unexpected end of the expression")
+	return p.fail(errors.New("unexpected end of the expression"))
 }
 
-func (p *parser) until(end string) (*Node, error) {
-	n, err := p.expression(0)
-	if err != nil {
-		return nil, err
+func (p *parser) until(end string) *Node {
+	n := p.expression(0)
+	if !p.operator(end) {
+		return p.fail(fmt.Errorf("expected %q", end))
 	}
-	if t := p.next(); t.kind != 'o' || t.text != end {
-		return nil, fmt.Errorf("expected %q", end)
-	}
-	return n, nil
+	return n
 }
 
 // function parses the arguments of a LaTeX command.
-func (p *parser) function(name string) (*Node, error) {
+func (p *parser) function(name string) *Node {
 	switch name {
 	case "frac":
-		x, err := p.argument()
-		if err != nil {
-			return nil, err
-		}
-		y, err := p.argument()
-		if err != nil {
-			return nil, err
-		}
-		return &Node{op: "/", args: []*Node{x, y}}, nil
+		x := p.argument()
+		return &Node{op: "/", args: []*Node{x, p.argument()}}
 	case "sqrt":
-		if t := p.peek(); t.kind == 'o' && t.text == "[" {
-			p.next()
-			degree, err := p.until("]")
-			if err != nil {
-				return nil, err
-			}
-			x, err := p.argument()
-			if err != nil {
-				return nil, err
-			}
-			return &Node{op: "root", args: []*Node{x, degree}}, nil
+		if p.operator("[") {
+			degree := p.until("]")
+			return &Node{op: "root", args: []*Node{p.argument(), degree}}
 		}
-		x, err := p.argument()
-		if err != nil {
-			return nil, err
-		}
-		return &Node{op: "sqrt", args: []*Node{x}}, nil
+		return &Node{op: "sqrt", args: []*Node{p.argument()}}
 	}
 	// \sin^2 x is (\sin x)^2, \sin 2x is \sin(2x).
 	var exponent *Node
-	if t := p.peek(); t.kind == 'o' && t.text == "^" {
-		p.next()
-		var err error
-		if exponent, err = p.argument(); err != nil {
-			return nil, err
-		}
+	if p.operator("^") {
+		exponent = p.argument()
 		if x, ok := exponent.Rat(); !ok || x.Sign() < 0 { // \sin^{-1} is ambiguous
-			return nil, fmt.Errorf("%s with such an exponent is ambiguous", name)
+			return p.fail(fmt.Errorf("%s with such an exponent is ambiguous", name))
 		}
 	}
-	var x *Node
-	var err error
+	n := &Node{op: name}
 	if t := p.peek(); t.kind == 'o' && (t.text == "(" || t.text == "{") {
-		x, err = p.argument()
+		n.args = []*Node{p.argument()}
 	} else {
-		x, err = p.expression(product - 1)
+		n.args = []*Node{p.expression(product - 1)}
 	}
-	if err != nil {
-		return nil, err
-	}
-	n := &Node{op: name, args: []*Node{x}}
 	if exponent != nil {
-		n = &Node{op: "^", args: []*Node{n, exponent}}
+		return &Node{op: "^", args: []*Node{n, exponent}}
 	}
-	return n, nil
+	return n
 }
 
 // argument parses a group, or a single number or name.
-func (p *parser) argument() (*Node, error) {
-	if p.depth++; p.depth > maxDepth {
-		return nil, errTooDeep
-	}
-	defer func() { p.depth-- }()
-	return p.operand()
-}
-
-func number(text string) (*Node, error) {
-	x, ok := new(big.Rat).SetString(text)
-	if !ok || strings.Count(text, ".") > 1 {
-		return nil, fmt.Errorf("%q is not a number", text)
-	}
-	return &Node{op: "num", num: x}, nil
-}
+func (p *parser) argument() *Node { return p.nested(p.operand) }

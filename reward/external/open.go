@@ -38,8 +38,6 @@ const (
 type backend interface {
 	// call sends a request and returns the reply.
 	call(ctx context.Context, body []byte) ([]byte, error)
-	// numbered reports whether a reply must have the number of its request.
-	numbered() bool
 	close() error
 }
 
@@ -53,30 +51,39 @@ func Open(fn string, o Options) (reward.Scorer, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	s := &scorer{fn: fn, o: o}
 	if command, ok := strings.CutPrefix(fn, "exec:"); ok {
 		p, err := newProgram(command, o)
-		var e *Error
-		switch {
-		case errors.As(err, &e):
-			e.Fn = fn
-			return nil, e
-		case err != nil:
-			return nil, fmt.Errorf("score function %s: %w", fn, err)
+		if err != nil {
+			return nil, s.named(err)
 		}
-		return &scorer{fn: fn, o: o, backend: p}, nil
+		s.backend, s.numbered = p, true
+		return s, nil
 	}
 	if !strings.HasPrefix(fn, "http://") && !strings.HasPrefix(fn, "https://") {
 		return nil, fmt.Errorf("score function %q: want http://, https:// or exec:COMMAND", fn)
 	}
-	return &scorer{fn: fn, o: o, backend: newServer(fn, o)}, nil
+	s.backend = newServer(fn, o)
+	return s, nil
 }
 
 // scorer sends batches one after another.
 type scorer struct {
-	fn      string
-	o       Options
-	backend backend
-	n       int // requests so far
+	fn       string
+	o        Options
+	backend  backend
+	numbered bool // a reply must have the number of its request; HTTP pairs them itself
+	n        int  // requests so far
+}
+
+// named adds the name of the score function to an error.
+func (s *scorer) named(err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		e.Fn = s.fn
+		return e
+	}
+	return fmt.Errorf("score function %s: %w", s.fn, err)
 }
 
 // Starter is a scorer that can be started before the first batch, to detect early
@@ -93,12 +100,10 @@ func (s *scorer) Start(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	err := p.start(ctx)
-	var e *Error
-	if errors.As(err, &e) {
-		e.Fn = s.fn
+	if err := p.start(ctx); err != nil {
+		return s.named(err)
 	}
-	return err
+	return nil
 }
 
 // Score sends the samples in batches of at most Options.Batch.
@@ -153,11 +158,10 @@ func (s *scorer) try(ctx context.Context, samples []reward.Sample) ([]reward.Sco
 			// The timeout is the cause, whatever error it led to.
 			e.Kind, e.Err = KindTimeout, fmt.Errorf("no reply to %d samples within %v (%s)", len(samples), s.o.Timeout, s.o.TimeoutName)
 		}
-		e.Fn = s.fn
-		return nil, e
+		return nil, s.named(e)
 	}
 	want := 0
-	if s.backend.numbered() {
+	if s.numbered {
 		want = s.n
 	}
 	scores, err := decode(text, want, len(samples))

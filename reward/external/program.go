@@ -55,56 +55,55 @@ func executable(name, dir string) error {
 	return err
 }
 
-func (p *program) numbered() bool { return true }
-
 // startWait is the time that start watches a new program. A script that is missing
 // or has a syntax or import error ends within it.
 const startWait = time.Second
 
 // start starts the program and returns an error if it ends before the first request.
 func (p *program) start(ctx context.Context) error {
-	wait := time.Duration(0)
 	if p.child == nil {
-		c, err := startChild(p.args, p.o)
-		if err != nil {
-			return &Error{Kind: KindUnreachable, Err: err}
+		if err := p.launch(); err != nil {
+			return err
 		}
-		p.child, wait = c, startWait
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-p.child.ended:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
 		select {
 		case <-p.child.ended:
-		default:
-			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(startWait):
 		}
 	}
+	select {
+	case <-p.child.ended:
+		return p.fail(errors.New("the program ended before the first request"))
+	default:
+		return nil
+	}
+}
+
+func (p *program) launch() (err error) {
+	if p.child, err = startChild(p.args, p.o); err != nil {
+		return &Error{Kind: KindUnreachable, Err: err}
+	}
+	return nil
+}
+
+// fail ends the program and adds its exit status to err.
+func (p *program) fail(err error) error {
 	c := p.child
 	p.child = nil
 	c.end(0)
-	return c.withExit(errors.New("the program ended before the first request"))
+	return c.withExit(err)
 }
 
 func (p *program) call(ctx context.Context, body []byte) ([]byte, error) {
 	if p.child == nil {
-		c, err := startChild(p.args, p.o)
-		if err != nil {
-			return nil, &Error{Kind: KindUnreachable, Err: err}
+		if err := p.launch(); err != nil {
+			return nil, err
 		}
-		p.child = c
 	}
 	text, err := p.child.exchange(ctx, body)
 	if err != nil {
-		// Restart it: a late reply would be taken for the next one.
-		c := p.child
-		p.child = nil
-		c.end(0)
-		return nil, c.withExit(err)
+		return nil, p.fail(err) // a late reply would be taken for the next one
 	}
 	return text, nil
 }
@@ -288,9 +287,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.b = append(t.b, p...)
-	if over := len(t.b) - tailBytes; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
-	}
+	t.b = t.b[max(0, len(t.b)-tailBytes):]
 	t.log.Debug("score function", "stderr", strings.TrimSpace(string(p)))
 	return len(p), nil
 }

@@ -27,8 +27,6 @@ func newServer(url string, o Options) *server {
 	}}
 }
 
-func (s *server) numbered() bool { return false } // HTTP pairs replies with requests
-
 func (s *server) call(ctx context.Context, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
 // Continue opens a dump to append to it, or creates it. The header must be that of
@@ -171,9 +172,7 @@ func (h Header) Differences(now Header) []string {
 // seeds have more digits than a float64.
 func asRead(options map[string]any) map[string]any {
 	var out map[string]any
-	d := json.NewDecoder(strings.NewReader(asJSON(options)))
-	d.UseNumber()
-	_ = d.Decode(&out) // what asJSON wrote
+	_ = plainjson.Unmarshal([]byte(asJSON(options)), &out)
 	return out
 }
 

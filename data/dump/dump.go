@@ -1,7 +1,6 @@
 package dump
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
 // A dump is a file of JSON lines: a Header, then one episode per line. It only
@@ -128,9 +128,7 @@ func (r *Reader) readHeader() error {
 // have more digits than a float64.
 func parseHeader(line []byte) (Header, error) {
 	var h Header
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.UseNumber()
-	if err := d.Decode(&h); err != nil || h.Format != Format {
+	if err := plainjson.Unmarshal(line, &h); err != nil || h.Format != Format {
 		return h, fmt.Errorf("its first line is not the header of a dump (no \"format\": %q)", Format)
 	}
 	if h.Version != Version {

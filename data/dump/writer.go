@@ -1,8 +1,6 @@
 package dump
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/crash"
+	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
 var atRename = crash.New("dump/rename") // a complete dump is written, but not yet renamed
@@ -167,13 +166,11 @@ func (w *Writer) Write(episodes ...*data.Episode) error {
 func (w *Writer) lines(values ...any) error {
 	var texts [][]byte
 	for _, v := range values {
-		var buf bytes.Buffer
-		enc := json.NewEncoder(&buf)
-		enc.SetEscapeHTML(false) // keeps < and >, frequent in actions, readable
-		if err := enc.Encode(v); err != nil {
+		text, err := plainjson.Marshal(v)
+		if err != nil {
 			return fmt.Errorf("write dump %s: %w", w.path, err)
 		}
-		texts = append(texts, buf.Bytes())
+		texts = append(texts, append(text, '\n'))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

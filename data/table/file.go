@@ -2,9 +2,7 @@ package table
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -102,12 +100,4 @@ func eachObject(ctx context.Context, in *bufio.Reader, visit func(n, line int, r
 			return o.array, err
 		}
 	}
-}
-
-// decodeObject decodes a JSON object with its numbers as json.Number.
-func decodeObject(raw []byte) (row map[string]any, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	err = d.Decode(&row)
-	return row, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
 // PairOptions selects the two columns of a file of prompts and responses, the
@@ -61,7 +62,8 @@ func LoadPairs(ctx context.Context, path string, o PairOptions) ([]data.Task, er
 			return err
 		})
 	}, func(n, line int, raw []byte) error {
-		row, err := decodeObject(raw)
+		var row map[string]any
+		err := plainjson.Unmarshal(raw, &row)
 		if err = add(n, row, err); err != nil {
 			err = fmt.Errorf("row %d, line %d: %w", n, line, err)
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
 // maxUnpacked limits the uncompressed size that a parquet file states.
@@ -39,7 +41,7 @@ func readParquet(ctx context.Context, f io.ReaderAt, size int64, visit func(*Ent
 		if err != nil {
 			return fmt.Errorf("row %d: %w", n, err)
 		}
-		text, err := plainJSON(selected(row, read))
+		text, err := plainjson.Marshal(selected(row, read))
 		if err != nil {
 			return fmt.Errorf("row %d: %w", n, err)
 		}

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
 // Table is a data file with arbitrary columns, for tools that add columns. Rows
@@ -64,7 +66,9 @@ func (t *Table) Len() int { return len(t.rows) + len(t.lines) }
 // maps.
 func (t *Table) Row(i int) (map[string]any, error) {
 	if t.schema == nil {
-		return decodeObject(t.lines[i])
+		var row map[string]any
+		err := plainjson.Unmarshal(t.lines[i], &row)
+		return row, err
 	}
 	row, err := reconstruct(t.schema, t.rows[i])
 	if err != nil {
@@ -203,7 +207,7 @@ func (t *Table) line(i int) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if line, err = plainJSON(row); err != nil {
+		if line, err = plainjson.Marshal(row); err != nil {
 			return nil, err
 		}
 	}
@@ -212,24 +216,13 @@ func (t *Table) line(i int) ([]byte, error) {
 		if len(line) > 1 {
 			line = append(line, ',')
 		}
-		text, err := plainJSON(map[string]any{c.name: c.values[i]})
+		text, err := plainjson.Marshal(map[string]any{c.name: c.values[i]})
 		if err != nil {
 			return nil, err
 		}
 		line = append(line, text[1:len(text)-1]...)
 	}
 	return append(line, '}'), nil
-}
-
-// plainJSON encodes v for people: < is not escaped.
-func plainJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
 // writeParquet copies the values of the old columns and appends the new columns.

@@ -1,14 +1,14 @@
 package table
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
 // Layout is the format in which rows are written.
@@ -92,7 +92,6 @@ type jsonWriter struct {
 	w      io.Writer
 	layout Layout
 	n      int
-	buf    bytes.Buffer
 }
 
 // jsonLine is a row in either notation. ItemID or ID is a *string, which may be nil.
@@ -145,21 +144,20 @@ func (j *jsonWriter) Write(r *Record) error {
 		}
 		row.Conversations = append(row.Conversations, message)
 	}
-	j.buf.Reset()
-	if j.layout.Format == ArrayFile {
-		j.buf.WriteString([]string{"[\n", ",\n"}[min(j.n, 1)])
-	}
-	enc := json.NewEncoder(&j.buf)
-	enc.SetEscapeHTML(false) // keeps < and >, frequent in actions, readable
-	if err := enc.Encode(row); err != nil {
+	text, err := plainjson.Marshal(row)
+	if err != nil {
 		return err
 	}
-	text := j.buf.Bytes()
-	if j.layout.Format == ArrayFile {
-		text = bytes.TrimSuffix(text, []byte("\n"))
+	switch {
+	case j.layout.Format != ArrayFile:
+		text = append(text, '\n')
+	case j.n == 0:
+		text = append([]byte("[\n"), text...)
+	default:
+		text = append([]byte(",\n"), text...)
 	}
 	j.n++
-	_, err := j.w.Write(text)
+	_, err = j.w.Write(text)
 	return err
 }
 
@@ -168,6 +166,10 @@ func (j *jsonWriter) Close() error {
 	if j.layout.Format != ArrayFile {
 		return nil
 	}
-	_, err := io.WriteString(j.w, []string{"[]\n", "\n]\n"}[min(j.n, 1)])
+	end := "\n]\n"
+	if j.n == 0 {
+		end = "[]\n"
+	}
+	_, err := io.WriteString(j.w, end)
 	return err
 }

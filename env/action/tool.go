@@ -1,12 +1,13 @@
 package action
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
 // Under the format tool_call the model calls the tools of every server in JSON.
@@ -49,7 +50,7 @@ func ToolCall(name string, input json.RawMessage) (string, bool) {
 		return "", false
 	}
 	var fields map[string]any
-	if !decodeOne(input, &fields) || fields == nil {
+	if plainjson.Unmarshal(input, &fields) != nil || fields == nil {
 		return "", false
 	}
 	return "Action: " + name + " with Action Input: " + pythonLiteral(fields), true
@@ -60,7 +61,7 @@ func ToolCall(name string, input json.RawMessage) (string, bool) {
 // other as a string.
 func ToolAnswer(text string) string {
 	var v any
-	if !decodeOne([]byte(text), &v) {
+	if plainjson.Unmarshal([]byte(text), &v) != nil {
 		v = text
 	}
 	return "Action: finish with Action Input: " + pythonLiteral(map[string]any{"answer": v})
@@ -76,13 +77,6 @@ func isToolName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && r != '.' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	})
-}
-
-// decodeOne decodes text as a single JSON value with numbers as json.Number.
-func decodeOne(text []byte, v any) bool {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	return d.Decode(v) == nil && !d.More() && len(bytes.TrimSpace(text[d.InputOffset():])) == 0
 }
 
 // pythonLiteral returns a decoded JSON value as a Python literal on one line.
@@ -118,11 +112,8 @@ func pythonLiteral(v any) string {
 // pythonString returns s as a Python string literal. JSON's escapes are valid in
 // Python.
 func pythonString(s string) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always encodes
-	return strings.TrimSuffix(b.String(), "\n")
+	text, _ := plainjson.Marshal(s) // a string always encodes
+	return string(text)
 }
 
 // ToolShape returns the part of an instruction that describes a tool call under the

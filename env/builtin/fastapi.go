@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
 // The HTTP behaviour of a FastAPI application: exact paths, its bodies for 404, 405
@@ -69,14 +70,12 @@ func (rs routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	text, err := plainjson.Marshal(v)
+	if err != nil {
 		writeText(w, http.StatusInternalServerError, "Internal Server Error")
 		return
 	}
-	write(w, status, "application/json", bytes.TrimSuffix(buf.Bytes(), []byte("\n")))
+	write(w, status, "application/json", text)
 }
 
 func writeText(w http.ResponseWriter, status int, text string) {

@@ -1,11 +1,11 @@
 package external
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 
+	"github.com/openmanus/openmanus/internal/plainjson"
 	"github.com/openmanus/openmanus/reward"
 )
 
@@ -50,11 +50,8 @@ func encode(n int, samples []reward.Sample) ([]byte, error) {
 		}
 		r.Samples[i] = s
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // responses often contain < and >
-	err := enc.Encode(r)
-	return b.Bytes(), err
+	line, err := plainjson.Marshal(r)
+	return append(line, '\n'), err
 }
 
 // reply is the reply of a score function.

@@ -72,22 +72,13 @@ func (e *Error) Error() string {
 	if e.Err != nil {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}
-	if h := e.hint(); h != "" {
-		b.WriteString(" (" + h + ")")
+	switch {
+	case e.Kind == KindRouting:
+		b.WriteString(" (is this address a server of this environment?)")
+	case e.Kind == KindConnection && !e.Sent && !errors.Is(e.Err, ErrRestarted):
+		b.WriteString(" (is the server running?)")
 	}
 	return b.String()
-}
-
-func (e *Error) hint() string {
-	switch e.Kind {
-	case KindRouting:
-		return "is this address a server of this environment?"
-	case KindConnection:
-		if !e.Sent && !errors.Is(e.Err, ErrRestarted) {
-			return "is the server running?"
-		}
-	}
-	return ""
 }
 
 // Unwrap returns the cause.
@@ -150,8 +141,8 @@ const injectedHeader = "X-Openmanus-Fault"
 // own context ended the call.
 func (e *Error) Seen() string {
 	switch e.Kind {
-	case KindTimeout:
-		return SeenTimeout
+	case KindServer, KindValidation, KindRouting:
+		return "http_" + strconv.Itoa(e.Status)
 	case KindConnection:
 		switch {
 		case errors.Is(e.Err, ErrRestarted):
@@ -162,14 +153,8 @@ func (e *Error) Seen() string {
 			return SeenReset
 		}
 		return SeenTruncated
-	case KindOversize:
-		return SeenOversize
-	case KindEnvironment:
-		return SeenEnvironment
-	case KindMalformed:
-		return SeenMalformed
-	case KindServer, KindValidation, KindRouting:
-		return "http_" + strconv.Itoa(e.Status)
 	}
-	return ""
+	return map[Kind]string{
+		KindTimeout: SeenTimeout, KindOversize: SeenOversize, KindEnvironment: SeenEnvironment, KindMalformed: SeenMalformed,
+	}[e.Kind]
 }

@@ -114,6 +114,7 @@ const (
 	needServer   need = iota // the server answers
 	needInstance             // create works
 	needPlay                 // reset and step work
+	needEnd                  // an episode has ended
 )
 
 // checker is the state of one Run.
@@ -170,6 +171,8 @@ func (c *checker) result(k check) Result {
 		n.skip("no instance could be created")
 	case k.need >= needPlay && !c.playable:
 		n.skip("no episode could be played")
+	case k.need >= needEnd && c.ended == nil:
+		n.skip("no episode ended")
 	default:
 		k.run(c, &n)
 	}

@@ -56,14 +56,14 @@ var checks = []check{
 		}},
 	{name: "reward at the goal", need: needPlay, run: checkGoal, section: "1.3",
 		expected: "a recorded solution ends the task at its last action with the recorded reward"},
-	{name: "step after done", need: needPlay, run: checkAfterDone, applies: func(e environment) bool { return e.endings != nil }, section: "1.3",
+	{name: "step after done", need: needEnd, run: checkAfterDone, applies: func(e environment) bool { return e.endings != nil }, section: "1.3",
 		expects: func(e environment) string {
 			if !e.goesOn {
 				return `status 200 with {"error": "The task with environment N has finished."}`
 			}
 			return "a normal reply: the client decides when to stop"
 		}},
-	{name: "reset after done", need: needPlay, run: checkResetAfterDone, applies: func(e environment) bool { return e.endings != nil }, section: "11.12",
+	{name: "reset after done", need: needEnd, run: checkResetAfterDone, applies: func(e environment) bool { return e.endings != nil }, section: "11.12",
 		expected: "an instance can be reset after its episode has ended"},
 	{name: "task out of range", need: needPlay, run: checkBeyond, section: "2.3", applies: func(e environment) bool { return e.beyond != 0 },
 		expects: func(e environment) string {

@@ -165,10 +165,17 @@ func (t *transcript) next(n *notes) bool {
 	if t.over || t.at >= 0 && t.at >= len(t.actions) {
 		return false
 	}
+	if !t.play(n) {
+		t.over = true
+		return false
+	}
+	return true
+}
+
+func (t *transcript) play(n *notes) bool {
 	if t.at < 0 {
 		v, ok := t.c.reset(n, t.s, t.task)
 		if !ok {
-			t.over = true
 			return false
 		}
 		t.actions = t.c.env.actions(t.c, v)
@@ -176,22 +183,20 @@ func (t *transcript) next(n *notes) bool {
 	} else {
 		p, ok := t.c.play(n, t.s, t.actions[t.at])
 		if !ok {
-			t.over = true
 			return false
 		}
 		t.say(fmt.Sprintf("step %q", short(t.actions[t.at], 40)), p.whole)
 		t.over = p.done && !t.c.env.goesOn
 	}
 	t.at++
-	if t.c.env.observe != nil && !t.over {
-		v, ok := t.c.observe(n, t.s)
-		if !ok {
-			t.over = true
-			return false
-		}
+	if t.c.env.observe == nil || t.over {
+		return true
+	}
+	v, ok := t.c.observe(n, t.s)
+	if ok {
 		t.say("observe", v)
 	}
-	return true
+	return ok
 }
 
 func (t *transcript) say(what string, v any) {

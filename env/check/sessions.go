@@ -3,6 +3,7 @@ package check
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +57,20 @@ const manySessions = 4
 // oneAtATime is the reason for skipping checks of several instances.
 const oneAtATime = "servers of this environment support one instance at a time, because all use the same account"
 
+// concurrently calls f for 0 to times-1 at once, each with its notes, which n
+// then receives in order.
+func concurrently(n *notes, times int, f func(i int, n *notes)) {
+	saw := make([]notes, times)
+	var wg sync.WaitGroup
+	for i := range times {
+		wg.Go(func() { f(i, &saw[i]) })
+	}
+	wg.Wait()
+	for _, s := range saw {
+		n.all = append(n.all, s.all...)
+	}
+}
+
 func checkIDs(c *checker, n *notes) {
 	if c.env.single {
 		n.skip(oneAtATime)
@@ -66,18 +81,8 @@ func checkIDs(c *checker, n *notes) {
 	}
 	if !c.env.slow {
 		made := make([]session, manySessions)
-		saw := make([]notes, manySessions)
-		var wg sync.WaitGroup
-		for i := range manySessions {
-			wg.Go(func() { made[i], _ = c.create(&saw[i]) })
-		}
-		wg.Wait()
-		for i := range manySessions {
-			n.all = append(n.all, saw[i].all...)
-			if made[i].id != "" {
-				c.sessions = append(c.sessions, made[i])
-			}
-		}
+		concurrently(n, manySessions, func(i int, n *notes) { made[i], _ = c.create(n) })
+		c.sessions = append(c.sessions, slices.DeleteFunc(made, func(s session) bool { return s.id == "" })...)
 	}
 	seen := map[string]bool{}
 	var ids []string
@@ -207,7 +212,7 @@ func checkIndex(c *checker, n *notes) {
 	}
 	a, b := c.alones[0], c.alones[1]
 	switch {
-	case strings.Join(a.said, "\n") != strings.Join(b.said, "\n"):
+	case !slices.Equal(a.said, b.said):
 		n.pass("tasks %d and %d differ", a.task, b.task)
 	case c.o.Tasks != nil:
 		n.warn("identical tasks cannot show whether the index is used; choose other tasks", "tasks %d and %d have the same replies", a.task, b.task)
@@ -218,7 +223,7 @@ func checkIndex(c *checker, n *notes) {
 
 // beside plays all sessions by run, alternating or concurrently, and compares
 // each with its replies when played alone.
-func (c *checker) beside(n *notes, sessions []session, run func(all []*transcript, saw []notes)) {
+func (c *checker) beside(n *notes, sessions []session, run func(all []*transcript)) {
 	switch {
 	case len(sessions) < 2 && c.env.single:
 		n.skip(oneAtATime)
@@ -231,7 +236,6 @@ func (c *checker) beside(n *notes, sessions []session, run func(all []*transcrip
 		return
 	}
 	var alone, all []*transcript
-	saw := make([]notes, len(sessions))
 	for i, s := range sessions {
 		task := c.env.tasks[i%2]
 		t, ok := c.alone(n, s, task)
@@ -240,9 +244,8 @@ func (c *checker) beside(n *notes, sessions []session, run func(all []*transcrip
 		}
 		alone, all = append(alone, t), append(all, c.transcript(s, task))
 	}
-	run(all, saw)
+	run(all)
 	for i := range sessions {
-		n.all = append(n.all, saw[i].all...)
 		d := differ(alone[i], all[i])
 		switch {
 		case d == "":
@@ -252,41 +255,33 @@ func (c *checker) beside(n *notes, sessions []session, run func(all []*transcrip
 			n.fail("session %s: %s", sessions[i].id, d)
 		}
 	}
-	if strings.Join(alone[0].said, "\n") == strings.Join(alone[1].said, "\n") {
+	if slices.Equal(alone[0].said, alone[1].said) {
 		n.warn("sessions with identical replies cannot be distinguished; choose other tasks", "tasks %d and %d have the same replies", c.env.tasks[0], c.env.tasks[1])
 	}
 	n.pass("%d sessions, %d replies each", len(sessions), len(alone[0].said))
 }
 
 func checkTwoSessions(c *checker, n *notes) {
-	c.beside(n, c.sessions[:min(2, len(c.sessions))], func(all []*transcript, saw []notes) {
+	c.beside(n, c.sessions[:min(2, len(c.sessions))], func(all []*transcript) {
 		for more := true; more; {
 			more = false
-			for i, t := range all {
-				more = t.next(&saw[i]) || more
+			for _, t := range all {
+				more = t.next(n) || more
 			}
 		}
 	})
 }
 
 func checkMany(c *checker, n *notes) {
-	c.beside(n, c.sessions, func(all []*transcript, saw []notes) {
-		var wg sync.WaitGroup
-		for i, t := range all {
-			wg.Go(func() {
-				for t.next(&saw[i]) {
-				}
-			})
-		}
-		wg.Wait()
+	c.beside(n, c.sessions, func(all []*transcript) {
+		concurrently(n, len(all), func(i int, n *notes) {
+			for all[i].next(n) {
+			}
+		})
 	})
 }
 
 func checkAfterDone(c *checker, n *notes) {
-	if c.ended == nil {
-		n.skip("no episode ended")
-		return
-	}
 	if c.env.goesOn {
 		if p, ok := c.play(n, *c.ended, "Action: nothing"); ok {
 			n.pass("%q, %s %t", short(p.text, 60), c.env.doneKey, p.done)
@@ -300,10 +295,6 @@ func checkAfterDone(c *checker, n *notes) {
 }
 
 func checkResetAfterDone(c *checker, n *notes) {
-	if c.ended == nil {
-		n.skip("no episode ended")
-		return
-	}
 	if _, ok := c.reset(n, *c.ended, c.env.tasks[1]); ok {
 		n.pass("reset")
 	}

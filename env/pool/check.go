@@ -41,7 +41,7 @@ func (p *Pool) Check(ctx context.Context) error {
 	if err := errors.Join(others...); err != nil {
 		return err
 	}
-	if down := p.allDown(); down != nil {
+	if _, _, down := p.down(Place{}); down != nil {
 		return &DownError{Env: p.spec.Name, Err: down}
 	}
 	return nil

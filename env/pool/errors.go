@@ -84,9 +84,3 @@ func (p *Pool) down(at Place) (since time.Time, others bool, failures error) {
 	}
 	return since, others, errors.Join(allowed...)
 }
-
-// allDown returns the last failures of all servers, nil if one is in service.
-func (p *Pool) allDown() error {
-	_, _, failures := p.down(Place{})
-	return failures
-}

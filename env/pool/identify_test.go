@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 )
 
@@ -90,7 +91,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			}
 			defer l.Release()
 			var made []string
-			l.Record(func(x exchange) { made = append(made, x.Path) })
+			l.Record(func(x data.Exchange) { made = append(made, x.Path) })
 			for _, x := range l.Created() {
 				made = append(made, x.Path)
 			}

@@ -9,8 +9,6 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-type exchange = data.Exchange
-
 // Lease is an instance for one or more episodes in a row. It belongs to one
 // goroutine at a time and ends with the first Release or Fail.
 type Lease struct {
@@ -68,7 +66,7 @@ func (l *Lease) Created() []data.Exchange {
 }
 
 // keep is the Recorder of a slot's client.
-func (s *slot) keep(x exchange) {
+func (s *slot) keep(x data.Exchange) {
 	switch {
 	case s.record != nil:
 		s.record(x)

@@ -18,3 +18,9 @@ func (t tests) Run() int {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }
+
+// allDown returns the last failures of all servers, nil if one is in service.
+func (p *Pool) allDown() error {
+	_, _, failures := p.down(Place{})
+	return failures
+}

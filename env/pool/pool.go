@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 )
 
@@ -105,10 +106,10 @@ type slot struct {
 
 	// The holder of the lease uses these.
 	record  env.Recorder
-	early   []exchange // of the creation, not recorded yet
-	created []exchange // of the creation
-	served  bool       // it had an earlier lease
-	task    int        // of the last reset
+	early   []data.Exchange // of the creation, not recorded yet
+	created []data.Exchange // of the creation
+	served  bool            // it had an earlier lease
+	task    int             // of the last reset
 }
 
 // New returns a pool over the servers at urls. It sends no request.

@@ -3,7 +3,6 @@ package supervise
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,19 +83,11 @@ const (
 // error message.
 func lastWords(path string) string {
 	name := filepath.Base(path)
-	f, err := os.Open(path)
-	if err != nil {
-		return "it has no log: " + err.Error()
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return "it has no log: " + err.Error()
-	}
-	b, err := io.ReadAll(io.NewSectionReader(f, max(0, st.Size()-tailBytes), tailBytes))
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return "its log cannot be read: " + err.Error()
 	}
+	b = b[max(0, len(b)-tailBytes):]
 	if i := bytes.LastIndex(b, []byte(logHead+"start ")); i >= 0 {
 		_, b, _ = bytes.Cut(b[i:], []byte("\n"))
 	}

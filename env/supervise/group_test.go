@@ -22,7 +22,7 @@ import (
 	"github.com/openmanus/openmanus/env/listen/listentest"
 )
 
-// fake are options for servers of a role.
+// fake returns options for n servers that run one of the roles.
 func fake(t *testing.T, role string, n int) Options {
 	return Options{
 		Name:    "fake",
@@ -75,22 +75,22 @@ func pidOf(t *testing.T, url, path string) int {
 	return pid
 }
 
-// alive reports whether a process is there and no zombie.
+// alive reports whether a process exists and is not a zombie.
 func alive(pid int) bool {
 	_, state, ok := parentOf(pid)
 	return ok && state != 'Z' && state != 'X'
 }
 
-// eventually waits for something that must come.
-func eventually(t *testing.T, what string, is func() bool) {
+// eventually waits until a condition holds.
+func eventually(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
 	for range 6000 {
-		if is() {
+		if holds() {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("never: %s", what)
+	t.Fatalf("never happened: %s", condition)
 }
 
 func TestStartAndClose(t *testing.T) {
@@ -117,7 +117,7 @@ func TestStartAndClose(t *testing.T) {
 	mu.Lock()
 	slices.Sort(ready)
 	if d := cmp.Diff(wantReady, ready); d != "" {
-		t.Errorf("told of readiness: %s", d)
+		t.Errorf("calls of OnReady: %s", d)
 	}
 	mu.Unlock()
 	var pids []int
@@ -134,7 +134,7 @@ func TestStartAndClose(t *testing.T) {
 		}
 		group, err := syscall.Getpgid(pids[i])
 		if err != nil || group != pids[i] {
-			t.Errorf("the server's process group is %d (%v), want its own, %d", group, err, pids[i])
+			t.Errorf("the server's process group is %d (%v), want a new group, %d", group, err, pids[i])
 		}
 	}
 	if err := g.Close(t.Context()); err != nil {
@@ -147,11 +147,11 @@ func TestStartAndClose(t *testing.T) {
 	}
 	log, err := os.ReadFile(filepath.Join(o.LogDir, fmt.Sprintf("fake_%d.log", o.BasePort+2)))
 	if err != nil || !strings.Contains(string(log), fmt.Sprintf("serve %d", o.BasePort+2)) {
-		t.Errorf("the log of the third server does not name its start: %s %v", log, err)
+		t.Errorf("the log of the third server does not contain its command: %s %v", log, err)
 	}
 }
 
-func TestLaunchThatCannotWork(t *testing.T) {
+func TestFailedStart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("not a program"), 0o755); err != nil {
 		t.Fatal(err)
@@ -182,11 +182,11 @@ func TestLaunchThatCannotWork(t *testing.T) {
 			g, err := Start(t.Context(), o)
 			if err == nil {
 				_ = g.Close(t.Context())
-				t.Fatal("it worked")
+				t.Fatal("Start succeeded")
 			}
 			for _, want := range append(test.want, "launch fake: ") {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%q does not say %q", err, want)
+					t.Errorf("%q does not contain %q", err, want)
 				}
 			}
 		})
@@ -203,14 +203,14 @@ func TestTakenPort(t *testing.T) {
 	g, err := Start(t.Context(), o)
 	if err == nil {
 		_ = g.Close(t.Context())
-		t.Fatal("it worked")
+		t.Fatal("Start succeeded")
 	}
 	if want := fmt.Sprintf("launch fake: port %d is taken", o.BasePort+1); !strings.Contains(err.Error(), want) {
-		t.Errorf("%q does not say %q", err, want)
+		t.Errorf("%q does not contain %q", err, want)
 	}
 }
 
-// One server that fails takes the others, which are up, with it.
+// If one server fails to start, Start also stops the servers that answer already.
 func TestStartIsAllOrNothing(t *testing.T) {
 	o := fake(t, "serve", 2)
 	var mu sync.Mutex
@@ -228,19 +228,19 @@ func TestStartIsAllOrNothing(t *testing.T) {
 	}
 	if g, err := Start(t.Context(), o); err == nil {
 		_ = g.Close(t.Context())
-		t.Fatal("it worked")
+		t.Fatal("Start succeeded")
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	if pid == 0 || alive(pid) {
-		t.Errorf("the good server (%d) was left", pid)
+		t.Errorf("the working server (%d) was not stopped", pid)
 	}
 }
 
 func TestStartIsCancelled(t *testing.T) {
 	o := fake(t, "hang", 2)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("the user went home")
+	why := errors.New("cancelled by the test")
 	time.AfterFunc(200*time.Millisecond, func() { cancel(why) })
 	if _, err := Start(ctx, o); !errors.Is(err, why) {
 		t.Errorf("got %v", err)
@@ -260,34 +260,34 @@ func TestRestart(t *testing.T) {
 	stray := pidOf(t, url, "/spawn")
 	other := pidOf(t, g.URLs()[1], "/pid")
 
-	_, _ = get(url + "/die") // it does not answer any more
+	_, _ = get(url + "/die") // the server ends without an answer
 	if err := <-down; !strings.Contains(err.Error(), "status 3") || !strings.Contains(err.Error(), url) {
-		t.Errorf("told %v", err)
+		t.Errorf("OnDown received %v", err)
 	}
 	if n := <-up; n != 1 {
 		t.Errorf("%d restarts, want 1", n)
 	}
 	if alive(stray) {
-		t.Error("what the dead server had started is still there when the next one is up")
+		t.Error("a child of the dead server is still running when the next server is ready")
 	}
 	if pid := pidOf(t, url, "/pid"); pid == first {
-		t.Error("the same process")
+		t.Error("the server is still the same process")
 	}
 	if err := syscall.Kill(pidOf(t, url, "/pid"), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-down; !strings.Contains(err.Error(), "signal 9") {
-		t.Errorf("told %v", err)
+		t.Errorf("OnDown received %v", err)
 	}
 	if n := <-up; n != 2 {
 		t.Errorf("%d restarts, want 2", n)
 	}
 	if pid := pidOf(t, g.URLs()[1], "/pid"); pid != other {
-		t.Error("the other server was started again as well")
+		t.Error("the other server was restarted too")
 	}
 }
 
-// The pauses double while a server keeps dying.
+// The pause before a restart doubles while the server keeps dying.
 func TestRestartBacksOff(t *testing.T) {
 	o := fake(t, "serve", 1)
 	flag := filepath.Join(t.TempDir(), "flag")
@@ -300,7 +300,7 @@ func TestRestartBacksOff(t *testing.T) {
 	<-up
 	_, _ = get(g.URLs()[0] + "/die")
 	log := filepath.Join(o.LogDir, fmt.Sprintf("fake_%d.log", o.BasePort))
-	eventually(t, "five starts", func() bool {
+	eventually(t, "the server has been started five times", func() bool {
 		b, err := os.ReadFile(log)
 		return err == nil && strings.Count(string(b), "\nagain\n") >= 4
 	})
@@ -318,7 +318,7 @@ func TestLogIsCapped(t *testing.T) {
 	g := start(t, o)
 	mustGet(t, g.URLs()[0]+"/log/5000")
 	log := filepath.Join(o.LogDir, fmt.Sprintf("fake_%d.log", o.BasePort))
-	eventually(t, "the last line", func() bool { return strings.Contains(lastWords(log), "line 004999") })
+	eventually(t, "the last line is in the log", func() bool { return strings.Contains(lastWords(log), "line 004999") })
 	total := int64(0)
 	for _, name := range []string{log, log + ".1"} {
 		st, err := os.Stat(name)
@@ -328,15 +328,15 @@ func TestLogIsCapped(t *testing.T) {
 		total += st.Size()
 	}
 	if total > o.LogBytes {
-		t.Errorf("the logs have %d bytes, allowed are %d", total, o.LogBytes)
+		t.Errorf("the logs have %d bytes, want at most %d", total, o.LogBytes)
 	}
 }
 
-// A server that takes connections and answers nothing is started again; what
-// hung is gone. One that fails at every question is not hung.
+// A server that accepts connections but does not answer is restarted, and all its
+// processes end. A server that answers every request with an error is not restarted.
 func TestHungServer(t *testing.T) {
 	o := fake(t, "serve", 1)
-	o.HangTimeout = 2 * time.Second // a busy machine may take a healthy server for hung, too: it comes back all the same
+	o.HangTimeout = 2 * time.Second // on a busy machine a healthy server may be restarted too, which is harmless
 	down := make(chan error, 64)
 	o.OnDown = func(_ string, err error) { down <- err }
 	g := start(t, o)
@@ -346,7 +346,7 @@ func TestHungServer(t *testing.T) {
 	if err := syscall.Kill(hung, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is found hung", func() bool {
+	eventually(t, "the server is reported as hung", func() bool {
 		select {
 		case err := <-down:
 			return strings.Contains(err.Error(), "hung: no answer for 2s") && strings.Contains(err.Error(), url)
@@ -354,12 +354,12 @@ func TestHungServer(t *testing.T) {
 			return false
 		}
 	})
-	eventually(t, "another answers", func() bool {
+	eventually(t, "a new server answers", func() bool {
 		text, err := get(url + "/pid")
 		pid, _ := strconv.Atoi(text)
 		return err == nil && pid != 0 && pid != hung
 	})
 	if alive(hung) || alive(stray) {
-		t.Error("the hung server, or what it had started, is still there")
+		t.Error("the hung server or its child is still running")
 	}
 }

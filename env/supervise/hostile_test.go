@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/data/transport/transporttest"
 )
 
-// A server that never comes to a reply has no pulse.
+// pulse returns for a server that never completes a reply.
 func TestNoReply(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {
@@ -20,7 +20,7 @@ func TestNoReply(t *testing.T) {
 			select {
 			case <-done:
 			case <-time.After(20 * time.Second):
-				t.Error("it hangs")
+				t.Error("pulse does not return")
 			}
 		})
 	}

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// snake writes a Python that does what a case of a shell script says.
-func snake(t *testing.T, version, pip, imports string) string {
+// fakePython writes a shell script that stands in for Python. The arguments are the
+// commands for the version check, pip and the import of the server.
+func fakePython(t *testing.T, version, pip, imports string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "python3.11")
 	script := "#!/bin/sh\ncase \"$1 $2\" in\n" +
@@ -28,27 +29,27 @@ func snake(t *testing.T, version, pip, imports string) string {
 }
 
 func TestInstall(t *testing.T) {
-	good := func(t *testing.T) string { return snake(t, "echo 3 11", `echo "pip gets $*"`, "pwd; env") }
+	good := func(t *testing.T) string { return fakePython(t, "echo 3 11", `echo "pip arguments: $*"`, "pwd; env") }
 	tests := []struct {
 		name, env string
 		python    func(t *testing.T) string
 		files     string
-		want      string // in pip's words, or in the error if err
+		want      string // part of the output of pip, or of the error if err
 		err       bool
 	}{
-		{"textcraft", "textcraft", good, "agentenv-textcraft/", "pip gets fastapi uvicorn gymnasium numpy\n", false},
+		{"textcraft", "textcraft", good, "agentenv-textcraft/", "pip arguments: fastapi uvicorn gymnasium numpy\n", false},
 		{"babyai", "babyai", good, "agentenv-babyai/",
-			"pip gets fastapi uvicorn gym==0.26.2 gymnasium==0.29.1 minigrid==2.3.1 matplotlib pillow numpy<2\n", false},
-		{"sqlgym without its data", "sqlgym", func(t *testing.T) string { return snake(t, "echo 3 10", `echo "pip gets $*"`, "exit 1") },
+			"pip arguments: fastapi uvicorn gym==0.26.2 gymnasium==0.29.1 minigrid==2.3.1 matplotlib pillow numpy<2\n", false},
+		{"sqlgym without data", "sqlgym", func(t *testing.T) string { return fakePython(t, "echo 3 10", `echo "pip arguments: $*"`, "exit 1") },
 			"agentenv-sqlgym/", "sqlgym==0.1.2", false},
-		{"old", "textcraft", func(t *testing.T) string { return snake(t, "echo 3 9", "", "") }, "agentenv-textcraft/", "is version 3.9", true},
-		{"stand-in of a version manager", "textcraft", func(t *testing.T) string { return snake(t, "exit 127", "", "") }, "agentenv-textcraft/", "does not work: exit status 127", true},
+		{"old Python", "textcraft", func(t *testing.T) string { return fakePython(t, "echo 3 9", "", "") }, "agentenv-textcraft/", "is version 3.9", true},
+		{"placeholder of a version manager", "textcraft", func(t *testing.T) string { return fakePython(t, "exit 127", "", "") }, "agentenv-textcraft/", "does not work: exit status 127", true},
 		{"missing", "textcraft", func(*testing.T) string { return "no-such-python" }, "agentenv-textcraft/", `no program "no-such-python"`, true},
-		{"pip fails", "textcraft", func(t *testing.T) string { return snake(t, "echo 3 12", "exit 3", "") }, "agentenv-textcraft/", "install the packages with pip", true},
-		{"import fails", "textcraft", func(t *testing.T) string { return snake(t, "echo 3 12", "", "echo ImportError: numpy; exit 1") }, "agentenv-textcraft/", "ImportError: numpy", true},
+		{"pip fails", "textcraft", func(t *testing.T) string { return fakePython(t, "echo 3 12", "exit 3", "") }, "agentenv-textcraft/", "install the packages with pip", true},
+		{"import fails", "textcraft", func(t *testing.T) string { return fakePython(t, "echo 3 12", "", "echo ImportError: numpy; exit 1") }, "agentenv-textcraft/", "ImportError: numpy", true},
 		{"no submodule", "maze", good, "agentenv-lmrlgym/", "fetch the checkout's submodules", true},
 		{"no checkout", "sciworld", good, "", "no folder agentenv-sciworld", true},
-		{"not by packages", "searchqa", good, "agentenv-searchqa/", "an index and a corpus of Wikipedia", true},
+		{"not installable with pip", "searchqa", good, "agentenv-searchqa/", "an index and a corpus of Wikipedia", true},
 		{"no recipe", "sokoban", good, "", "no recipe; ", true},
 	}
 	for _, test := range tests {
@@ -62,7 +63,7 @@ func TestInstall(t *testing.T) {
 				}
 				found, _ := filepath.Glob(filepath.Join(dir, "*", venvName))
 				if kept := len(found) > 0; kept != (test.name == "import fails") {
-					t.Errorf("left behind: %v", found)
+					t.Errorf("virtual environments after the failure: %v", found)
 				}
 				return
 			}
@@ -73,19 +74,19 @@ func TestInstall(t *testing.T) {
 				t.Errorf("the venv is %s, want %s", venv, want)
 			}
 			if !strings.Contains(out.String(), test.want) {
-				t.Errorf("pip says %q, want %q", out.String(), test.want)
+				t.Errorf("pip printed %q, want %q", out.String(), test.want)
 			}
 		})
 	}
 }
 
-// A failed update must not take away a venv that worked.
-func TestInstallKeepsWhatWasThere(t *testing.T) {
+// A failed update does not remove an existing virtual environment.
+func TestFailedInstallKeepsVenv(t *testing.T) {
 	dir := checkout(t, "agentenv-textcraft/", "mine/bin/python")
-	bad := snake(t, "echo 3 11", "exit 1", "")
+	bad := fakePython(t, "echo 3 11", "exit 1", "")
 	_, err := VenvOf(t.Context(), "textcraft", Install{Checkout: dir, Venv: filepath.Join(dir, "mine"), Python: bad}, []string{"PATH=" + os.Getenv("PATH")})
 	if err == nil {
-		t.Fatal("it worked")
+		t.Fatal("VenvOf succeeded")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "mine/bin/python")); err != nil {
 		t.Error(err)
@@ -95,8 +96,8 @@ func TestInstallKeepsWhatWasThere(t *testing.T) {
 func TestInstallIsCancelled(t *testing.T) {
 	dir := checkout(t, "agentenv-textcraft/")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("the user went home")
-	slow := snake(t, "echo 3 11", "sleep 3600", "")
+	why := errors.New("cancelled by the test")
+	slow := fakePython(t, "echo 3 11", "sleep 3600", "")
 	time.AfterFunc(200*time.Millisecond, func() { cancel(why) })
 	if _, err := VenvOf(ctx, "textcraft", Install{Checkout: dir, Python: slow}, []string{"PATH=" + os.Getenv("PATH")}); !errors.Is(err, why) {
 		t.Errorf("got %v", err)

@@ -19,8 +19,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain makes the test binary a watchdog, an environment server of several
-// sorts, and a program that launches such servers.
+// TestMain lets the test binary also run as a watchdog or in one of the roles.
 func TestMain(m *testing.M) {
 	if code, ok := Watchdog(os.Args, os.Stdin, os.Stderr); ok {
 		os.Exit(code)
@@ -34,7 +33,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// roles are what the test binary can be beside itself, by its first argument.
+// roles maps the first argument of the test binary to a program that it runs instead
+// of the tests.
 var roles = map[string]func(args []string){
 	"serve":    roleServe,
 	"fail":     roleFail,
@@ -53,7 +53,8 @@ func must(err error) {
 	}
 }
 
-// roleServe is a server at PORT that does what its paths say.
+// roleServe serves HTTP at PORT with endpoints that crash, write to the log or start
+// processes.
 func roleServe(args []string) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
@@ -64,7 +65,7 @@ func roleServe(args []string) {
 		must(err)
 		fmt.Fprint(w, dir)
 	})
-	mux.HandleFunc("/die", func(http.ResponseWriter, *http.Request) { fmt.Println("told to die"); os.Exit(3) })
+	mux.HandleFunc("/die", func(http.ResponseWriter, *http.Request) { fmt.Println("requested to die"); os.Exit(3) })
 	mux.HandleFunc("/log/{n}", func(w http.ResponseWriter, r *http.Request) {
 		n, err := strconv.Atoi(r.PathValue("n"))
 		must(err)
@@ -72,18 +73,18 @@ func roleServe(args []string) {
 			fmt.Printf("line %06d %s\n", i, strings.Repeat("x", 80))
 		}
 	})
-	// Like a JVM that left the group, deaf to SIGTERM.
+	// A child in another process group that ignores SIGTERM, as a JVM may.
 	mux.HandleFunc("/spawn", func(w http.ResponseWriter, _ *http.Request) {
 		cmd := exec.Command("/proc/self/exe", "stubborn")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		out, err := cmd.StdoutPipe()
 		must(err)
 		must(cmd.Start())
-		line, err := bufio.NewReader(out).ReadString('\n') // it is deaf by now
+		line, err := bufio.NewReader(out).ReadString('\n') // printed after SIGTERM is ignored
 		must(err)
 		fmt.Fprint(w, strings.TrimSpace(line))
 	})
-	// Left by its parent, out of the group, deaf to SIGTERM.
+	// A process in another group that ignores SIGTERM and whose parent has ended.
 	mux.HandleFunc("/orphan", func(w http.ResponseWriter, _ *http.Request) {
 		cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("/proc/%d/exe stubborn &", os.Getpid()))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -100,13 +101,13 @@ func roleServe(args []string) {
 	must(http.Serve(ln, mux))
 }
 
-// roleFail says what Python says, and why it is worth reading.
+// roleFail fails as Python does if a package is missing.
 func roleFail([]string) {
 	fmt.Fprintln(os.Stderr, "Traceback (most recent call last):\nModuleNotFoundError: No module named 'gymnasium'")
 	os.Exit(1)
 }
 
-// roleMute has its port open and never answers.
+// roleMute listens on its port and never answers.
 func roleMute(args []string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:"+args[0])
 	must(err)
@@ -115,14 +116,14 @@ func roleMute(args []string) {
 	time.Sleep(time.Hour)
 }
 
-// roleStubborn prints its id and ends by SIGKILL only.
+// roleStubborn prints its process id and ends only with SIGKILL.
 func roleStubborn([]string) {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	fmt.Println(os.Getpid())
 	time.Sleep(time.Hour)
 }
 
-// roleWrapper is `conda run`: it only starts another and waits.
+// roleWrapper starts a server and waits for it, as `conda run` does.
 func roleWrapper(args []string) {
 	cmd := exec.Command("/proc/self/exe", append([]string{"serve"}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -130,8 +131,8 @@ func roleWrapper(args []string) {
 	must(cmd.Run())
 }
 
-// roleLauncher launches servers (ROLE BASEPORT N LOGDIR), says so, and waits
-// to be killed.
+// roleLauncher launches servers (ROLE BASEPORT N LOGDIR), prints "ready", and waits
+// until it is killed.
 func roleLauncher(args []string) {
 	port, err := strconv.Atoi(args[1])
 	must(err)

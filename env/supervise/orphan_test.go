@@ -15,8 +15,8 @@ import (
 	"github.com/openmanus/openmanus/env/listen/listentest"
 )
 
-// gone fails the test for every process that is still there in the end, and
-// ends it.
+// gone waits until all processes have ended. A process that is left after a minute
+// fails the test and is killed.
 func gone(t *testing.T, pids []int) {
 	t.Helper()
 	for range 6000 {
@@ -53,7 +53,7 @@ func launcher(t *testing.T, role string) (cmd *exec.Cmd, urls []string) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the launcher says %q (%v)", line, err)
+		t.Fatalf("the launcher printed %q (%v)", line, err)
 	}
 	for i := range 2 {
 		urls = append(urls, fmt.Sprintf("http://127.0.0.1:%d", base+i))
@@ -61,8 +61,8 @@ func launcher(t *testing.T, role string) (cmd *exec.Cmd, urls []string) {
 	return cmd, urls
 }
 
-// TestNoOrphansAfterKill kills the program, without a chance to clean up, and
-// looks for everything that was below it.
+// TestNoOrphansAfterKill kills the program, which cannot clean up, and expects that
+// all its descendants end.
 func TestNoOrphansAfterKill(t *testing.T) {
 	for _, role := range []string{"serve", "wrapper"} {
 		t.Run(role, func(t *testing.T) {
@@ -74,15 +74,15 @@ func TestNoOrphansAfterKill(t *testing.T) {
 			all := descendants(cmd.Process.Pid)
 			for _, pid := range stubborn {
 				if !slices.Contains(all, pid) {
-					t.Errorf("process %d is not below the program", pid)
+					t.Errorf("process %d is no descendant of the program", pid)
 				}
 			}
-			want := 8 // two watchdogs, two servers, four that they started
+			want := 8 // two watchdogs, two servers and their four children
 			if role == "wrapper" {
 				want = 10
 			}
 			if len(all) != want {
-				t.Errorf("%d processes are below the program, want %d", len(all), want)
+				t.Errorf("the program has %d descendants, want %d", len(all), want)
 			}
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
@@ -93,8 +93,8 @@ func TestNoOrphansAfterKill(t *testing.T) {
 	}
 }
 
-// TestNoOrphansOfAnOrphan kills the parent first: its child, which has a
-// session of its own, becomes the watchdog's.
+// TestNoOrphansOfAnOrphan kills the server first. The watchdog inherits the server's
+// child, which has another session.
 func TestNoOrphansOfAnOrphan(t *testing.T) {
 	cmd, urls := launcher(t, "serve")
 	server := pidOf(t, urls[0], "/pid")
@@ -103,7 +103,7 @@ func TestNoOrphansOfAnOrphan(t *testing.T) {
 	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, []int{server, stray}) // the server is started again without it
+	gone(t, []int{server, stray}) // the server is restarted without its child
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestNoOrphansOfAnOrphan(t *testing.T) {
 	gone(t, all)
 }
 
-// TestNoOrphansOfAKilledWatchdog takes away the one who would clean up.
+// TestNoOrphansOfAKilledWatchdog kills the watchdog, which would clean up.
 func TestNoOrphansOfAKilledWatchdog(t *testing.T) {
 	o := fake(t, "serve", 1)
 	down := make(chan error, 16)
@@ -128,7 +128,7 @@ func TestNoOrphansOfAKilledWatchdog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-down; !strings.Contains(err.Error(), "watchdog") {
-		t.Errorf("told %v", err)
+		t.Errorf("OnDown received %v", err)
 	}
 	gone(t, []int{server, stray})
 }

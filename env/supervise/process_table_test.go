@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A process may call itself anything, brackets and spaces included.
+// The name of a process may contain brackets and spaces.
 func TestParentOfOddName(t *testing.T) {
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {
@@ -28,7 +28,7 @@ func TestParentOfOddName(t *testing.T) {
 		t.Errorf("parent %d, state %c, %v; want parent %d", parent, state, ok, os.Getpid())
 	}
 	if !slices.Contains(descendants(os.Getpid()), cmd.Process.Pid) {
-		t.Error("it is not among the descendants")
+		t.Error("the process is not among the descendants")
 	}
 }
 

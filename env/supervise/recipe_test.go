@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// checkout makes a folder with files (a trailing slash makes a folder).
+// checkout creates a folder with files. A name with a trailing slash is a folder.
 func checkout(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,8 +43,8 @@ func TestRecipes(t *testing.T) {
 	environ := []string{"PATH=" + filepath.Join(dir, "bin"), "AGENTENV_SQLGYM_BIRD_PATH=" + filepath.Join(dir, "bird")}
 	type want struct {
 		module, folder string
-		path           string            // after the folder itself
-		set            map[string]string // beside PYTHONPATH, PYTHONUNBUFFERED and PYTHONHASHSEED
+		path           string            // further import paths
+		set            map[string]string // variables besides PYTHONPATH, PYTHONUNBUFFERED and PYTHONHASHSEED
 	}
 	lmrl := want{"agentenv_lmrlgym:app", "agentenv-lmrlgym", "agentenv-lmrlgym/lmrlgym", nil}
 	project := map[string]string{"PROJECT_PATH": dir + "/agentenv-tool/Toolusage"}
@@ -101,7 +101,7 @@ func TestPlanOverrides(t *testing.T) {
 	tests := []struct {
 		name  string
 		l     Launch
-		args  string // with the checkout cut out
+		args  string // without the path of the checkout
 		dir   string
 		wants map[string]string
 	}{
@@ -114,7 +114,7 @@ func TestPlanOverrides(t *testing.T) {
 		{"an interpreter", Launch{Checkout: dir, Python: "python3.9"},
 			"python3.9 -m uvicorn agentenv_textcraft:app --host {host} --port {port} --no-access-log", "/agentenv-textcraft",
 			map[string]string{"VIRTUAL_ENV": "", "PATH": ""}},
-		{"all else", Launch{Checkout: dir, Command: own, Workdir: filepath.Join(dir, "folder"), Set: map[string]string{"PYTHONHASHSEED": "7", "X": "{checkout}/{port}"}},
+		{"every setting", Launch{Checkout: dir, Command: own, Workdir: filepath.Join(dir, "folder"), Set: map[string]string{"PYTHONHASHSEED": "7", "X": "{checkout}/{port}"}},
 			"/agentenv-textcraft/.venv/bin/python -m serve /x --port={port}", "/folder",
 			map[string]string{"PYTHONHASHSEED": "7", "X": dir + "/{port}"}},
 		{"a command alone", Launch{Command: []string{"textcraft"}},
@@ -151,7 +151,7 @@ func TestPlanFaults(t *testing.T) {
 	}{
 		{"no checkout", "textcraft", Launch{}, "no checkout of AgentGym: give the folder that contains agentenv-textcraft"},
 		{"wrong checkout", "textcraft", Launch{Checkout: filepath.Join(dir, "agentenv-textcraft")}, "no folder agentenv-textcraft in"},
-		{"folder of another", "babyai", Launch{Checkout: dir}, "no folder agentenv-babyai in"},
+		{"folder of another environment", "babyai", Launch{Checkout: dir}, "no folder agentenv-babyai in"},
 		{"submodule not fetched", "wordle", Launch{Checkout: dir}, "agentenv-lmrlgym/lmrlgym in " + dir + " is empty: fetch the checkout's submodules"},
 		{"BIRD path unset", "sqlgym", Launch{Checkout: dir}, "AGENTENV_SQLGYM_BIRD_PATH is not set"},
 		{"BIRD path wrong", "sqlgym", Launch{Checkout: dir, Set: map[string]string{"AGENTENV_SQLGYM_BIRD_PATH": filepath.Join(dir, "file")}}, "no folder " + filepath.Join(dir, "file")},

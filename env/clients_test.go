@@ -17,7 +17,7 @@ func TestMazeTranscript(t *testing.T) {
 	s := newScript(t, map[string][]reply{
 		"POST /maze/create": ok(`{"id":0}`),
 		"POST /maze/reset":  ok(mazeAt),
-		"POST /maze/step":   {{body: mazeStay}, {body: mazeWon}, {body: `{"error":"The task with environment 0 has finished."}`}},
+		"POST /maze/step":   {{Body: mazeStay}, {Body: mazeWon}, {Body: `{"error":"The task with environment 0 has finished."}`}},
 	})
 	c := open(t, "maze", quick(s.URL+"/maze/"))
 	ctx := context.Background()
@@ -53,7 +53,7 @@ func TestMazeTranscript(t *testing.T) {
 		`POST /maze/step {"action":"move down","id":0}`,
 		`POST /maze/step {"action":"move down","id":0}`,
 	}
-	if diff := cmp.Diff(want, s.requests()); diff != "" {
+	if diff := cmp.Diff(want, s.Requests()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -112,7 +112,7 @@ func TestTextcraftTranscript(t *testing.T) {
 				want = append(want, `POST /step {"action":"`+a+`","id":7}`)
 			}
 			want = append(want, `POST /close {"id":7}`)
-			if diff := cmp.Diff(want, s.requests()); diff != "" {
+			if diff := cmp.Diff(want, s.Requests()); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -130,12 +130,12 @@ func TestTextcraftClose(t *testing.T) {
 		reply reply
 		fails bool
 	}{
-		{"true", reply{body: "true"}, false},
-		{"false", reply{body: "false"}, false},
-		{"no such endpoint", reply{status: 404, body: `{"detail":"Not Found"}`}, false},
-		{"not allowed", reply{status: 405, body: `{"detail":"Method Not Allowed"}`}, false},
-		{"server error", reply{status: 500}, true},
-		{"error object", reply{body: `{"error":"no"}`}, true},
+		{"true", reply{Body: "true"}, false},
+		{"false", reply{Body: "false"}, false},
+		{"no such endpoint", reply{Status: 404, Body: `{"detail":"Not Found"}`}, false},
+		{"not allowed", reply{Status: 405, Body: `{"detail":"Method Not Allowed"}`}, false},
+		{"server error", reply{Status: 500}, true},
+		{"error object", reply{Body: `{"error":"no"}`}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScript(t, map[string][]reply{"POST /create": ok(`{"id":0}`), "POST /close": {tt.reply}})
@@ -152,7 +152,7 @@ func TestWordleTranscript(t *testing.T) {
 		"POST /wordle/create":        ok(`{"id":2}`),
 		"GET /wordle/filtered_vocab": ok(`["panic","solar","shire"]`),
 		"POST /wordle/reset":         ok(`{"id":2,"observation":"Let's start Wordle!"}`),
-		"POST /wordle/step":          {{body: `{"observation":"b b y b b\n","reward":0,"done":false}`}, {body: `{"observation":"invalid word","reward":0.0,"done":false}`}},
+		"POST /wordle/step":          {{Body: `{"observation":"b b y b b\n","reward":0,"done":false}`}, {Body: `{"observation":"invalid word","reward":0.0,"done":false}`}},
 	})
 	c := open(t, "wordle", quick(s.URL))
 	ctx := context.Background()
@@ -177,7 +177,7 @@ func TestWordleTranscript(t *testing.T) {
 		`POST /wordle/step {"action":"p a n i c","id":2}`,
 		`POST /wordle/step {"action":"zzzzz","id":2}`,
 	}
-	if diff := cmp.Diff(want, s.requests()); diff != "" {
+	if diff := cmp.Diff(want, s.Requests()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -211,7 +211,7 @@ func TestRefusedIndexMakesNoRequest(t *testing.T) {
 			t.Errorf("%s %d: %v", name, index, err)
 		}
 	}
-	for _, r := range s.requests() {
+	for _, r := range s.Requests() {
 		if strings.Contains(r, "reset") {
 			t.Error(r)
 		}
@@ -224,7 +224,7 @@ func TestInvalidTextIsMadeValid(t *testing.T) {
 	if err != nil || r.Action != "a\uFFFDb <é>" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if got := s.requests()[1]; got != "POST /maze/step {\"action\":\"a\uFFFDb <é>\",\"id\":0}" {
+	if got := s.Requests()[1]; got != "POST /maze/step {\"action\":\"a\uFFFDb <é>\",\"id\":0}" {
 		t.Error(got)
 	}
 }

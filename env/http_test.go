@@ -49,31 +49,31 @@ func TestFailures(t *testing.T) {
 		words string
 		again bool // a reset is repeated
 	}{
-		{name: "E1", reply: reply{body: `{"error":"The task with environment 0 has finished."}`}, kind: KindEnvironment, words: "The task with environment 0 has finished."},
-		{name: "E1 empty", reply: reply{body: `{"error":""}`}, kind: KindEnvironment},
-		{name: "E1 beside an observation", reply: reply{body: `{"observation":"x","reward":1,"done":true,"error":"no"}`}, kind: KindEnvironment, words: "no"},
-		{name: "E1 not text", reply: reply{body: `{"error":{"a":1}}`}, kind: KindEnvironment, words: `{"a":1}`},
-		{name: "E2", reply: reply{status: 500, body: "Internal Server Error"}, kind: KindServer, words: "Internal Server Error", again: true},
-		{name: "E2 503", reply: reply{status: 503, body: "busy"}, kind: KindServer, words: "busy", again: true},
-		{name: "E3 pydantic 1", reply: reply{status: 422, body: `{"detail":[{"loc":["body","action"],"msg":"field required","type":"value_error.missing"}]}`}, kind: KindValidation, words: "field required"},
-		{name: "E3 pydantic 2", reply: reply{status: 422, body: `{"detail":[{"type":"missing","loc":["body","action"],"msg":"Field required","input":{}}]}`}, kind: KindValidation, words: "Field required"},
-		{name: "E4 404", reply: reply{status: 404, body: `{"detail":"Not Found"}`}, kind: KindRouting, words: "Not Found"},
-		{name: "E4 405", reply: reply{status: 405, body: `{"detail":"Method Not Allowed"}`}, kind: KindRouting, words: "Method Not Allowed"},
-		{name: "redirect", reply: reply{status: 307, head: map[string]string{"Location": "/maze/step"}}, kind: KindRouting},
-		{name: "another success status", reply: reply{status: 201, body: mazeStay}, kind: KindMalformed},
-		{name: "not JSON", reply: reply{body: "<html>"}, kind: KindMalformed, words: "<html>"},
+		{name: "E1", reply: reply{Body: `{"error":"The task with environment 0 has finished."}`}, kind: KindEnvironment, words: "The task with environment 0 has finished."},
+		{name: "E1 empty", reply: reply{Body: `{"error":""}`}, kind: KindEnvironment},
+		{name: "E1 beside an observation", reply: reply{Body: `{"observation":"x","reward":1,"done":true,"error":"no"}`}, kind: KindEnvironment, words: "no"},
+		{name: "E1 not text", reply: reply{Body: `{"error":{"a":1}}`}, kind: KindEnvironment, words: `{"a":1}`},
+		{name: "E2", reply: reply{Status: 500, Body: "Internal Server Error"}, kind: KindServer, words: "Internal Server Error", again: true},
+		{name: "E2 503", reply: reply{Status: 503, Body: "busy"}, kind: KindServer, words: "busy", again: true},
+		{name: "E3 pydantic 1", reply: reply{Status: 422, Body: `{"detail":[{"loc":["body","action"],"msg":"field required","type":"value_error.missing"}]}`}, kind: KindValidation, words: "field required"},
+		{name: "E3 pydantic 2", reply: reply{Status: 422, Body: `{"detail":[{"type":"missing","loc":["body","action"],"msg":"Field required","input":{}}]}`}, kind: KindValidation, words: "Field required"},
+		{name: "E4 404", reply: reply{Status: 404, Body: `{"detail":"Not Found"}`}, kind: KindRouting, words: "Not Found"},
+		{name: "E4 405", reply: reply{Status: 405, Body: `{"detail":"Method Not Allowed"}`}, kind: KindRouting, words: "Method Not Allowed"},
+		{name: "redirect", reply: reply{Status: 307, Head: map[string]string{"Location": "/maze/step"}}, kind: KindRouting},
+		{name: "another success status", reply: reply{Status: 201, Body: mazeStay}, kind: KindMalformed},
+		{name: "not JSON", reply: reply{Body: "<html>"}, kind: KindMalformed, words: "<html>"},
 		{name: "empty", reply: reply{}, kind: KindMalformed},
-		{name: "NaN", reply: reply{body: `{"observation":"x","reward":NaN,"done":false}`}, kind: KindMalformed},
-		{name: "not UTF-8", reply: reply{body: "{\"observation\":\"\xff\",\"reward\":0,\"done\":false}"}, kind: KindMalformed},
-		{name: "no observation", reply: reply{body: `{"reward":0,"done":false}`}, kind: KindMalformed, words: `"reward"`},
-		{name: "observation null", reply: reply{body: `{"observation":null,"reward":0,"done":false}`}, kind: KindMalformed},
-		{name: "observation a number", reply: reply{body: `{"observation":4,"reward":0,"done":false}`}, kind: KindMalformed},
-		{name: "an array", reply: reply{body: `["x",null]`}, kind: KindMalformed},
-		{name: "a bare string", reply: reply{body: `"x"`}, kind: KindMalformed},
-		{name: "too large", reply: reply{body: `{"observation":"` + strings.Repeat("x", 5000) + `","reward":0,"done":false}`}, kind: KindOversize},
-		{name: "closed mid-body", reply: reply{body: mazeStay, cut: true}, kind: KindConnection, again: true},
-		{name: "reset", reply: reply{drop: true}, kind: KindConnection, again: true},
-		{name: "slow", reply: reply{body: mazeStay, hold: time.Minute}, kind: KindTimeout},
+		{name: "NaN", reply: reply{Body: `{"observation":"x","reward":NaN,"done":false}`}, kind: KindMalformed},
+		{name: "not UTF-8", reply: reply{Body: "{\"observation\":\"\xff\",\"reward\":0,\"done\":false}"}, kind: KindMalformed},
+		{name: "no observation", reply: reply{Body: `{"reward":0,"done":false}`}, kind: KindMalformed, words: `"reward"`},
+		{name: "observation null", reply: reply{Body: `{"observation":null,"reward":0,"done":false}`}, kind: KindMalformed},
+		{name: "observation a number", reply: reply{Body: `{"observation":4,"reward":0,"done":false}`}, kind: KindMalformed},
+		{name: "an array", reply: reply{Body: `["x",null]`}, kind: KindMalformed},
+		{name: "a bare string", reply: reply{Body: `"x"`}, kind: KindMalformed},
+		{name: "too large", reply: reply{Body: `{"observation":"` + strings.Repeat("x", 5000) + `","reward":0,"done":false}`}, kind: KindOversize},
+		{name: "closed mid-body", reply: reply{Body: mazeStay, Cut: true}, kind: KindConnection, again: true},
+		{name: "reset", reply: reply{Drop: true}, kind: KindConnection, again: true},
+		{name: "slow", reply: reply{Body: mazeStay, Hold: time.Minute}, kind: KindTimeout},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestFailures(t *testing.T) {
 			o.Record = func(x data.Exchange) { seen = append(seen, x) }
 			if tt.kind == KindTimeout {
 				o.Timeout = 100 * time.Millisecond
-				s.overlap = true // the step overlaps with the reset that timed out
+				s.Overlap = true // the step overlaps with the reset that timed out
 			}
 			c := open(t, "maze", o)
 
@@ -121,7 +121,7 @@ func TestFailures(t *testing.T) {
 			if last.Method != "POST" || last.Path != "/maze/step" || last.Body != `{"action":"move up","id":0}` {
 				t.Errorf("recorded %+v", last)
 			}
-			bare := tt.kind == KindMalformed && strings.HasPrefix(tt.reply.body, "{") && strings.Contains(tt.name, "observation") ||
+			bare := tt.kind == KindMalformed && strings.HasPrefix(tt.reply.Body, "{") && strings.Contains(tt.name, "observation") ||
 				tt.name == "an array" || tt.name == "a bare string"
 			if !bare && last.Err == "" {
 				t.Error("the failed exchange has no error")
@@ -153,10 +153,10 @@ func TestMissingKeys(t *testing.T) {
 }
 
 func TestRepeatUntilItWorks(t *testing.T) {
-	bad := []reply{{status: 500}, {drop: true}, {body: mazeAt, cut: true}}
+	bad := []reply{{Status: 500}, {Drop: true}, {Body: mazeAt, Cut: true}}
 	s := newScript(t, map[string][]reply{
-		"POST /maze/create": append(append([]reply(nil), bad...), reply{body: `{"id":4}`}),
-		"POST /maze/reset":  append(append([]reply(nil), bad...), reply{body: mazeAt}),
+		"POST /maze/create": append(append([]reply(nil), bad...), reply{Body: `{"id":4}`}),
+		"POST /maze/reset":  append(append([]reply(nil), bad...), reply{Body: mazeAt}),
 		"POST /maze/step":   ok(mazeWon),
 	})
 	c := open(t, "maze", quick(s.URL))
@@ -168,7 +168,7 @@ func TestRepeatUntilItWorks(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if s.count("POST /maze/create") != 4 || s.count("POST /maze/reset") != 4 || s.count("POST /maze/step") != 1 {
-		t.Errorf("asked %q", s.requests())
+		t.Errorf("asked %q", s.Requests())
 	}
 }
 
@@ -199,7 +199,7 @@ func TestDialFailure(t *testing.T) {
 func TestStep503Hook(t *testing.T) {
 	s := newScript(t, map[string][]reply{
 		"POST /maze/create": ok(`{"id":0}`),
-		"POST /maze/step":   {{status: 503}, {status: 503}, {body: mazeStay}, {status: 500}},
+		"POST /maze/step":   {{Status: 503}, {Status: 503}, {Body: mazeStay}, {Status: 500}},
 	})
 	c := open(t, "maze", quick(s.URL)).(*instance)
 	c.server.stepRetry503 = true
@@ -216,7 +216,7 @@ func TestStep503Hook(t *testing.T) {
 func TestCancel(t *testing.T) {
 	s := newScript(t, map[string][]reply{
 		"POST /maze/create": ok(`{"id":0}`),
-		"POST /maze/reset":  {{hold: time.Minute}},
+		"POST /maze/reset":  {{Hold: time.Minute}},
 	})
 	c := open(t, "maze", quick(s.URL))
 	why := errors.New("enough")
@@ -231,7 +231,7 @@ func TestCancel(t *testing.T) {
 func TestBusy(t *testing.T) {
 	s := newScript(t, map[string][]reply{
 		"POST /maze/create": ok(`{"id":0}`),
-		"POST /maze/step":   {{body: mazeStay, hold: 200 * time.Millisecond}},
+		"POST /maze/step":   {{Body: mazeStay, Hold: 200 * time.Millisecond}},
 	})
 	c := open(t, "maze", quick(s.URL)).(*instance)
 	done := make(chan error)
@@ -263,17 +263,15 @@ func TestKeepAlive(t *testing.T) {
 	s := newScript(t, map[string][]reply{
 		"POST /maze/create": ok(`{"id":0}`),
 		"POST /maze/reset":  ok(mazeAt),
-		"POST /maze/step":   {{body: mazeStay}, {body: `{"error":"e"}`}, {status: 500}, {body: mazeStay}},
+		"POST /maze/step":   {{Body: mazeStay}, {Body: `{"error":"e"}`}, {Status: 500}, {Body: mazeStay}},
 	})
 	c := open(t, "maze", quick(s.URL))
 	c.Reset(context.Background(), 1)
 	for range 5 {
 		c.Step(context.Background(), "x")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.asked) != 7 || s.conns != 1 {
-		t.Errorf("%d requests over %d connections, want 7 over 1", len(s.asked), s.conns)
+	if requests, connections := len(s.Requests()), s.Connections(); requests != 7 || connections != 1 {
+		t.Errorf("%d requests over %d connections, want 7 over 1", requests, connections)
 	}
 }
 
@@ -320,7 +318,7 @@ func TestTimeouts(t *testing.T) {
 		t.Errorf("close: %v, longer than any other call", got)
 	}
 
-	s := newScript(t, map[string][]reply{"POST /create": ok(`{"id":0}`), "POST /step": {{body: "{}", hold: time.Minute}}})
+	s := newScript(t, map[string][]reply{"POST /create": ok(`{"id":0}`), "POST /step": {{Body: "{}", Hold: time.Minute}}})
 	gate := make(chan struct{}, 1)
 	client, err := spec("textcraft").New(context.Background(), Options{BaseURL: s.URL, Timeouts: Timeouts{Step: time.Millisecond}, Gate: gate})
 	if err != nil {

@@ -43,7 +43,7 @@ func TestWebshopTranscript(t *testing.T) {
 				"POST /create":     ok("23180412"),
 				"POST /reset":      ok(`["` + shopPage + `",null]`),
 				"GET /observation": ok(`"` + shopPage + `"`),
-				"POST /step":       {{body: shopFound}, {body: shopBought}},
+				"POST /step":       {{Body: shopFound}, {Body: shopBought}},
 			})
 			o := quick(s.URL)
 			o.Parser, o.ActionFormat = tt.o.Parser, tt.o.ActionFormat
@@ -73,8 +73,8 @@ func TestSQLGymTranscript(t *testing.T) {
 			"POST /reset":      ok("[" + sqlSchema + ",null]"),
 			"GET /observation": ok(sqlSchema),
 			"POST /step": {
-				{body: `{"state":"[('milk',)]","reward":1.0,"done":true,"info":{"ground_truth":"SELECT name FROM item ORDER BY price LIMIT 1"}}`},
-				{body: `{"state":"no such column: nme","reward":0.0,"done":true,"info":{"ground_truth":"x"}}`},
+				{Body: `{"state":"[('milk',)]","reward":1.0,"done":true,"info":{"ground_truth":"SELECT name FROM item ORDER BY price LIMIT 1"}}`},
+				{Body: `{"state":"no such column: nme","reward":0.0,"done":true,"info":{"ground_truth":"x"}}`},
 			},
 		})
 		o := quick(s.URL)
@@ -111,9 +111,9 @@ func TestToolTranscript(t *testing.T) {
 					"POST /reset":      ok(toolGoal),
 					"GET /observation": ok(toolGoal),
 					"POST /step": {
-						{body: `{"observation":"Observation: 2023-06-15\nGive me one action.","reward":0.0,"done":false}`},
-						{body: `{"observation":"Format error, please response in the format of  \"Action: [your action] with Action Input: [your action input]","reward":0.25,"done":false}`},
-						{body: `{"observation":"Observation: 18.5\nGive me one action.","reward":1,"done":true}`},
+						{Body: `{"observation":"Observation: 2023-06-15\nGive me one action.","reward":0.0,"done":false}`},
+						{Body: `{"observation":"Format error, please response in the format of  \"Action: [your action] with Action Input: [your action input]","reward":0.25,"done":false}`},
+						{Body: `{"observation":"Observation: 18.5\nGive me one action.","reward":1,"done":true}`},
 					},
 				})
 				o := quick(s.URL)
@@ -147,8 +147,8 @@ func TestSearchQATranscript(t *testing.T) {
 		"POST /reset":      ok(`"Answer the given question. Question: x?"`),
 		"GET /observation": ok(`"Answer the given question. Question: x?"`),
 		"POST /step": {
-			{body: `{"observation":"<information>Doc 1(Title: \"Paris\") Paris is ...</information>","reward":0.0,"done":false,"info":null}`},
-			{body: `{"observation":"Congratulations! You have answered the question correctly.","reward":1.0,"done":true,"info":null}`},
+			{Body: `{"observation":"<information>Doc 1(Title: \"Paris\") Paris is ...</information>","reward":0.0,"done":false,"info":null}`},
+			{Body: `{"observation":"Congratulations! You have answered the question correctly.","reward":1.0,"done":true,"info":null}`},
 		},
 		"POST /close": ok("true"),
 	})
@@ -176,12 +176,12 @@ func TestWebarenaTranscript(t *testing.T) {
 		t.Run(string(parser), func(t *testing.T) {
 			s := newScript(t, map[string][]reply{
 				"POST /create":     ok(`{"env_idx":0}`),
-				"POST /reset":      {{body: `{"object":"Tell me","observation":"[4] RootWebArea","sites":["shopping_admin"]}`}, {body: `{"observation":"[4] RootWebArea"}`}},
+				"POST /reset":      {{Body: `{"object":"Tell me","observation":"[4] RootWebArea","sites":["shopping_admin"]}`}, {Body: `{"observation":"[4] RootWebArea"}`}},
 				"GET /observation": ok(`"` + strings.ReplaceAll(prompt, "\n", `\n`) + `"`),
 				"POST /step": {
-					{body: `{"info":{"fail_error":"","page":{"content":"<html>","url":"http:\/\/x"}},"observation":"OBSERVATION:\n2","reward":1.0,"terminated":false,"truncated":false}`},
-					{body: `{"info":null,"observation":"Cannot parse action from response","reward":0,"terminated":false,"truncated":false}`},
-					{body: `{"info":{},"observation":"end","reward":1.0,"terminated":true,"truncated":false}`},
+					{Body: `{"info":{"fail_error":"","page":{"content":"<html>","url":"http:\/\/x"}},"observation":"OBSERVATION:\n2","reward":1.0,"terminated":false,"truncated":false}`},
+					{Body: `{"info":null,"observation":"Cannot parse action from response","reward":0,"terminated":false,"truncated":false}`},
+					{Body: `{"info":{},"observation":"end","reward":1.0,"terminated":true,"truncated":false}`},
 				},
 				"POST /close": ok("closed"),
 			})
@@ -228,8 +228,8 @@ func TestGaiaTranscript(t *testing.T) {
 		"POST /reset":      ok(`"New task starts.\n\nQuestion: x?\nGive me one action."`),
 		"GET /observation": ok(`"New task starts.\n\nQuestion: x?\nGive me one action."`),
 		"POST /step": {
-			{body: `{"observation":"Error: Error parsing action: y","reward":-0.1,"done":false,"info":{"steps_taken":1}}`},
-			{body: `{"observation":"done","reward":0.8,"done":true,"info":{"steps_taken":2}}`},
+			{Body: `{"observation":"Error: Error parsing action: y","reward":-0.1,"done":false,"info":{"steps_taken":1}}`},
+			{Body: `{"observation":"done","reward":0.8,"done":true,"info":{"steps_taken":2}}`},
 		},
 	})
 	c := open(t, "gaia", quick(s.URL))
@@ -260,43 +260,43 @@ func TestIndexedErrors(t *testing.T) {
 		kind                         Kind
 		op, words                    string
 	}{
-		{name: "create fails", env: "todo", create: &reply{status: 500, body: "Internal Server Error"}, kind: KindServer, op: "create"},
-		{name: "create an object", env: "webshop", create: &reply{body: `{"id":0}`}, kind: KindMalformed, op: "create"},
-		{name: "create a fraction", env: "sqlgym", create: &reply{body: "1.5"}, kind: KindMalformed, op: "create"},
-		{name: "create a string", env: "weather", create: &reply{body: `"3"`}, kind: KindMalformed, op: "create"},
-		{name: "create null", env: "searchqa", create: &reply{body: "null"}, kind: KindMalformed, op: "create"},
-		{name: "create without a body is 422", env: "searchqa", create: &reply{status: 422, body: `{"detail":[{"type":"missing","loc":["body"],"msg":"Field required","input":null}]}`}, kind: KindValidation, op: "create", words: "Field required"},
-		{name: "create a number", env: "webarena", create: &reply{body: "0"}, kind: KindMalformed, op: "create"},
-		{name: "create without the key", env: "webarena", create: &reply{body: `{"id":0}`}, kind: KindMalformed, op: "create", words: "env_idx"},
-		{name: "create a number for gaia", env: "gaia", create: &reply{body: "0"}, kind: KindMalformed, op: "create"},
-		{name: "create an empty id", env: "gaia", create: &reply{body: `""`}, kind: KindMalformed, op: "create", words: "empty"},
-		{name: "webarena HTML", env: "webarena", create: &reply{status: 500, body: "<html>"}, kind: KindServer, op: "create", words: "<html>"},
+		{name: "create fails", env: "todo", create: &reply{Status: 500, Body: "Internal Server Error"}, kind: KindServer, op: "create"},
+		{name: "create an object", env: "webshop", create: &reply{Body: `{"id":0}`}, kind: KindMalformed, op: "create"},
+		{name: "create a fraction", env: "sqlgym", create: &reply{Body: "1.5"}, kind: KindMalformed, op: "create"},
+		{name: "create a string", env: "weather", create: &reply{Body: `"3"`}, kind: KindMalformed, op: "create"},
+		{name: "create null", env: "searchqa", create: &reply{Body: "null"}, kind: KindMalformed, op: "create"},
+		{name: "create without a body is 422", env: "searchqa", create: &reply{Status: 422, Body: `{"detail":[{"type":"missing","loc":["body"],"msg":"Field required","input":null}]}`}, kind: KindValidation, op: "create", words: "Field required"},
+		{name: "create a number", env: "webarena", create: &reply{Body: "0"}, kind: KindMalformed, op: "create"},
+		{name: "create without the key", env: "webarena", create: &reply{Body: `{"id":0}`}, kind: KindMalformed, op: "create", words: "env_idx"},
+		{name: "create a number for gaia", env: "gaia", create: &reply{Body: "0"}, kind: KindMalformed, op: "create"},
+		{name: "create an empty id", env: "gaia", create: &reply{Body: `""`}, kind: KindMalformed, op: "create", words: "empty"},
+		{name: "webarena HTML", env: "webarena", create: &reply{Status: 500, Body: "<html>"}, kind: KindServer, op: "create", words: "<html>"},
 
-		{name: "out of range", env: "webshop", reset: &reply{status: 500, body: "Internal Server Error"}, kind: KindServer, op: "reset"},
-		{name: "reset a string", env: "webshop", reset: &reply{body: `"p"`}, kind: KindMalformed, op: "reset"},
-		{name: "reset an empty array", env: "sqlgym", reset: &reply{body: "[]"}, kind: KindMalformed, op: "reset", words: "array"},
-		{name: "reset an array of null", env: "sqlgym", reset: &reply{body: "[null,null]"}, kind: KindMalformed, op: "reset", words: "array"},
-		{name: "reset an array", env: "movie", reset: &reply{body: `["p",null]`}, kind: KindMalformed, op: "reset"},
-		{name: "reset null", env: "searchqa", reset: &reply{body: "null"}, kind: KindMalformed, op: "reset"},
-		{name: "reset an object", env: "gaia", reset: &reply{body: `{"observation":"p"}`}, kind: KindMalformed, op: "reset"},
-		{name: "unknown id", env: "gaia", reset: &reply{status: 404, body: `{"detail":"Environment with ID u does not exist"}`}, kind: KindRouting, op: "reset", words: "does not exist"},
-		{name: "TimeoutError", env: "webarena", reset: &reply{body: `{"object":"o","observation":"TimeoutError","sites":"Error"}`}, kind: KindEnvironment, op: "reset", words: "did not load in time"},
-		{name: "reset without a page", env: "webarena", reset: &reply{body: `{"object":"o"}`}, kind: KindMalformed, op: "reset", words: "observation"},
+		{name: "out of range", env: "webshop", reset: &reply{Status: 500, Body: "Internal Server Error"}, kind: KindServer, op: "reset"},
+		{name: "reset a string", env: "webshop", reset: &reply{Body: `"p"`}, kind: KindMalformed, op: "reset"},
+		{name: "reset an empty array", env: "sqlgym", reset: &reply{Body: "[]"}, kind: KindMalformed, op: "reset", words: "array"},
+		{name: "reset an array of null", env: "sqlgym", reset: &reply{Body: "[null,null]"}, kind: KindMalformed, op: "reset", words: "array"},
+		{name: "reset an array", env: "movie", reset: &reply{Body: `["p",null]`}, kind: KindMalformed, op: "reset"},
+		{name: "reset null", env: "searchqa", reset: &reply{Body: "null"}, kind: KindMalformed, op: "reset"},
+		{name: "reset an object", env: "gaia", reset: &reply{Body: `{"observation":"p"}`}, kind: KindMalformed, op: "reset"},
+		{name: "unknown id", env: "gaia", reset: &reply{Status: 404, Body: `{"detail":"Environment with ID u does not exist"}`}, kind: KindRouting, op: "reset", words: "does not exist"},
+		{name: "TimeoutError", env: "webarena", reset: &reply{Body: `{"object":"o","observation":"TimeoutError","sites":"Error"}`}, kind: KindEnvironment, op: "reset", words: "did not load in time"},
+		{name: "reset without a page", env: "webarena", reset: &reply{Body: `{"object":"o"}`}, kind: KindMalformed, op: "reset", words: "observation"},
 
-		{name: "observation before reset", env: "sqlgym", observe: &reply{status: 500, body: "Internal Server Error"}, kind: KindServer, op: "observe"},
-		{name: "observation an object", env: "academia", observe: &reply{body: `{"observation":"x"}`}, kind: KindMalformed, op: "observe"},
-		{name: "observation a number", env: "sheet", observe: &reply{body: "3"}, kind: KindMalformed, op: "observe"},
+		{name: "observation before reset", env: "sqlgym", observe: &reply{Status: 500, Body: "Internal Server Error"}, kind: KindServer, op: "observe"},
+		{name: "observation an object", env: "academia", observe: &reply{Body: `{"observation":"x"}`}, kind: KindMalformed, op: "observe"},
+		{name: "observation a number", env: "sheet", observe: &reply{Body: "3"}, kind: KindMalformed, op: "observe"},
 
-		{name: "step fails", env: "searchqa", step: &reply{status: 500, body: "Internal Server Error"}, kind: KindServer, op: "step"},
-		{name: "503 is not repeated", env: "todo", step: &reply{status: 503}, kind: KindServer, op: "step"},
-		{name: "503 is not repeated in gaia", env: "gaia", step: &reply{status: 503}, kind: KindServer, op: "step"},
-		{name: "500 is not repeated", env: "webshop", step: &reply{status: 500}, kind: KindServer, op: "step"},
-		{name: "a lost reply is not repeated", env: "sqlgym", step: &reply{drop: true}, kind: KindConnection, op: "step"},
-		{name: "no state", env: "webshop", step: &reply{body: `{"observation":"x","reward":0.0,"done":false}`}, kind: KindMalformed, op: "step", words: "state"},
-		{name: "no terminated", env: "webarena", step: &reply{body: `{"observation":"x","reward":1.0,"done":false}`}, kind: KindMalformed, op: "step", words: "terminated"},
-		{name: "reward null", env: "weather", step: &reply{body: `{"observation":"x","reward":null,"done":false}`}, kind: KindMalformed, op: "step", words: "reward"},
-		{name: "E1", env: "gaia", step: &reply{body: `{"error":"no"}`}, kind: KindEnvironment, op: "step", words: "no"},
-		{name: "E4", env: "movie", step: &reply{status: 405, body: `{"detail":"Method Not Allowed"}`}, kind: KindRouting, op: "step", words: "Not Allowed"},
+		{name: "step fails", env: "searchqa", step: &reply{Status: 500, Body: "Internal Server Error"}, kind: KindServer, op: "step"},
+		{name: "503 is not repeated", env: "todo", step: &reply{Status: 503}, kind: KindServer, op: "step"},
+		{name: "503 is not repeated in gaia", env: "gaia", step: &reply{Status: 503}, kind: KindServer, op: "step"},
+		{name: "500 is not repeated", env: "webshop", step: &reply{Status: 500}, kind: KindServer, op: "step"},
+		{name: "a lost reply is not repeated", env: "sqlgym", step: &reply{Drop: true}, kind: KindConnection, op: "step"},
+		{name: "no state", env: "webshop", step: &reply{Body: `{"observation":"x","reward":0.0,"done":false}`}, kind: KindMalformed, op: "step", words: "state"},
+		{name: "no terminated", env: "webarena", step: &reply{Body: `{"observation":"x","reward":1.0,"done":false}`}, kind: KindMalformed, op: "step", words: "terminated"},
+		{name: "reward null", env: "weather", step: &reply{Body: `{"observation":"x","reward":null,"done":false}`}, kind: KindMalformed, op: "step", words: "reward"},
+		{name: "E1", env: "gaia", step: &reply{Body: `{"error":"no"}`}, kind: KindEnvironment, op: "step", words: "no"},
+		{name: "E4", env: "movie", step: &reply{Status: 405, Body: `{"detail":"Method Not Allowed"}`}, kind: KindRouting, op: "step", words: "Not Allowed"},
 	} {
 		t.Run(tt.env+" "+tt.name, func(t *testing.T) {
 			pick := func(r *reply, table map[string]string, usual string) []reply {
@@ -336,10 +336,10 @@ func TestIndexedErrors(t *testing.T) {
 // Webshop and sqlgym reply 503 before they execute a step, so the client sends it again, up to five times in total.
 func TestStepAgainAfter503(t *testing.T) {
 	for _, name := range []string{"webshop", "sqlgym"} {
-		busy := reply{status: 503, body: "busy"}
+		busy := reply{Status: 503, Body: "busy"}
 		s := newScript(t, map[string][]reply{
 			"POST /create": ok("1"),
-			"POST /step":   {busy, busy, busy, busy, {body: shopBought}, busy},
+			"POST /step":   {busy, busy, busy, busy, {Body: shopBought}, busy},
 		})
 		c := open(t, name, quick(s.URL))
 		r, err := c.Step(context.Background(), "Action: click[Buy Now]")
@@ -356,7 +356,7 @@ func TestStepAgainAfter503(t *testing.T) {
 
 // If the page cannot be requested after an invalid action, the step fails like any other.
 func TestInvalidActionWithoutAPage(t *testing.T) {
-	s := newScript(t, map[string][]reply{"POST /create": ok("1"), "GET /observation": {{status: 500}}})
+	s := newScript(t, map[string][]reply{"POST /create": ok("1"), "GET /observation": {{Status: 500}}})
 	o := quick(s.URL)
 	o.ActionFormat = action.FunctionCalling
 	r, err := open(t, "webshop", o).Step(context.Background(), "hm")

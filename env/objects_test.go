@@ -42,9 +42,9 @@ type played = []struct {
 	want StepResult
 }
 
-func asked(t *testing.T, s *script, want ...string) {
+func asked(t *testing.T, s script, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, s.requests()); diff != "" {
+	if diff := cmp.Diff(want, s.Requests()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
@@ -61,7 +61,7 @@ func TestBabyAITranscript(t *testing.T) {
 			s := newScript(t, map[string][]reply{
 				"POST /create": ok(`{"id":0}`),
 				"POST /reset":  ok(babyaiFirst),
-				"POST /step":   {{body: babyaiWon}, {body: finished}},
+				"POST /step":   {{Body: babyaiWon}, {Body: finished}},
 				"POST /close":  ok("false"),
 			})
 			o := quick(s.URL)
@@ -130,8 +130,8 @@ func TestSciworldTranscript(t *testing.T) {
 			s := newScript(t, map[string][]reply{
 				"POST /create": ok(`{"id":0}`),
 				"POST /reset":  ok(sciFirst),
-				"POST /step":   {{body: sciDoor}, {body: `{"observation":"Wrong.","reward":-108,"score":-100,"done":true}`}},
-				"POST /close":  {{body: "true"}, {status: 500, body: "Internal Server Error"}},
+				"POST /step":   {{Body: sciDoor}, {Body: `{"observation":"Wrong.","reward":-108,"score":-100,"done":true}`}},
+				"POST /close":  {{Body: "true"}, {Status: 500, Body: "Internal Server Error"}},
 			})
 			o := quick(s.URL)
 			o.Parser, o.ActionFormat = tt.o.Parser, tt.o.ActionFormat
@@ -180,7 +180,7 @@ func TestAlfworldTranscript(t *testing.T) {
 			s := newScript(t, map[string][]reply{
 				"POST /create": ok(`{"id":0}`),
 				"POST /reset":  ok(alfFirst),
-				"POST /step":   {{body: alfDesk}, {body: finished}},
+				"POST /step":   {{Body: alfDesk}, {Body: finished}},
 			})
 			o := quick(s.URL)
 			o.Parser, o.ActionFormat = tt.o.Parser, tt.o.ActionFormat
@@ -208,30 +208,30 @@ func TestObjectErrors(t *testing.T) {
 		words       string // in the reset's error, or the step's where the reset succeeds
 		stepFails   bool
 	}{
-		{name: "E1 deleted", env: "sciworld", reset: reply{body: `{"error":"The task with environment 0 has been deleted."}`}, kind: KindEnvironment, words: "deleted"},
-		{name: "E1 minigrid", env: "babyai", reset: reply{body: "{\"error\":\"Environment version v0 for `BabyAI-GoToObjS6` is deprecated.\"}"}, kind: KindEnvironment, words: "deprecated"},
-		{name: "E1 world type", env: "alfworld", reset: reply{body: `{"error":"world_type must be one of \"Text\", \"Embody\" and \"Hybrid\""}`}, kind: KindEnvironment, words: "world_type"},
-		{name: "E3", env: "alfworld", reset: reply{status: 422, body: `{"detail":[{"loc":["body","game"],"msg":"field required","type":"value_error.missing"}]}`}, kind: KindValidation, words: "field required"},
-		{name: "E4", env: "babyai", reset: reply{status: 404, body: `{"detail":"Not Found"}`}, kind: KindRouting, words: "Not Found"},
-		{name: "no description", env: "sciworld", reset: reply{body: `{"observation":"x"}`}, kind: KindMalformed, words: "task_description"},
-		{name: "no actions", env: "alfworld", reset: reply{body: `{"observation":"x"}`}, kind: KindMalformed, words: "available_actions"},
-		{name: "actions null", env: "alfworld", reset: reply{body: `{"observation":"x","available_actions":null}`}, kind: KindMalformed, words: "available_actions"},
-		{name: "actions text", env: "alfworld", reset: reply{body: `{"observation":"x","available_actions":"a"}`}, kind: KindMalformed, words: "available_actions"},
-		{name: "a bare string", env: "babyai", reset: reply{body: `"x"`}, kind: KindMalformed},
-		{name: "null", env: "babyai", reset: reply{body: "null"}, kind: KindMalformed},
-		{name: "E1 finished", env: "alfworld", step: reply{body: finished}, kind: KindEnvironment, words: "finished", stepFails: true},
-		{name: "E1 unset", env: "sciworld", step: reply{body: `{"error":"'ScienceWorldEnv' object has no attribute 'variationIdx'"}`}, kind: KindEnvironment, words: "variationIdx", stepFails: true},
-		{name: "E1 step before reset", env: "babyai", step: reply{body: `{"error":"0"}`}, kind: KindEnvironment, words: "0", stepFails: true},
-		{name: "no score", env: "babyai", step: reply{body: `{"observation":"x","reward":1,"done":true}`}, kind: KindMalformed, words: "score", stepFails: true},
-		{name: "no score in sciworld", env: "sciworld", step: reply{body: `{"observation":"x","reward":1,"done":true}`}, kind: KindMalformed, words: "score", stepFails: true},
-		{name: "step without actions", env: "alfworld", step: reply{body: `{"observation":"x","reward":0.0,"done":false}`}, kind: KindMalformed, words: "available_actions", stepFails: true},
-		{name: "E2", env: "sciworld", step: reply{status: 500, body: "Internal Server Error"}, kind: KindServer, words: "Internal", stepFails: true},
-		{name: "503 is not repeated", env: "alfworld", step: reply{status: 503}, kind: KindServer, stepFails: true},
+		{name: "E1 deleted", env: "sciworld", reset: reply{Body: `{"error":"The task with environment 0 has been deleted."}`}, kind: KindEnvironment, words: "deleted"},
+		{name: "E1 minigrid", env: "babyai", reset: reply{Body: "{\"error\":\"Environment version v0 for `BabyAI-GoToObjS6` is deprecated.\"}"}, kind: KindEnvironment, words: "deprecated"},
+		{name: "E1 world type", env: "alfworld", reset: reply{Body: `{"error":"world_type must be one of \"Text\", \"Embody\" and \"Hybrid\""}`}, kind: KindEnvironment, words: "world_type"},
+		{name: "E3", env: "alfworld", reset: reply{Status: 422, Body: `{"detail":[{"loc":["body","game"],"msg":"field required","type":"value_error.missing"}]}`}, kind: KindValidation, words: "field required"},
+		{name: "E4", env: "babyai", reset: reply{Status: 404, Body: `{"detail":"Not Found"}`}, kind: KindRouting, words: "Not Found"},
+		{name: "no description", env: "sciworld", reset: reply{Body: `{"observation":"x"}`}, kind: KindMalformed, words: "task_description"},
+		{name: "no actions", env: "alfworld", reset: reply{Body: `{"observation":"x"}`}, kind: KindMalformed, words: "available_actions"},
+		{name: "actions null", env: "alfworld", reset: reply{Body: `{"observation":"x","available_actions":null}`}, kind: KindMalformed, words: "available_actions"},
+		{name: "actions text", env: "alfworld", reset: reply{Body: `{"observation":"x","available_actions":"a"}`}, kind: KindMalformed, words: "available_actions"},
+		{name: "a bare string", env: "babyai", reset: reply{Body: `"x"`}, kind: KindMalformed},
+		{name: "null", env: "babyai", reset: reply{Body: "null"}, kind: KindMalformed},
+		{name: "E1 finished", env: "alfworld", step: reply{Body: finished}, kind: KindEnvironment, words: "finished", stepFails: true},
+		{name: "E1 unset", env: "sciworld", step: reply{Body: `{"error":"'ScienceWorldEnv' object has no attribute 'variationIdx'"}`}, kind: KindEnvironment, words: "variationIdx", stepFails: true},
+		{name: "E1 step before reset", env: "babyai", step: reply{Body: `{"error":"0"}`}, kind: KindEnvironment, words: "0", stepFails: true},
+		{name: "no score", env: "babyai", step: reply{Body: `{"observation":"x","reward":1,"done":true}`}, kind: KindMalformed, words: "score", stepFails: true},
+		{name: "no score in sciworld", env: "sciworld", step: reply{Body: `{"observation":"x","reward":1,"done":true}`}, kind: KindMalformed, words: "score", stepFails: true},
+		{name: "step without actions", env: "alfworld", step: reply{Body: `{"observation":"x","reward":0.0,"done":false}`}, kind: KindMalformed, words: "available_actions", stepFails: true},
+		{name: "E2", env: "sciworld", step: reply{Status: 500, Body: "Internal Server Error"}, kind: KindServer, words: "Internal", stepFails: true},
+		{name: "503 is not repeated", env: "alfworld", step: reply{Status: 503}, kind: KindServer, stepFails: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			first := map[string]string{"babyai": babyaiFirst, "sciworld": sciFirst, "alfworld": alfFirst}[tt.env]
 			if tt.stepFails {
-				tt.reset = reply{body: first}
+				tt.reset = reply{Body: first}
 			}
 			s := newScript(t, map[string][]reply{"POST /create": ok(`{"id":0}`), "POST /reset": {tt.reset}, "POST /step": {tt.step}})
 			c := open(t, tt.env, quick(s.URL))
@@ -272,10 +272,10 @@ func TestClosedEndpoints(t *testing.T) {
 			reply reply
 			fails bool
 		}{
-			"true": {reply{body: "true"}, false}, "false": {reply{body: "false"}, false},
-			"404": {reply{status: 404, body: `{"detail":"Not Found"}`}, false}, "405": {reply{status: 405, body: `{"detail":"Method Not Allowed"}`}, false},
-			"500": {reply{status: 500, body: "Internal Server Error"}, true}, "error object": {reply{body: `{"error":"no"}`}, true},
-			"bare": {reply{body: "closed"}, name != "webarena"}, "object": {reply{body: `{"closed":"closed"}`}, false},
+			"true": {reply{Body: "true"}, false}, "false": {reply{Body: "false"}, false},
+			"404": {reply{Status: 404, Body: `{"detail":"Not Found"}`}, false}, "405": {reply{Status: 405, Body: `{"detail":"Method Not Allowed"}`}, false},
+			"500": {reply{Status: 500, Body: "Internal Server Error"}, true}, "error object": {reply{Body: `{"error":"no"}`}, true},
+			"bare": {reply{Body: "closed"}, name != "webarena"}, "object": {reply{Body: `{"closed":"closed"}`}, false},
 		} {
 			t.Run(name+" "+what, func(t *testing.T) {
 				replies := map[string][]reply{"POST /create": replies["POST /create"], "POST /maze/create": replies["POST /maze/create"], "POST /close": {tt.reply}}

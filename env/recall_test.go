@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -25,9 +24,9 @@ func TestRecall(t *testing.T) {
 		{"it was made", detail(then, `"reward":0,"done":false`), StepResult{Observation: then, Action: "move up", Sent: true}, true, nil},
 		{"and was the last", detail(then, `"reward":1,"done":true`), StepResult{Observation: then, Reward: 1, Done: true, Action: "move up", Sent: true}, true, nil},
 		{"nothing moved", detail(at, `"reward":0,"done":false`), StepResult{}, false, nil},
-		{"asked twice", append([]reply{{drop: true}}, detail(then, `"reward":0,"done":false`)...), StepResult{Observation: then, Action: "move up", Sent: true}, true, nil},
+		{"asked twice", append([]reply{{Drop: true}}, detail(then, `"reward":0,"done":false`)...), StepResult{Observation: then, Action: "move up", Sent: true}, true, nil},
 		{"the game is over", ok(`{"error":"The task with environment 0 has finished."}`), StepResult{}, false, nil},
-		{"an older server", []reply{{status: 404, body: `{"detail":"Not Found"}`}}, StepResult{}, false, KindRouting},
+		{"an older server", []reply{{Status: 404, Body: `{"detail":"Not Found"}`}}, StepResult{}, false, KindRouting},
 		{"no reward", detail(then, `"done":false`), StepResult{}, false, KindMalformed},
 	} {
 		for name, path := range map[string]string{"maze": "/maze", "textcraft": ""} {
@@ -35,7 +34,7 @@ func TestRecall(t *testing.T) {
 				s := newScript(t, map[string][]reply{
 					"POST " + path + "/create": ok(`{"id":0,"observation":"another task","reward":0,"done":false}`),
 					"POST " + path + "/reset":  ok(`{"id":0,"observation":"first","reward":0,"done":false}`),
-					"POST " + path + "/step":   {{body: `{"observation":"` + at + `","reward":0,"done":false}`}, {drop: true}},
+					"POST " + path + "/step":   {{Body: `{"observation":"` + at + `","reward":0,"done":false}`}, {Drop: true}},
 					"GET " + path + "/detail":  slices.Clone(c.detail),
 				})
 				client := open(t, name, Options{BaseURL: s.URL, Backoff: 1})
@@ -53,16 +52,8 @@ func TestRecall(t *testing.T) {
 				if got != c.want || ok != c.ok || (err == nil) != (c.err == nil) || c.err != nil && !errors.Is(err, c.err) {
 					t.Errorf("got %+v, %t, %v", got, ok, err)
 				}
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				steps := 0
-				for _, asked := range s.asked {
-					if strings.HasPrefix(asked, "POST "+path+"/step") {
-						steps++
-					}
-				}
-				if steps != 2 {
-					t.Errorf("%d steps were sent: %q", steps, s.asked)
+				if steps := s.count("POST " + path + "/step"); steps != 2 {
+					t.Errorf("%d steps were sent: %q", steps, s.Requests())
 				}
 			})
 		}
@@ -72,7 +63,7 @@ func TestRecall(t *testing.T) {
 // After a failed reset there is no observation to compare with.
 func TestRecallAfterALostReset(t *testing.T) {
 	s := newScript(t, map[string][]reply{
-		"POST /maze/create": ok(`{"id":0}`), "POST /maze/reset": {{status: 422, body: "{}"}}, "POST /maze/step": {{drop: true}},
+		"POST /maze/create": ok(`{"id":0}`), "POST /maze/reset": {{Status: 422, Body: "{}"}}, "POST /maze/step": {{Drop: true}},
 		"GET /maze/detail": ok(`{"observation":"x","reward":0,"done":false}`),
 	})
 	client := open(t, "maze", Options{BaseURL: s.URL})

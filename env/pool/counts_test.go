@@ -9,18 +9,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/envtest"
 )
 
 // TestRowOfFailures: a server that answers its greeting is quarantined only after a number of failures in a row; one
 // successful exchange resets the count.
 func TestRowOfFailures(t *testing.T) {
-	answers := func(codes ...int) (list []fakeReply) {
+	answers := func(codes ...int) (list []envtest.Reply) {
 		for _, code := range codes {
 			body := `{"observation":"","reward":0,"done":false}`
 			if code != http.StatusOK {
 				body = "no"
 			}
-			list = append(list, fakeReply{status: code, body: body})
+			list = append(list, envtest.Reply{Status: code, Body: body})
 		}
 		return list
 	}
@@ -38,10 +39,10 @@ func TestRowOfFailures(t *testing.T) {
 		{"what was refused is not the server's fault", []int{422, 422, 422, 422}, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newFake(t, map[string][]fakeReply{
-				"POST /create": okReply(`{"id":0}`), "POST /step": answers(c.steps...), "GET /": okReply(`"up"`), "POST /close": okReply("true"),
+			s := envtest.New(t, map[string][]envtest.Reply{
+				"POST /create": envtest.OK(`{"id":0}`), "POST /step": answers(c.steps...), "GET /": envtest.OK(`"up"`), "POST /close": envtest.OK("true"),
 			})
-			s.overlap = true // a probe may come at any time
+			s.Overlap = true // a probe may come at any time
 			p := newPool(t, Options{QuarantineAfter: c.after}, s.URL)
 			l := acquire(t, p)
 			faults := map[string]int64{}
@@ -73,12 +74,12 @@ func TestRowOfFailures(t *testing.T) {
 
 // An exchange is counted once, whatever its result.
 func TestWatchedOnce(t *testing.T) {
-	s := newFake(t, map[string][]fakeReply{
-		"POST /create": {{drop: true}, {body: `{"id":0}`}},
-		"POST /step":   {{cut: true, body: `{"observation":""}`}, {body: `{"observation":"","reward":0,"done":false}`, head: map[string]string{"X-Openmanus-Fault": "slow"}}},
-		"GET /":        okReply(`"up"`), "POST /close": okReply("true"),
+	s := envtest.New(t, map[string][]envtest.Reply{
+		"POST /create": {{Drop: true}, {Body: `{"id":0}`}},
+		"POST /step":   {{Cut: true, Body: `{"observation":""}`}, {Body: `{"observation":"","reward":0,"done":false}`, Head: map[string]string{"X-Openmanus-Fault": "slow"}}},
+		"GET /":        envtest.OK(`"up"`), "POST /close": envtest.OK("true"),
 	})
-	s.overlap = true
+	s.Overlap = true
 	p := newPool(t, Options{}, s.URL)
 	l := acquire(t, p)
 	_, lost := l.Client().Step(context.Background(), "")
@@ -108,12 +109,12 @@ func TestCountsSince(t *testing.T) {
 // A reply that the task has ended is not a fault of the server: a winning move whose reply was lost counts only as
 // the fault that lost it.
 func TestRecallOfAnEndIsNoFault(t *testing.T) {
-	s := newFake(t, map[string][]fakeReply{
-		"POST /maze/create": okReply(`{"id":0}`), "POST /maze/reset": okReply(`{"observation":"first","reward":-1,"done":false}`),
-		"POST /maze/step": {{drop: true}}, "GET /maze/detail": okReply(`{"error":"The task with environment 0 has finished."}`),
-		"GET /": okReply(`"up"`),
+	s := envtest.New(t, map[string][]envtest.Reply{
+		"POST /maze/create": envtest.OK(`{"id":0}`), "POST /maze/reset": envtest.OK(`{"observation":"first","reward":-1,"done":false}`),
+		"POST /maze/step": {{Drop: true}}, "GET /maze/detail": envtest.OK(`{"error":"The task with environment 0 has finished."}`),
+		"GET /": envtest.OK(`"up"`),
 	})
-	s.overlap = true // a probe may come at any time
+	s.Overlap = true // a probe may come at any time
 	spec, err := env.Lookup("maze")
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/envtest"
 )
 
 // The state of a server after each event, without a clock.
@@ -92,13 +93,13 @@ func TestHealthPauses(t *testing.T) {
 
 // A server that loses some requests keeps its instances: failures in a row discard no working instance.
 func TestLossyServerKeepsItsInstances(t *testing.T) {
-	fails := fakeReply{status: http.StatusInternalServerError, body: "no"}
-	well := fakeReply{body: `{"observation":"","reward":0,"done":false}`}
-	s := newFake(t, map[string][]fakeReply{
-		"POST /create": {{body: `{"id":0}`}, {body: `{"id":1}`}, {body: `{"id":2}`}},
-		"POST /step":   {fails, fails, fails, fails, well}, "GET /": okReply(`"up"`), "POST /close": okReply("true"),
+	fails := envtest.Reply{Status: http.StatusInternalServerError, Body: "no"}
+	well := envtest.Reply{Body: `{"observation":"","reward":0,"done":false}`}
+	s := envtest.New(t, map[string][]envtest.Reply{
+		"POST /create": {{Body: `{"id":0}`}, {Body: `{"id":1}`}, {Body: `{"id":2}`}},
+		"POST /step":   {fails, fails, fails, fails, well}, "GET /": envtest.OK(`"up"`), "POST /close": envtest.OK("true"),
 	})
-	s.overlap = true // it is asked at any time
+	s.Overlap = true // it is asked at any time
 	p := newPool(t, Options{}, s.URL)
 	kept, free := acquire(t, p), acquire(t, p)
 	free.Release()
@@ -107,16 +108,7 @@ func TestLossyServerKeepsItsInstances(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "it is asked", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, asked := range s.asked {
-			if asked == "GET /" {
-				return true
-			}
-		}
-		return false
-	})
+	until(t, "the greeting is requested", func() bool { return slices.Contains(s.Requests(), "GET /") })
 	if _, err := kept.Client().Step(context.Background(), ""); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/envtest"
 )
 
 // Check, which a run calls first, finds a server of another environment before any episode is played.
@@ -24,12 +25,12 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := []string{"weather", "movie", "academia", "todo", "sheet"}
-	server := func(t *testing.T, lists string) *fake {
+	server := func(t *testing.T, lists string) *envtest.Script {
 		step, err := json.Marshal(map[string]any{"observation": lists, "reward": 0, "done": false})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return newFake(t, map[string][]fakeReply{"GET /": okReply(`"ok"`), "POST /create": okReply("0"), "POST /step": okReply(string(step))})
+		return envtest.New(t, map[string][]envtest.Reply{"GET /": envtest.OK(`"ok"`), "POST /create": envtest.OK("0"), "POST /step": envtest.OK(string(step))})
 	}
 	pool := func(t *testing.T, name, url string) *Pool {
 		p, err := New(lookup(name), []string{url}, Options{})
@@ -52,7 +53,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 					if is != name {
 						first = `{"observation":"Observation: ERROR | Invalid action: get_all_values.\nGive me one action.","reward":0,"done":false}`
 					}
-					s.replies["POST /step"] = append(okReply(first), s.replies["POST /step"]...)
+					s.Replies["POST /step"] = append(envtest.OK(first), s.Replies["POST /step"]...)
 				}
 				err := pool(t, name, s.URL).Check(t.Context())
 				var other *env.OtherEnvError
@@ -62,11 +63,11 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 				case is != name && (!errors.As(err, &other) || other.Other != is || other.Env != name || other.Server != s.URL):
 					t.Errorf("%v", err)
 				}
-				if asked := strings.Join(s.requests(), "\n"); is == "sheet" && name == is && strings.Contains(asked, "check_valid_actions") {
-					t.Errorf("the list of its tools was requested: %q", s.requests())
+				if asked := strings.Join(s.Requests(), "\n"); is == "sheet" && name == is && strings.Contains(asked, "check_valid_actions") {
+					t.Errorf("the list of its tools was requested: %q", s.Requests())
 				}
-				if slices.ContainsFunc(s.requests(), func(r string) bool { return strings.HasPrefix(r, "POST /reset") }) {
-					t.Errorf("it was played on: %q", s.requests())
+				if slices.ContainsFunc(s.Requests(), func(r string) bool { return strings.HasPrefix(r, "POST /reset") }) {
+					t.Errorf("it was played on: %q", s.Requests())
 				}
 			})
 		}
@@ -98,15 +99,15 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			if !slices.Equal(made, []string{"/create"}) {
 				t.Errorf("the lease's exchanges are %q, want the create alone", made)
 			}
-			s.replies["POST /create"] = okReply(map[string]string{"0": "1", "1": "2"}[l.slot.id])
+			s.Replies["POST /create"] = envtest.OK(map[string]string{"0": "1", "1": "2"}[l.slot.id])
 		}
-		if n := strings.Count(strings.Join(s.requests(), "\n"), "check_valid_actions"); n != 1 {
-			t.Errorf("%d requests for the list of tools: %q", n, s.requests())
+		if n := strings.Count(strings.Join(s.Requests(), "\n"), "check_valid_actions"); n != 1 {
+			t.Errorf("%d requests for the list of tools: %q", n, s.Requests())
 		}
 	})
 	t.Run("no answer", func(t *testing.T) { // the question is not put again with every instance
-		s := newFake(t, map[string][]fakeReply{
-			"GET /": okReply(`"ok"`), "POST /create": {{body: "0"}, {body: "1"}, {body: "2"}}, "POST /step": {{status: 500, body: "Internal Server Error"}},
+		s := envtest.New(t, map[string][]envtest.Reply{
+			"GET /": envtest.OK(`"ok"`), "POST /create": {{Body: "0"}, {Body: "1"}, {Body: "2"}}, "POST /step": {{Status: 500, Body: "Internal Server Error"}},
 		})
 		p := pool(t, "weather", s.URL)
 		if err := p.Check(t.Context()); err != nil {
@@ -119,8 +120,8 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			}
 			defer l.Release()
 		}
-		if n := strings.Count(strings.Join(s.requests(), "\n"), "check_valid_actions"); n != identifyTries {
-			t.Errorf("%d requests for the list of tools: %q", n, s.requests())
+		if n := strings.Count(strings.Join(s.Requests(), "\n"), "check_valid_actions"); n != identifyTries {
+			t.Errorf("%d requests for the list of tools: %q", n, s.Requests())
 		}
 	})
 	t.Run("later", func(t *testing.T) { // a server that was not there at the start
@@ -141,7 +142,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			{"webshop", `"This is environment TextCraft."`, "textcraft"},
 			{"gaia", `"This is environment TextCraft."`, ""}, // its own greeting is not known
 		} {
-			s := newFake(t, map[string][]fakeReply{"GET /": okReply(tt.greeting)})
+			s := envtest.New(t, map[string][]envtest.Reply{"GET /": envtest.OK(tt.greeting)})
 			err := pool(t, tt.name, s.URL).Check(t.Context())
 			var other *env.OtherEnvError
 			if tt.other == "" && err != nil || tt.other != "" && (!errors.As(err, &other) || other.Other != tt.other) {

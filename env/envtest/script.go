@@ -1,0 +1,116 @@
+// Package envtest is a stand-in for an environment server in tests. It returns
+// the replies and failures that a test lists.
+package envtest
+
+import (
+	"cmp"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Script is a server that answers each "METHOD /path" with the replies listed
+// for it, in order, repeating the last one. A request without replies has status
+// 404. Two concurrent requests fail the test unless Overlap is set.
+type Script struct {
+	URL     string
+	Replies map[string][]Reply
+	Overlap bool
+
+	t        *testing.T
+	mu       sync.Mutex
+	requests []string        // guarded by mu
+	clients  map[string]bool // addresses of the connections; guarded by mu
+	inFlight int             // guarded by mu
+}
+
+// Reply is one reply. Cut and Drop break the connection.
+type Reply struct {
+	Status int // 200 if 0
+	Body   string
+	Hold   time.Duration // wait before the reply
+	Cut    bool          // announce the whole body, and send half of it
+	Drop   bool          // send nothing
+	Head   map[string]string
+}
+
+// OK returns one reply with status 200.
+func OK(body string) []Reply { return []Reply{{Body: body}} }
+
+// New starts a server that ends with the test.
+func New(t *testing.T, replies map[string][]Reply) *Script {
+	t.Helper()
+	s := &Script{t: t, Replies: replies, clients: map[string]bool{}}
+	srv := httptest.NewServer(s)
+	t.Cleanup(srv.Close)
+	s.URL = srv.URL
+	return s
+}
+
+// ServeHTTP records a request and answers it.
+func (s *Script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body) // the test cuts no request
+	if kind := r.Header.Get("Content-Type"); len(body) > 0 && kind != "application/json" {
+		s.t.Errorf("%s %s: content type %q", r.Method, r.URL.Path, kind)
+	}
+	a := s.begin(r, string(body))
+	select {
+	case <-time.After(a.Hold):
+	case <-r.Context().Done():
+	}
+	// The request ends here, before the client receives the reply.
+	s.mu.Lock()
+	s.inFlight--
+	s.mu.Unlock()
+	if a.Drop {
+		panic(http.ErrAbortHandler)
+	}
+	for key, value := range a.Head {
+		w.Header().Set(key, value)
+	}
+	if a.Cut {
+		w.Header().Set("Content-Length", strconv.Itoa(len(a.Body)))
+		a.Body = a.Body[:len(a.Body)/2]
+	}
+	w.WriteHeader(cmp.Or(a.Status, http.StatusOK))
+	_, _ = io.WriteString(w, a.Body) // the client may have left
+}
+
+func (s *Script) begin(r *http.Request, body string) Reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := r.Method + " " + r.URL.Path
+	if s.inFlight++; s.inFlight > 1 && !s.Overlap {
+		s.t.Errorf("%s: a second request while one is in flight", key)
+	}
+	s.requests = append(s.requests, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+body))
+	s.clients[r.RemoteAddr] = true
+	list := s.Replies[key]
+	if len(list) == 0 {
+		return Reply{Status: http.StatusNotFound, Body: `{"detail":"Not Found"}`}
+	}
+	if len(list) > 1 {
+		s.Replies[key] = list[1:]
+	}
+	return list[0]
+}
+
+// Requests returns the requests so far, as "METHOD /path?query BODY".
+func (s *Script) Requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Connections returns the number of connections that had a request.
+func (s *Script) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.clients)
+}

@@ -256,7 +256,7 @@ func TestCapObservation(t *testing.T) {
 	runes := func(s string) (int, error) { return len([]rune(s)), nil }
 	for _, text := range []string{"", "short", strings.Repeat("日本", 300), strings.Repeat("x", 5000)} {
 		for _, limit := range []int{0, 1, 5, 29, 30, 200} {
-			got, cut, err := capObservation(text, limit, runes)
+			got, cut, err := truncate(text, limit, TruncateMiddle, runes)
 			n, _ := runes(got)
 			if err != nil || limit > 0 && n > limit || cut != (got != text) || !strings.HasPrefix(text, got[:min(len(got), 1)]) {
 				t.Errorf("limit %d of %d: %q, cut %v, %v", limit, len(text), got, cut, err)

@@ -150,11 +150,15 @@ func (p *player) observe(t *data.Turn, reply engine.Reply) ([]int32, error) {
 	return ids, nil
 }
 
-// shorten returns the observation of turn t, shortened to MaxObsTokens. render
-// returns the ids of a message with the given text.
+// shorten returns the observation of turn t, shortened to MaxObsTokens in its middle: its
+// start usually reports what happened, and its end lists the state or the available
+// actions. render returns the ids of a message with the given text.
 func (p *player) shorten(t *data.Turn, render func(text string) ([]int32, error)) (text string, err error) {
+	if p.Options.MaxObsTokens <= 0 {
+		return t.Observation, nil
+	}
 	frame := -1 // tokens that the template puts around any observation
-	text, t.Truncated, err = capObservation(t.Observation, p.Options.MaxObsTokens, func(text string) (int, error) {
+	text, t.Truncated, err = truncate(t.Observation, p.Options.MaxObsTokens, TruncateMiddle, func(text string) (int, error) {
 		if frame < 0 {
 			empty, err := render("")
 			if err != nil {
@@ -179,17 +183,6 @@ func millis(since time.Time) float64 { return float64(time.Since(since)) / float
 
 // cutMark marks the place where text was removed from an observation.
 const cutMark = "\n[… observation shortened …]\n"
-
-// capObservation shortens text to at most limit tokens by removing its middle:
-// the start of an observation usually reports what happened, and the end lists
-// the state or the available actions. count returns the number of tokens of a
-// text. A limit of 0 means no limit.
-func capObservation(text string, limit int, count func(string) (int, error)) (string, bool, error) {
-	if limit <= 0 {
-		return text, false, nil
-	}
-	return truncate(text, limit, TruncateMiddle, count)
-}
 
 // truncate shortens text to at most limit tokens by removing text on a side:
 // TruncateLeft, TruncateMiddle or TruncateRight. It reports whether it did.

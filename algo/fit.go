@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -192,12 +193,7 @@ func (t *Trainer) addValidation(v rundir.Validation, best *rundir.Best) {
 func (t *Trainer) bestNow() bool { return t.state.Best != nil && t.state.Best.Step == t.state.Step }
 
 func (t *Trainer) validated(label string) bool {
-	for _, v := range t.state.Validations {
-		if v.Label == label {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.state.Validations, func(v rundir.Validation) bool { return v.Label == label })
 }
 
 // IsDiskError reports whether err came from writing the run folder.

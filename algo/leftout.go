@@ -91,14 +91,10 @@ func (p *player) checkPlayable(episodes []*data.Episode) error {
 	if err := checkOverlong("", episodes); err != nil {
 		return err
 	}
-	failed := count(episodes, data.EnvError)
-	for _, ep := range episodes {
-		if ep.Outcome == data.EnvError {
-			return &rollout.FailedError{Failed: failed, Total: len(episodes), Task: ep.Task.ID, Sample: ep.Sample, Attempts: ep.Attempts,
-				Outcome: ep.Outcome, Words: ep.Err}
-		}
-	}
-	return nil
+	i := slices.IndexFunc(episodes, func(ep *data.Episode) bool { return ep.Outcome == data.EnvError })
+	ep := episodes[i]
+	return &rollout.FailedError{Failed: count(episodes, data.EnvError), Total: len(episodes), Task: ep.Task.ID, Sample: ep.Sample,
+		Attempts: ep.Attempts, Outcome: ep.Outcome, Words: ep.Err}
 }
 
 // OverlongError reports that the prompts of all tasks of a step or of a validation are
@@ -127,10 +123,5 @@ func checkOverlong(env string, episodes []*data.Episode) error {
 
 // filtersOverlong reports whether an environment has FilterOverlong set.
 func (p *player) filtersOverlong() bool {
-	for _, e := range p.Envs {
-		if e.Train.Setup.Options.FilterOverlong {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Envs, func(e Env) bool { return e.Train.Setup.Options.FilterOverlong })
 }

@@ -2,7 +2,6 @@ package algo
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/openmanus/openmanus/algo/track"
@@ -133,13 +132,9 @@ func spreadOf(m map[string]float64, prefix string, xs []float64) {
 	if len(xs) == 0 {
 		return
 	}
-	lo, hi := math.Inf(1), math.Inf(-1)
-	for _, x := range xs {
-		lo, hi = math.Min(lo, x), math.Max(hi, x)
-	}
 	m[prefix+"/mean"] = sum(xs) / float64(len(xs))
-	m[prefix+"/max"] = hi
-	m[prefix+"/min"] = lo
+	m[prefix+"/max"] = slices.Max(xs)
+	m[prefix+"/min"] = slices.Min(xs)
 }
 
 // variance returns the unbiased variance; 0 for fewer than two numbers.

@@ -157,7 +157,7 @@ func (o *Update) validate(p Play) error {
 	}
 	if o.KLReward != nil {
 		add(o.KLReward.Controller.Validate())
-		_, err := kl.Estimate(o.KLReward.Type, 0)
+		_, _, err := kl.Lookup(o.KLReward.Type)
 		add(err)
 	}
 	if o.Policy.KLCoef != 0 {

@@ -54,7 +54,7 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 				if err := t.method.Save(dir); err != nil {
 					return err
 				}
-				return writeRest(ctx, dir, t.Actor, t.state, t.Run)
+				return t.writeRest(ctx, dir)
 			}, also...)
 		})
 	})
@@ -74,12 +74,12 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 }
 
 // writeRest writes the optimiser, the configuration and the state.
-func writeRest(ctx context.Context, dir string, a *learner.Actor, st rundir.State, run *rundir.Folder) error {
+func (t *Trainer) writeRest(ctx context.Context, dir string) error {
 	atOptimizer.Pass()
-	if err := a.SaveOptimizer(ctx, dir); err != nil {
+	if err := t.Actor.SaveOptimizer(ctx, dir); err != nil {
 		return err
 	}
-	config, err := os.ReadFile(run.Config())
+	config, err := os.ReadFile(t.Run.Config())
 	if err != nil {
 		return err
 	}
@@ -87,5 +87,5 @@ func writeRest(ctx context.Context, dir string, a *learner.Actor, st rundir.Stat
 		return err
 	}
 	atState.Pass()
-	return st.Write(dir)
+	return t.state.Write(dir)
 }

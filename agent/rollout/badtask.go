@@ -88,18 +88,3 @@ func (r *resets) badTask() (bad *BadTaskError, servers []string) {
 	defer r.mu.Unlock()
 	return r.bad, r.servers
 }
-
-// resetsOf assigns one record to all jobs of a task.
-func resetsOf(jobs []*job) []*resets {
-	byTask := map[string]*resets{}
-	var all []*resets
-	for _, j := range jobs {
-		name := taskName(j.task)
-		if byTask[name] == nil {
-			byTask[name] = &resets{task: j.task}
-			all = append(all, byTask[name])
-		}
-		j.resets = byTask[name]
-	}
-	return all
-}

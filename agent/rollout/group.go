@@ -40,7 +40,6 @@ func StartsOf(episodes []*data.Episode) map[string]Start {
 // another seed, and the episode fails. In other environments the start is partly
 // random: the group is used and counted (group/different_starts).
 type group struct {
-	uid           string
 	deterministic bool // env.Spec.Deterministic
 
 	mu      sync.Mutex
@@ -164,24 +163,4 @@ func difference(a, b string) string {
 		return strings.ToValidUTF8(s[from:min(len(s), from+shown)], "")
 	}
 	return fmt.Sprintf("%q instead of %q", cut(b), cut(a))
-}
-
-// groupsOf assigns jobs to groups. starts holds the starts of groups that earlier
-// rollouts have partly played.
-func groupsOf(jobs []*job, envs map[string]Env, starts map[string]Start) []*group {
-	byUID := map[string]*group{}
-	var groups []*group
-	for _, j := range jobs {
-		g := byUID[j.uid]
-		if g == nil {
-			g = &group{uid: j.uid, deterministic: envs[j.task.Table()].Setup.Spec.Deterministic}
-			if s, ok := starts[j.uid]; ok {
-				g.start, g.members = s, 1
-			}
-			byUID[j.uid] = g
-			groups = append(groups, g)
-		}
-		j.group = g
-	}
-	return groups
 }

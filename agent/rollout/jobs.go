@@ -22,22 +22,31 @@ type job struct {
 	resets       *resets
 }
 
-// jobsOf lists the episodes by task. A task that occurs twice forms two groups
-// with different seeds.
-func jobsOf(tasks []data.Task, o Options) []*job {
-	var jobs []*job
+// jobsOf lists the episodes by task, with the group of each drawn task and the resets of
+// each different task. A task that is drawn twice forms two groups with different seeds.
+func jobsOf(tasks []data.Task, envs map[string]Env, o Options) (jobs []*job, groups []*group, all []*resets) {
 	seen := map[string]int{}
 	for _, task := range o.Earlier {
 		seen[taskName(task)]++
 	}
+	byTask := map[string]*resets{}
 	for _, task := range tasks {
 		name := taskName(task)
+		if byTask[name] == nil {
+			byTask[name] = &resets{task: task}
+			all = append(all, byTask[name])
+		}
 		repeat := seen[name]
 		seen[name]++
 		uid := fmt.Sprintf("%d/%s", o.Step, name)
 		if repeat > 0 {
 			uid += fmt.Sprintf("#%d", repeat+1)
 		}
+		g := &group{deterministic: envs[task.Table()].Setup.Spec.Deterministic}
+		if s, ok := o.Starts[uid]; ok { // an earlier rollout has partly played it
+			g.start, g.members = s, 1
+		}
+		groups = append(groups, g)
 		for sample := range o.GroupSize {
 			if o.Skip != nil && o.Skip(uid, sample) {
 				continue
@@ -48,10 +57,12 @@ func jobsOf(tasks []data.Task, o Options) []*job {
 				uid:    uid,
 				sample: sample,
 				seed:   EpisodeSeed(o.Seed, o.Step, task.Table(), task.ID, repeat, sample),
+				group:  g,
+				resets: byTask[name],
 			})
 		}
 	}
-	return jobs
+	return jobs, groups, all
 }
 
 func taskName(t data.Task) string { return t.Table() + "/" + t.ID }

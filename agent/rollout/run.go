@@ -38,10 +38,9 @@ func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o 
 	began := time.Now()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	jobs := jobsOf(tasks, o)
+	jobs, groups, resets := jobsOf(tasks, envs, o)
 	r := &run{envs: envs, o: o, stop: stop, episodes: make([]*data.Episode, len(jobs))}
 	r.stats.Total = len(jobs)
-	groups, resets := groupsOf(jobs, envs, o.Starts), resetsOf(jobs)
 	if o.Deterministic {
 		r.waves(ctx, jobs)
 	} else {

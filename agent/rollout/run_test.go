@@ -81,7 +81,8 @@ func TestSeeds(t *testing.T) {
 	for _, o := range []Options{{GroupSize: 8, Seed: 1}, {GroupSize: 8, Seed: 2}, {GroupSize: 8, Seed: 1, Step: 1}} {
 		twice := append(tasks(5), tasks(5)...)
 		uids := map[string]int{}
-		for _, j := range jobsOf(twice, o) {
+		jobs, _, _ := jobsOf(twice, nil, o)
+		for _, j := range jobs {
 			name := fmt.Sprintf("seed %d %s sample %d", o.Seed, j.uid, j.sample)
 			if other, taken := seen[j.seed]; taken {
 				t.Errorf("%s and %s share a seed", name, other)
@@ -94,8 +95,8 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	// The second part of a step continues the numbering of the first.
-	whole := jobsOf(append(tasks(5), tasks(5)...), Options{GroupSize: 2, Seed: 1})
-	rest := jobsOf(tasks(5), Options{GroupSize: 2, Seed: 1, Earlier: tasks(5)})
+	whole, _, _ := jobsOf(append(tasks(5), tasks(5)...), nil, Options{GroupSize: 2, Seed: 1})
+	rest, _, _ := jobsOf(tasks(5), nil, Options{GroupSize: 2, Seed: 1, Earlier: tasks(5)})
 	for i, j := range rest {
 		if w := whole[len(whole)-len(rest)+i]; j.uid != w.uid || j.seed != w.seed {
 			t.Errorf("in a second part %s has seed %d, in one %s has %d", j.uid, j.seed, w.uid, w.seed)

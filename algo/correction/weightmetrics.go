@@ -20,6 +20,7 @@ package correction
 
 import (
 	"math"
+	"slices"
 
 	"github.com/openmanus/openmanus/algo/track"
 )
@@ -46,20 +47,18 @@ func (w Weights) describe(m map[string]float64, all []sequenceWeights) {
 	}
 	set := func(name string, v float64) { m[weightMetrics+name] = v }
 	set("mean", mean)
-	set("std", math.Sqrt(math.Max(0, squares-mean*mean)))
+	set("std", math.Sqrt(max(0, squares-mean*mean)))
 	effective := 0.0
 	if squares > 0 {
 		effective = mean * mean / squares
 	}
 	set("eff_sample_size", effective)
 	if w.Level == Sequence {
-		least, largest := extremes(logs)
-		set("max", math.Exp(math.Min(largest, maxExponent)))
-		set("min", math.Exp(least))
+		set("max", math.Exp(min(slices.Max(logs), maxExponent)))
+		set("min", math.Exp(slices.Min(logs)))
 	} else {
-		least, largest := extremes(tokens)
-		set("max", largest)
-		set("min", least)
+		set("max", slices.Max(tokens))
+		set("min", slices.Min(tokens))
 	}
 	high, low := math.Log(w.Cap), math.Log(w.low())
 	set("ratio_fraction_high", share(logs, func(x float64) bool { return x > high }))
@@ -68,12 +67,12 @@ func (w Weights) describe(m map[string]float64, all []sequenceWeights) {
 		set("oob_ratio", share(raw, func(x float64) bool { return x < w.Floor || x > w.Cap }))
 	}
 
-	least, largest := extremes(means)
+	least, largest := slices.Min(means), slices.Max(means)
 	set("seq_mean", average(means))
 	set("seq_std", deviation(means))
 	set("seq_max", largest)
 	set("seq_min", least)
-	set("seq_max_deviation", math.Max(math.Abs(largest-1), math.Abs(least-1)))
+	set("seq_max_deviation", max(math.Abs(largest-1), math.Abs(least-1)))
 	set("seq_fraction_high", share(rawMeans, func(x float64) bool { return x > w.Cap }))
 	set("seq_fraction_low", share(rawMeans, func(x float64) bool { return x < w.low() }))
 }
@@ -86,15 +85,7 @@ func deviation(xs []float64) float64 {
 	for _, x := range xs {
 		squares += (x - mean) * (x - mean)
 	}
-	return math.Sqrt(squares / math.Max(1, float64(len(xs)-1)))
-}
-
-func extremes(xs []float64) (least, largest float64) {
-	least, largest = math.Inf(1), math.Inf(-1)
-	for _, x := range xs {
-		least, largest = math.Min(least, x), math.Max(largest, x)
-	}
-	return least, largest
+	return math.Sqrt(squares / max(1, float64(len(xs)-1)))
 }
 
 func share(xs []float64, of func(float64) bool) float64 {

@@ -102,7 +102,7 @@ func (w Weights) bounded(raw float64) float64 {
 	if w.Floor > 0 && (raw < w.Floor || raw > w.Cap) {
 		return 0
 	}
-	return math.Min(raw, w.Cap)
+	return min(raw, w.Cap)
 }
 
 // low returns the ratio below which a weight counts as low in the metrics.
@@ -113,4 +113,4 @@ func (w Weights) low() float64 {
 	return 1 / w.Cap
 }
 
-func clamp(x float64) float64 { return math.Max(-maxExponent, math.Min(maxExponent, x)) }
+func clamp(x float64) float64 { return max(-maxExponent, min(maxExponent, x)) }

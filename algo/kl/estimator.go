@@ -49,10 +49,7 @@ func init() {
 		Tensor: func(x torch.Tensor) torch.Tensor { return x.Square().MulScalar(.5) },
 	})
 	Estimators.Add(registry.Entry{Name: "k3", Aliases: []string{"low_var_kl"}}, Estimator{
-		Value: func(x float64) float64 {
-			v := math.Exp(clamp(-x, maxExponent)) + x - 1
-			return clamp(v, maxK3)
-		},
+		Value: K3,
 		Tensor: func(x torch.Tensor) torch.Tensor {
 			v := x.Neg().Clamp(-maxExponent, maxExponent).Exp().Add(x).AddScalar(-1)
 			return v.Clamp(-maxK3, maxK3)
@@ -60,14 +57,19 @@ func init() {
 	})
 }
 
-func clamp(x, most float64) float64 { return math.Max(-most, math.Min(most, x)) }
+func clamp(x, most float64) float64 { return max(-most, min(most, x)) }
 
 // Full is the name of the KL over the whole vocabulary, which Exact computes.
 const Full = "full"
 
-// lookup returns the estimator with that name or alias. A trailing + sets straight:
-// the gradient is that of k2.
-func lookup(name string) (e Estimator, straight bool, err error) {
+// K3 returns the k3 estimate of one token.
+func K3(x float64) float64 {
+	return clamp(math.Exp(clamp(-x, maxExponent))+x-1, maxK3)
+}
+
+// Lookup returns the estimator with that name or alias. A trailing + sets straight:
+// the gradient is the one of k2.
+func Lookup(name string) (e Estimator, straight bool, err error) {
 	base, straight := strings.CutSuffix(name, "+")
 	e, err = Estimators.Lookup(base)
 	return e, straight, err
@@ -78,32 +80,14 @@ func Check(name string) error {
 	if name == Full {
 		return nil
 	}
-	_, _, err := lookup(name)
+	_, _, err := Lookup(name)
 	return err
-}
-
-// Estimate returns the estimate of one token from x = log π - log π_ref.
-func Estimate(name string, x float64) (float64, error) {
-	e, _, err := lookup(name)
-	if err != nil {
-		return 0, err
-	}
-	return e.Value(x), nil
-}
-
-// K3 returns the k3 estimate of one token.
-func K3(x float64) float64 {
-	e, err := Estimators.Lookup("k3")
-	if err != nil {
-		panic(err) // it is registered above
-	}
-	return e.Value(x)
 }
 
 // Loss returns the KL estimate of every token [M] as a term of a loss, with the gradient
 // to logp [M].
 func Loss(name string, logp, ref torch.Tensor) (torch.Tensor, error) {
-	e, straight, err := lookup(name)
+	e, straight, err := Lookup(name)
 	if err != nil {
 		return torch.Tensor{}, fmt.Errorf("KL loss: %w", err)
 	}

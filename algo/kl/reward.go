@@ -22,7 +22,7 @@ import (
 // without episodes that have no sampled token. The rows need OldLogProbs and
 // RefLogProbs.
 func InReward(rows []data.Row, name string, coef float64) (mean float64, err error) {
-	e, _, err := lookup(name)
+	e, _, err := Lookup(name)
 	if err != nil {
 		return 0, fmt.Errorf("KL in the reward: %w", err)
 	}

@@ -103,15 +103,19 @@ const maxKeptBadSteps = 20
 // number of its batch that enters the loss. The folder holds at most
 // maxKeptBadSteps files; further steps are not written.
 func (b BadStep) Write(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := b.write(dir); err != nil {
 		return fmt.Errorf("write the batch of a bad step: %w", err)
+	}
+	return nil
+}
+
+func (b BadStep) write(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
 	}
 	had, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("write the batch of a bad step: %w", err)
-	}
-	if len(had) >= maxKeptBadSteps {
-		return nil
+	if err != nil || len(had) >= maxKeptBadSteps {
+		return err
 	}
 	file := badStepFile{Cause: b.Cause.Error(), OptimizerStep: b.OptimizerStep, LR: b.LR}
 	var grad *optim.NotFiniteError
@@ -128,13 +132,9 @@ func (b BadStep) Write(dir string) error {
 	}
 	text, err := json.Marshal(file)
 	if err != nil {
-		return fmt.Errorf("write the batch of a bad step: %w", err)
+		return err
 	}
-	path := filepath.Join(dir, fmt.Sprintf("%06d.json", len(had)+1))
-	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write the batch of a bad step: %w", err)
-	}
-	return nil
+	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%06d.json", len(had)+1)), append(text, '\n'), 0o644)
 }
 
 type badStepFile struct {

@@ -6,18 +6,17 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// actionTags is the tagged format of OpenManus-RL, with a parser that agrees
-// with its prompts: upstream's parser accepts only <action> and <response>, but
-// its training prompt asks for <act> and <answer>, so a model that follows the
-// prompt sends an empty action. Tags are tried in the order of spec 3.3 [ours];
-// the first closed one counts, at any position.
+// actionTags is the tagged format of OpenManus-RL, with a parser that accepts the
+// tags of its prompts. Upstream's parser accepts only <action> and <response>, but
+// its training prompt requests <act> and <answer>, so a model that follows the
+// prompt sends an empty action. The parser tries the tags in the order of spec 3.3
+// [ours] and takes the first closed tag, at any position.
 //
 // The clients of current AgentGym require "Action:" before an action (protocol
-// 4.5), so it is prepended to the inner text unless the text has it. A server
-// with tags of its own (searchqa, protocol 5.11) receives a block of them
-// unchanged.
+// 4.5), so Parse adds it to the inner text if it is missing. A server that defines
+// other tags (searchqa, protocol 5.11) receives a block of these tags unchanged.
 type actionTags struct {
-	own []string // the server's tags
+	own []string // the tags that the server defines
 }
 
 func (actionTags) Name() string  { return env.FormatActionTags }
@@ -30,7 +29,7 @@ func (actionTags) Prompt() string {
 
 func (actionTags) StopStrings() []string { return []string{"</action>", "</act>"} }
 
-// Fit takes the server's own tags.
+// Fit takes the tags that the server defines.
 func (actionTags) Fit(spec env.Spec, _ FormatOptions) (Format, error) {
 	return actionTags{spec.OwnTags}, nil
 }

@@ -29,8 +29,8 @@ type Setup struct {
 	Format   Format
 	Spec     env.Spec
 	Options  Options
-	// NoIDs is true if the engine's ids are not those of a model (agent/text).
-	// Episodes are then kept without ids.
+	// NoIDs is true if the engine's ids are not token ids of a model (agent/text).
+	// Episodes are then returned without ids.
 	NoIDs bool
 }
 
@@ -66,8 +66,8 @@ func (s Setup) SessionOptions(start Start) engine.SessionOptions {
 }
 
 // ErrTimeLimit is the cause of a context that ended because the episode took too
-// long. The episode then fails with an environment or engine error, depending on
-// what it was waiting for, and is not counted as cancelled.
+// long. The episode then fails with an environment error or an engine error,
+// depending on the call in progress, and is not counted as cancelled.
 var ErrTimeLimit = errors.New("the episode's time limit was reached")
 
 // RunEpisode plays one episode (OpenManus-RL's _run_single_rollout, spec 3.7):
@@ -77,7 +77,7 @@ var ErrTimeLimit = errors.New("the episode's time limit was reached")
 //
 // The ids of a turn are appended to the ids before it and never re-encoded from
 // text. The mask is 1 exactly on the sampled ids. Under a Prompting format every
-// turn is a context of its own, and Contexts holds the start of each. The last
+// turn is a separate context, and Contexts holds the start of each. The last
 // observation of an episode is in its Turn but in neither Tokens nor Messages,
 // because the model never sees it.
 func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, error) {
@@ -121,7 +121,7 @@ type player struct {
 	started      bool // the task has been reset
 	answered     int  // turns that the environment has answered
 	ep           *data.Episode
-	unparsed     int // replies without an action in a row
+	unparsed     int // consecutive replies without an action
 	contextStart int // of the context in the episode's tokens
 
 	// Of a Prompting format.

@@ -17,7 +17,7 @@ type Format interface {
 	// instructions describe the grammar.
 	Prompt() string
 	// Parse finds the action in a reply. It never fails: a reply without an
-	// action has OK false and is still sent to the environment, whose own parser
+	// action has OK false and is still sent to the environment, whose parser
 	// decides, as in AgentGym.
 	Parse(text string) Parsed
 	// StopStrings returns strings that end a reply as soon as it contains one.

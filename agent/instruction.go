@@ -11,13 +11,13 @@ import (
 // Roles of the instruction.
 const (
 	RoleUser   = "user"   // before the first observation, in one message
-	RoleSystem = "system" // in a message of its own
+	RoleSystem = "system" // in a separate message
 )
 
 // Instruction returns the text that explains the environment and the form of
-// replies to the model. It is the first of these that exists: the one recorded
-// with the task, override (the user's instruction file), the one of the
-// environment's Spec.
+// replies to the model. It is the first of these that exists: the instruction
+// recorded with the task, override (the user's instruction file), the instruction
+// of the environment's Spec.
 func Instruction(task data.Task, spec env.Spec, f Format, override string) string {
 	if text := recordedInstruction(task); text != "" && !callsFunctions(f) {
 		return join(text, f.Prompt())

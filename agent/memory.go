@@ -14,7 +14,7 @@ import (
 // The memory of the format staged (spec 11.4): lines that the model stores and
 // finds by a word in them.
 //
-// Differs from upstream in: an episode finds the lines of its own turns and those
+// Differs from upstream in: an episode finds the lines that it stored and the lines
 // that the memory file had at the start of the run, but not the lines that other
 // episodes store meanwhile. Otherwise its prompts would depend on timing, and
 // one sample of a group would learn from another.
@@ -72,7 +72,7 @@ type memoryFile struct {
 	path string
 	old  []string // its lines when it was opened
 
-	mu sync.Mutex // one line at a time
+	mu sync.Mutex // serialises writes
 }
 
 // openMemory reads the end of a memory file. It creates a missing file, so that

@@ -10,7 +10,7 @@ import (
 )
 
 // Prompting is a Format that writes a new prompt for every turn instead of
-// appending to the conversation. Every turn is then a context of its own: the
+// appending to the conversation. Every turn is then a separate context: the
 // model sees only the prompt, in episodes and in training.
 type Prompting interface {
 	Format
@@ -42,7 +42,7 @@ type Step struct {
 // FormatOptions are options of some formats.
 type FormatOptions struct {
 	HistoryLength int        // past turns in a prompt of history and staged; 0: none
-	MemoryFile    string     // of staged; "": the memory holds only the episode's own lines
+	MemoryFile    string     // of staged; "": the memory holds only lines that the episode stored
 	Summarizer    Summarizer // of history: summaries replace past turns; nil: none
 }
 

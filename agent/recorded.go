@@ -60,7 +60,7 @@ func (r Recording) Conversations(ctx context.Context, task data.Task, f Format, 
 func (r *Recording) skipIdle() {
 	no := false
 	before := strings.TrimSpace(r.First)
-	last := -1 // a reply whose observation has not come yet
+	last := -1 // the index of a reply before its observation is read; -1: none
 	for i := range r.Turns {
 		if r.Turns[i].Role == "assistant" {
 			last = i

@@ -50,8 +50,8 @@ func (p *player) onInstance(ctx context.Context, call func() error) error {
 }
 
 // sendStep sends an action to the episode's instance. If the reply is lost, it
-// asks the server for the result of the step, where the server can tell. After a
-// timeout it does not ask, because the server may still be busy with the step.
+// requests the result of the step again from servers that support this, except after
+// a timeout, because the server may still be busy with the step.
 func (p *player) sendStep(ctx context.Context, action string) (env.StepResult, error) {
 	res, err := p.Client.Step(ctx, action)
 	if err == nil || !res.Sent || !env.ServerFault(err) || errors.Is(err, env.KindTimeout) {
@@ -61,8 +61,8 @@ func (p *player) sendStep(ctx context.Context, action string) (env.StepResult, e
 	if !can {
 		return res, err
 	}
-	if came, ok, asked := r.Recall(ctx); asked == nil && ok {
-		return came, nil
+	if recalled, ok, err := r.Recall(ctx); err == nil && ok {
+		return recalled, nil
 	}
 	return res, err
 }
@@ -125,12 +125,11 @@ func (e *ReplayError) Error() string {
 	return fmt.Sprintf("the instance was lost, and another instance answers turn %d of the same actions with %.200q instead of %.200q", e.Turn, e.Got, e.Want)
 }
 
-// lostInstances decides whether an episode whose instance was lost continues on
-// another one. A server that loses requests at random loses many instances in a
-// long episode: if a fifth of all steps is lost, an episode of twenty turns
-// takes sixty instances, each of which makes progress. An episode is given up
-// only if it makes no progress: a step breaks every server, or the servers no
-// longer answer.
+// lostInstances decides whether an episode continues on another instance after it
+// lost one. A server that loses requests at random loses many instances in a long
+// episode: if a fifth of all steps is lost, an episode of twenty turns uses sixty
+// instances, and each makes progress. An episode fails only if it makes no
+// progress: a step breaks every server, or the servers no longer answer.
 type lostInstances struct {
 	limit int   // instances in a row that may be lost and replaced at one point
 	inRow []int // lost at each point since an instance last passed it

@@ -74,12 +74,12 @@ func (p *player) generate(ctx context.Context, ids []int32, turn int) (engine.Re
 	}
 	p.ep.WeightVersion = reply.Version
 
-	said := reply.IDs
-	if reply.Stop == engine.StopEOS && len(said) > 0 {
-		said = said[:len(said)-1] // the stop token is not part of the text
+	textIDs := reply.IDs
+	if reply.Stop == engine.StopEOS && len(textIDs) > 0 {
+		textIDs = textIDs[:len(textIDs)-1] // the stop token is not part of the text
 	}
 	t := data.Turn{
-		Start: start, End: len(p.ep.Tokens), Text: p.Renderer.Decode(said),
+		Start: start, End: len(p.ep.Tokens), Text: p.Renderer.Decode(textIDs),
 		Kept: reply.Kept, Stop: string(reply.Stop), Unjudged: true, GenMillis: millis(began), Prompt: p.lastPrompt,
 	}
 	p.ep.Turns = append(p.ep.Turns, t)
@@ -87,7 +87,7 @@ func (p *player) generate(ctx context.Context, ids []int32, turn int) (engine.Re
 	return reply, nil
 }
 
-// step sends the reply to the environment. The episode's reward is that of the
+// step sends the reply to the environment. The episode's reward is the reward of the
 // last step (AgentGym's rule, spec 3.4), because some servers report running
 // scores, which must not be summed.
 func (p *player) step(ctx context.Context, t *data.Turn) (Parsed, error) {

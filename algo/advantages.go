@@ -34,14 +34,14 @@ func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]dat
 			return nil, err
 		}
 	}
-	e, given := p.estimator, episodesIn(rows)
+	e, before := p.estimator, episodesIn(rows)
 	if p.o.DropZeroSpread && (e.InGroup || e.Whole) {
 		var err error
 		var singles int
 		if rows, singles, err = DropSingles(rows); err != nil {
 			return nil, err
 		}
-		m[track.DroppedRows], m[track.SingleGroups] = float64(given-episodesIn(rows)), float64(singles)
+		m[track.DroppedRows], m[track.SingleGroups] = float64(before-episodesIn(rows)), float64(singles)
 	}
 	o := p.o.EstimatorOpts
 	o.InvalidActionPenalty = p.o.InvalidActionPenalty
@@ -58,7 +58,7 @@ func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]dat
 		if err != nil {
 			return nil, err
 		}
-		m[track.DroppedRows] = float64(given - episodesIn(kept))
+		m[track.DroppedRows] = float64(before - episodesIn(kept))
 		m[track.SingleGroups] = float64(groups.Single)
 		rows = kept
 	}
@@ -80,9 +80,9 @@ func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]dat
 	return correction.Reject(rows, p.o.Correction.Rules, m)
 }
 
-// diagnoseBypass writes the diagnostics of an update with loss.Bypass, which computes no
-// old log-probs before it. They are taken from the first pass of the loss, each
-// mini-batch's from before its own optimiser step. Rows of skipped steps have none.
+// diagnoseBypass writes the diagnostics of an update with loss.Bypass, which has no old
+// log-probs before it. It uses the log-probs of the first pass, which each mini-batch has
+// from before its optimiser step. Rows of skipped steps have none.
 func diagnoseBypass(rows []data.Row, m Metrics) error {
 	seen, err := whole(rows, learner.OldLogProbs)
 	if err != nil {

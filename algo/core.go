@@ -22,7 +22,7 @@ type core struct {
 	steps   int                // training steps of the run
 	heldOut *SFTOptions        // ValRows to report the loss of in a validation; nil: none
 	unsaved bool               // the state has changed since the last checkpoint
-	handed  map[string]float64 // tokens that each phase of the step was given, over all its passes
+	tokens  map[string]float64 // by phase of the step: the tokens of all its passes
 }
 
 // Engine is the part of the sampling scheduler that training uses.
@@ -38,7 +38,7 @@ func (c *core) phase(step int, name string, total int, m Metrics, f func() error
 	return c.during(Phase{Name: name, Step: step, Steps: c.steps, Total: total}, m, f)
 }
 
-// during is phase for a Phase with all its fields.
+// during is phase with a complete Phase.
 func (c *core) during(p Phase, m Metrics, f func() error) error {
 	c.Events.Phase(p)
 	began := time.Now()
@@ -56,7 +56,7 @@ func (c *core) playProgress(p rollout.Progress) {
 // while no batch is in flight, and counts their tokens for its throughput.
 func (c *core) passes(ctx context.Context, step int, name string, rows []data.Row, times int, m Metrics, f func(ctx context.Context) error) error {
 	for i := range rows {
-		c.handed[name] += float64(times * len(rows[i].Tokens))
+		c.tokens[name] += float64(times * len(rows[i].Tokens))
 	}
 	return c.Engine.Exclusive(ctx, func() error {
 		return c.phase(step, name, times*len(rows), m, func() error { return f(countRows(ctx, c.Events)) })

@@ -1,6 +1,6 @@
 // Package algo runs the training loop. A step collects episodes or rows, updates the
 // weights, validates if due, and writes a line of metrics; every run can be resumed. A
-// Method is what a step does: policy gradient, AgentEvol, recorded episodes, or
+// Method implements the step: policy gradient, AgentEvol, recorded episodes, or
 // supervised training.
 //
 // One goroutine calls a Trainer. Episodes are played by the pool of agent/rollout while

@@ -1,7 +1,7 @@
 package algo
 
-// AgentEvol, AgentGym's own algorithm: the agent explores, and imitates its own
-// successes. With D the recorded trajectories at first, a step is
+// AgentEvol, the algorithm of AgentGym: the agent explores and imitates its
+// successes. With D initially the recorded trajectories, a step is
 //
 //	D_m = { τ ~ π_m : r(τ) > the threshold of τ's environment }
 //	D ← D ∪ D_m
@@ -35,8 +35,8 @@ import (
 // Update.
 type Evol struct {
 	PerTask int // bound on the episodes of a task that a step keeps, the first ones; 0: none
-	// Replay is the number of trajectories, recorded or kept by earlier steps, that a
-	// step learns from beside its own. -1: all.
+	// Replay is the number of recorded trajectories and kept episodes of earlier steps
+	// that a step also learns from. -1: all.
 	Replay   int
 	Original []data.Row // the recorded trajectories
 }
@@ -112,19 +112,19 @@ func (e *evolution) Save(dir string) error {
 // its reward is above the threshold of the environment.
 func (o *Evol) keep(episodes []*data.Episode) []*data.Episode {
 	var won []*data.Episode
-	of := map[taskKey]int{}
+	perTask := map[taskKey]int{}
 	for _, ep := range episodes {
 		key := keyOf(ep.Task)
-		if ep.Outcome != data.Success || ep.SampledTokens() == 0 || o.PerTask > 0 && of[key] == o.PerTask {
+		if ep.Outcome != data.Success || ep.SampledTokens() == 0 || o.PerTask > 0 && perTask[key] == o.PerTask {
 			continue
 		}
-		of[key]++
+		perTask[key]++
 		won = append(won, ep)
 	}
 	return won
 }
 
-// replay returns the trajectories that a step learns from beside its own.
+// replay returns the earlier trajectories that a step also learns from.
 func (o *Evol) replay(earlier []data.Row, seed uint64) ([]data.Row, error) {
 	all := slices.Concat(o.Original, earlier)
 	if o.Replay < 0 {

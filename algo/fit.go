@@ -64,9 +64,9 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 //
 //  1. The episodes are on disk before the update. If the update fails, they show
 //     the cause.
-//  2. The step is done once its weights are there; its metrics become
-//     State.Unreported. A failure before that repeats the step from weights that
-//     it must not have changed.
+//  2. The step is done when its weights are updated; its metrics become
+//     State.Unreported. A failure before that repeats the step, so it must not have
+//     changed the weights.
 //  3. The validation and the line of metrics follow. A failure there leaves
 //     Unreported, which a resumed run reports first.
 func (t *Trainer) step(ctx, soft context.Context) (err error) {
@@ -77,7 +77,7 @@ func (t *Trainer) step(ctx, soft context.Context) (err error) {
 		}
 	}()
 	m, began := Metrics{}, time.Now()
-	clear(t.handed)
+	clear(t.tokens)
 
 	batch, err := t.method.Collect(ctx, step, m)
 	if err != nil {
@@ -134,7 +134,7 @@ func (t *Trainer) report(ctx, soft context.Context) error {
 	return nil
 }
 
-// makeUp reports the last finished step if the previous process ended before it could.
+// makeUp reports the last finished step if the previous process ended before its report.
 func (t *Trainer) makeUp(ctx, soft context.Context) error {
 	switch {
 	case t.state.Unreported == nil:

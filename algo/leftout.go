@@ -42,7 +42,7 @@ func (p *player) playDrawn(ctx context.Context, step int, tasks []data.Task, o r
 			if lost == wanted {
 				return nil, nil, stats, p.checkPlayable(episodes)
 			}
-			p.Log.Warn(fmt.Sprintf("the step has only %d of %d tasks: the others have a first prompt that is too long, or no server can reset them", wanted-lost, wanted), "step", step)
+			p.Log.Warn(fmt.Sprintf("the step has only %d of %d tasks: the first prompt of the other tasks is too long, or no server can reset them", wanted-lost, wanted), "step", step)
 			return drawn, episodes, stats, nil
 		}
 		o.Earlier = append(o.Earlier[:len(o.Earlier):len(o.Earlier)], tasks...)
@@ -77,11 +77,11 @@ func unplayed(episodes []*data.Episode, lost func(*data.Episode) bool) (ids []st
 	return ids
 }
 
-// groupsWith reports, by uid, which groups have an episode for which is returns true.
-func groupsWith(episodes []*data.Episode, is func(*data.Episode) bool) map[string]bool {
+// groupsWith reports, by uid, whether match returns true for an episode of the group.
+func groupsWith(episodes []*data.Episode, match func(*data.Episode) bool) map[string]bool {
 	groups := map[string]bool{}
 	for _, ep := range episodes {
-		groups[ep.UID] = groups[ep.UID] || is(ep)
+		groups[ep.UID] = groups[ep.UID] || match(ep)
 	}
 	return groups
 }

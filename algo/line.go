@@ -47,10 +47,10 @@ func (t *Trainer) memory(m Metrics) {
 	}
 }
 
-// faultMetrics reports the faults of the environments' servers since the line before,
+// faultMetrics reports the faults of the environments' servers since the previous line:
 // of all environments and, if there are several, of each.
 func (t *Trainer) faultMetrics(m Metrics) {
-	var met int64
+	var faults int64
 	for _, e := range t.Envs {
 		if e.Train.Pool == nil {
 			continue
@@ -67,13 +67,13 @@ func (t *Trainer) faultMetrics(m Metrics) {
 				m[track.Servers+e.Name+"/"+name] = float64(n)
 			}
 		}
-		for seen, n := range since.Faults {
-			add("faults/"+seen, n)
+		for kind, n := range since.Faults {
+			add("faults/"+kind, n)
 		}
 		add("requests", since.Exchanges)
 		add("instances_created", since.Instances)
 		add("quarantines", since.Quarantines)
-		met += since.AllFaults()
+		faults += since.AllFaults()
 	}
-	m[track.ServerFaults] = float64(met)
+	m[track.ServerFaults] = float64(faults)
 }

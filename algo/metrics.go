@@ -64,7 +64,7 @@ func batchMetrics(m map[string]float64, rows []data.Row) {
 // binEdges separate the bins of advantages, in standard deviations.
 var binEdges = []float64{-2, -1, -.5, 0, .5, 1, 2}
 
-// histogram writes the share of xs in each bin under prefix. 0 has a bin of its own,
+// histogram writes the share of xs in each bin under prefix. 0 has a separate bin,
 // since a token with advantage 0 has no gradient.
 func histogram(m map[string]float64, prefix string, xs []float64) {
 	if len(xs) == 0 {
@@ -88,7 +88,7 @@ func histogram(m map[string]float64, prefix string, xs []float64) {
 		bin := prefix + "/zero"
 		if x != 0 {
 			i, at := slices.BinarySearch(binEdges, x)
-			if at { // a bin holds its lower edge
+			if at { // a bin includes its lower edge
 				i++
 			}
 			bin = name(i)
@@ -168,9 +168,9 @@ func sum(xs []float64) float64 {
 	return s
 }
 
-// throughput adds the tokens per second of a step and of its phases. handed counts the
-// tokens of each phase of the update, without rows that were left out.
-func throughput(m Metrics, handed map[string]float64) {
+// throughput adds the tokens per second of a step and of its phases. tokens has the
+// number of tokens of each phase of the update, without rows that were left out.
+func throughput(m Metrics, tokens map[string]float64) {
 	sampled, all := m[track.SampledTokens], m[track.RolloutTokens]
 	if s := m[track.Timing("gen")]; s > 0 {
 		m[track.SampledThroughput] = sampled / s
@@ -178,7 +178,7 @@ func throughput(m Metrics, handed map[string]float64) {
 	}
 	for phase, name := range map[string]string{"old_log_prob": "old_log_prob", "ref": "ref", "update_actor": "update"} {
 		if s := m[track.Timing(phase)]; s > 0 {
-			m[track.Performance+name+"_tokens_per_s"] = handed[phase] / s
+			m[track.Performance+name+"_tokens_per_s"] = tokens[phase] / s
 		}
 	}
 	if sampled > 0 {

@@ -50,15 +50,15 @@ func mixtureMetrics(m Metrics, envs []Env, episodes []*data.Episode) {
 		return
 	}
 	for _, e := range envs {
-		var own []*data.Episode
+		var ofEnv []*data.Episode
 		for _, ep := range episodes {
 			if ep.Task.Table() == e.Name {
-				own = append(own, ep)
+				ofEnv = append(ofEnv, ep)
 			}
 		}
-		s := summarize(own)
+		s := summarize(ofEnv)
 		s.write(m, track.Env+e.Name+"/")
-		m[track.Env+e.Name+"/dropped"] = float64(len(own) - s.episodes - count(own, data.OverlongPrompt))
+		m[track.Env+e.Name+"/dropped"] = float64(len(ofEnv) - s.episodes - count(ofEnv, data.OverlongPrompt))
 	}
 }
 
@@ -72,8 +72,7 @@ func count(episodes []*data.Episode, outcome data.Outcome) (n int) {
 	return n
 }
 
-// summary holds sums over a set of episodes, without those that were lost to the
-// infrastructure.
+// summary holds sums over the trainable episodes of a set.
 type summary struct {
 	episodes, solved, turns int
 	score                   float64

@@ -30,16 +30,16 @@ type Options struct {
 	// KL, in place of the weights of Parts.Ref.
 	FreezeReference bool
 
-	// Method selects what a step does: PolicyGradient (nil stands for it), Evol,
-	// Recorded or Supervised.
+	// Method selects the method of the steps: PolicyGradient (also nil), Evol, Recorded
+	// or Supervised.
 	Method MethodOptions
 }
 
-// Loop configures what every method has: the length of the run, validations and
+// Loop configures the parts that every method has: the length of the run, validations and
 // checkpoints.
 type Loop struct {
 	Seed           uint64
-	Steps          int // training steps; Supervised counts its own
+	Steps          int // training steps; Supervised ignores it
 	SaveEvery      int // steps between checkpoints; 0: only at the end
 	TestEvery      int // steps between validations; 0: only at the end
 	ValBeforeTrain bool
@@ -55,7 +55,7 @@ type Loop struct {
 	// Between the phases that use them, these are kept in host memory:
 	OffloadRef       bool // the reference
 	OffloadOptimizer bool // the optimiser's moments
-	OffloadCritic    bool // the moments of a critic with its own decoder
+	OffloadCritic    bool // the moments of a critic with a separate decoder
 }
 
 // Play configures the episodes of a step.

@@ -82,7 +82,7 @@ func (p *player) Finish(step int, b Batch, seconds float64, m Metrics) error {
 	p.state.SetDrawState(p.order.State())
 	m[track.TimingStep] = seconds
 	m[track.GlobalStep], m[track.Epoch] = float64(step), float64(epoch(&p.state, p.Envs))
-	throughput(m, p.handed)
+	throughput(m, p.tokens)
 	return nil
 }
 

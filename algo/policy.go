@@ -161,8 +161,8 @@ func (p *policyGradient) Learn(ctx context.Context, step int, b Batch, m Metrics
 	})
 }
 
-// measure computes the values and log-probs that the advantages need. If old, the rows
-// have the log-probs from before the update, and gap is their distance from sampling.
+// measure computes the values and log-probs that the advantages need. It reports whether
+// the rows have the log-probs from before the update, and sets gap if they do.
 func (p *policyGradient) measure(ctx context.Context, step int, rows []data.Row, m Metrics) (old bool, err error) {
 	p.gap = learner.LogProbGap{}
 	old = p.klReward != nil || p.estimator.Needs.SumPiSquared || p.o.Correction.on()
@@ -203,7 +203,7 @@ func (p *policyGradient) measure(ctx context.Context, step int, rows []data.Row,
 }
 
 // valuesWithLogProbs reports whether one pass computes the values and the old log-probs
-// of a step: the critic is shared, and the step needs both. old reports that the
+// of a step: the critic is shared, and the step needs both. old means that the
 // advantages need the log-probs.
 func (p *policyGradient) valuesWithLogProbs(step int, rows []data.Row, old bool) (bool, error) {
 	if p.Critic == nil || !p.Critic.Shared() || p.estimator.Needs.SumPiSquared {
@@ -217,8 +217,8 @@ func (p *policyGradient) valuesWithLogProbs(step int, rows []data.Row, old bool)
 	return old || updated && p.needsOldLogProbs(steps), nil
 }
 
-// needsOldLogProbs reports whether an update of so many optimiser steps needs a pass for
-// the log-probs before it.
+// needsOldLogProbs reports whether an update with this number of optimiser steps needs a
+// pass for the log-probs before it.
 func (p *policyGradient) needsOldLogProbs(steps int) bool {
 	return (steps > 1 || p.Actor.Compute().Dropout() > 0) && p.o.Policy.Loss != loss.Bypass
 }
@@ -233,8 +233,8 @@ func (p *policyGradient) valueTerm(step int) *learner.ValueTerm {
 	return &learner.ValueTerm{Critic: p.Critic, Coef: o.Coef, Clip: o.Clip, LR: o.Schedule.LR(step - 1), GradClip: o.GradClip}
 }
 
-// updateCritic updates the critic, if there is one. A shared critic has an update of its
-// own in the warm-up only.
+// updateCritic updates the critic, if there is one. A shared critic has a separate update
+// only in the warm-up.
 func (p *policyGradient) updateCritic(ctx context.Context, step int, rows []data.Row, m Metrics) error {
 	if p.Critic == nil || learner.LossTokens(rows) == 0 || p.Critic.Shared() && step > p.o.Critic.Warmup {
 		return nil
@@ -264,9 +264,9 @@ func (p *policyGradient) refLogProbs(ctx context.Context, step int, rows []data.
 	})
 }
 
-// updateActor computes the log-probs that the update still needs and does the update.
-// The old log-probs of recorded episodes become the recorded ones. Rollout correction
-// does not use these: it keeps the two apart and weighs the difference.
+// updateActor computes the log-probs that the update still needs and does the update. For
+// recorded episodes the recorded log-probs become the old ones, except with rollout
+// correction, which weighs the difference of the two.
 func (p *policyGradient) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, o learner.PolicyOptions, old bool, m Metrics) (st learner.PolicyStats, err error) {
 	steps, err := o.Passes.OptimizerSteps(rows, o.MiniBatch)
 	if err != nil {
@@ -300,7 +300,7 @@ func (p *policyGradient) updateActor(ctx context.Context, step int, rows []data.
 			return err
 		})
 	})
-	if old || o.Recorded { // the gap over all rows and tokens, before the update left any out
+	if old || o.Recorded { // this gap covers all rows and tokens, also those left out since
 		st.Gap = p.gap
 	}
 	p.gap = st.Gap

@@ -17,7 +17,7 @@ type Events interface {
 	// Progress reports that n units of the phase are done.
 	Progress(n int, note string)
 	// Step reports the metrics of a finished step. Steps of supervised training
-	// have the metric track.SFTStep; those of a warm start have step 0.
+	// have the metric track.SFTStep; steps of a warm start have step 0.
 	Step(step, steps int, m Metrics)
 	// Validated reports a validation.
 	Validated(v rundir.Validation)

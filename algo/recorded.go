@@ -25,8 +25,8 @@ import (
 )
 
 // RecordedSteps divides the groups of a dump, by uid in order of appearance, into steps
-// of so many groups. Each group is in one step. It leaves out episodes that were lost to
-// the infrastructure, and returns an error if no group has two episodes.
+// of the given number of groups. Each group is in one step. It leaves out episodes that
+// were lost to the infrastructure, and returns an error if no group has two episodes.
 func RecordedSteps(episodes []*data.Episode, groups int) ([][]*data.Episode, error) {
 	if groups < 1 {
 		return nil, fmt.Errorf("%d groups in a step, want at least 1", groups)
@@ -98,7 +98,8 @@ func (r *recorded) Collect(ctx context.Context, step int, m Metrics) (b Batch, e
 	return b, err
 }
 
-// Check ignores the gap of steps whose weights are not those that sampled the episodes.
+// Check ignores the gap of steps whose weights differ from the weights that sampled the
+// episodes.
 func (r *recorded) Check(step int) error {
 	if r.OffPolicy || step > 1 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// scored sums the findings of scoring over the batches of a step.
+// scored holds sums over the scored episodes of a step's batches.
 type scored struct {
 	withoutReply int                       // episodes in which the model sampled nothing
 	turns, valid int                       // turns that the environment judged, and those with a valid action

@@ -53,7 +53,7 @@ func New(p Parts, o Options, resumed *rundir.State) (*Trainer, error) {
 	if err := o.Loop.validate(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{core: core{Parts: p, o: o, handed: map[string]float64{}}, counted: map[string]pool.Counts{}}
+	t := &Trainer{core: core{Parts: p, o: o, tokens: map[string]float64{}}, counted: map[string]pool.Counts{}}
 	if t.Log == nil {
 		t.Log = slog.New(slog.DiscardHandler)
 	}

@@ -14,20 +14,20 @@ import (
 
 // attempt is one attempt at a job.
 type attempt struct {
-	job     *job
-	env     Env
-	lease   *pool.Lease // nil if none is available
-	session *engine.Session
-	record  env.Recorder
-	// failed is the result of an attempt that could not start.
-	failed   *data.Episode
-	joined   bool  // the group
-	lastLost error // the error of the last lost instance that noteLost has seen
-	// end, if not nil, is an error that ends the whole rollout.
-	end      error
-	hopeless bool // another attempt would fail in the same way
-	moved    bool // the episode must be played on the server of its group
-	bad      bool // its task is excluded
+	job      *job
+	env      Env
+	lease    *pool.Lease // nil if none is available
+	session  *engine.Session
+	record   env.Recorder
+	failed   *data.Episode // the result of an attempt that could not start
+	joined   bool          // the episode is a member of its group
+	lastLost error         // the last error that noteLost has recorded
+
+	// The result besides the episode:
+	end      error // if not nil, it ends the whole rollout
+	hopeless bool  // another attempt would fail in the same way
+	moved    bool  // the episode must be played on the server of its group
+	bad      bool  // the task is excluded
 }
 
 // begin starts an attempt at j and leases an instance for it. With now it does not wait,
@@ -57,12 +57,12 @@ func (a *attempt) acquire(ctx context.Context, now bool) (err error) {
 	a.lease, err = a.env.Pool.AcquireAt(ctx, at)
 	var down *pool.DownError
 	if errors.As(err, &down) {
-		a.end = down // the pool has waited long enough; every other job would wait as long
+		a.end = down // the pool has waited for the servers; every other job would wait as long
 	}
 	var group *pool.ServerDownError
 	a.hopeless = errors.As(err, &group) // the group cannot play on another server
 	if err != nil && at.Only != "" {
-		err = fmt.Errorf("the group plays on %s, and other servers have another task: %w", at.Only, err)
+		err = fmt.Errorf("the group plays on %s, because other servers have another task: %w", at.Only, err)
 	}
 	return err
 }
@@ -177,7 +177,7 @@ func (a *attempt) play(ctx context.Context, o Options) *data.Episode {
 		ep.Server = a.lease.Server()
 		switch {
 		case a.moved:
-			a.env.Pool.WarnOnce("mixed starts", "environment servers have different tasks under one index, so each group of episodes plays on one of them; "+
+			a.env.Pool.WarnOnce("mixed starts", "environment servers have different tasks under one index, so each group of episodes plays on one server; "+
 				"start the servers with the same data and the same PYTHONHASHSEED", "task", other.Task, "servers", []string{other.Group.Server, other.Here.Server})
 			a.lease.Release()
 		case errors.As(err, &changed):

@@ -28,8 +28,8 @@ func StartsOf(episodes []*data.Episode) map[string]Start {
 	return starts
 }
 
-// group ensures that the episodes that are compared with each other start alike.
-// The first episode that is reset decides the start. Servers can have different
+// group ensures that the episodes that are compared with each other have the same
+// start. The first episode that is reset decides the start. Servers can have different
 // tasks under one index (textcraft does under another PYTHONHASHSEED). An
 // episode with another start on another server moves to the server of the
 // group's start before the model generates anything, with the same seed, and
@@ -48,7 +48,7 @@ type group struct {
 	pinned  bool  // another server gave another start
 	mixed   bool  // it has ever been pinned
 
-	// leader, if not nil, is the episode whose start the others wait for.
+	// leader, if not nil, decides the start; the other episodes wait for it.
 	leader *job
 	led    chan struct{} // closed when the leader has started or failed
 }
@@ -84,7 +84,7 @@ func (g *group) releaseLeader(j *job) {
 }
 
 // join makes an episode that has been reset a member of the group, and reports
-// whether it starts like the others. It returns an error if the episode cannot
+// whether it has the same start as the others. It returns an error if the episode cannot
 // be a member with this start.
 func (g *group) join(ctx context.Context, j *job, s Start) (alike bool, err error) {
 	defer g.releaseLeader(j)
@@ -138,8 +138,8 @@ func (e *otherStartError) Error() string {
 		e.Task, e.Sample, e.Here.Server, e.Group.Server, difference(e.Group.FirstObservation, e.Here.FirstObservation))
 }
 
-// ChangedStartError reports that an episode cannot be compared with the others of
-// its group, because the server's task has changed.
+// ChangedStartError reports that an episode cannot be compared with the other episodes
+// of its group, because the server's task has changed.
 type ChangedStartError struct {
 	Task        string
 	Here, Group Start

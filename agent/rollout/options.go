@@ -142,12 +142,12 @@ func validate(envs map[string]Env, tasks []data.Task, o Options) error {
 	if !(o.MaxFailed >= 0 && o.MaxFailed < 1) {
 		errs = append(errs, fmt.Errorf("the share of episodes that may fail is %g, must be in [0, 1)", o.MaxFailed))
 	}
-	asked := map[string]bool{}
+	checked := map[string]bool{}
 	for _, task := range tasks {
-		if asked[task.Table()] {
+		if checked[task.Table()] {
 			continue
 		}
-		asked[task.Table()] = true
+		checked[task.Table()] = true
 		e, ok := envs[task.Table()]
 		if !ok {
 			errs = append(errs, fmt.Errorf("task %s: environment %q is not part of this run", task.ID, task.Table()))

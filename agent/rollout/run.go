@@ -68,13 +68,13 @@ func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o 
 }
 
 // FailedError is returned by RunEpisodes if more episodes failed than
-// Options.MaxFailed allows. Its details are those of the last one.
+// Options.MaxFailed allows. Its details describe the last failed episode.
 type FailedError struct {
 	Failed, Total    int
 	Task             string
 	Sample, Attempts int
 	Outcome          data.Outcome
-	Words            string // the error of that episode
+	Words            string // the error of this episode
 }
 
 // Error returns the number of failed episodes and the error of the last one.
@@ -118,7 +118,7 @@ func (r *run) stream(ctx context.Context, jobs []*job) {
 	}
 }
 
-// waves plays one set of episodes after the other. A wave's leases and sessions
+// waves plays the jobs in waves, one after the other. A wave's leases and sessions
 // are acquired in order before its first episode starts, and the membership of a
 // wave depends only on outcomes, so a deterministic engine forms the same
 // batches every time.
@@ -166,7 +166,8 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 }
 
 // endWave marks the final episodes of wave n and passes them to OnWave. It skips
-// an interrupted wave, whose last turns had other batches than a complete one.
+// an interrupted wave, because the batches of its last turns differ from those of a
+// complete wave.
 func (r *run) endWave(ctx context.Context, n int, final []*data.Episode) {
 	if ctx.Err() != nil || len(final) == 0 {
 		return

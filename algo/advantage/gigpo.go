@@ -10,16 +10,16 @@ package advantage
 //	A     = A^E + ω A^S,   on the tokens of the turn
 //
 // s_i is the sum of row i's r_k. p_k is the penalty of turn k if its action was
-// invalid, else 0. The formulas are those of mean_norm; mean_std_norm divides
+// invalid, else 0. The formulas are for mean_norm; mean_std_norm divides
 // both advantages by the unbiased standard deviation + 1e-6. The anchor of a turn
 // is the observation before it, as the environment sent it; the anchor of the
 // first turn is the observation of the reset. With a similarity threshold below
 // 1, a turn joins the first group whose first anchor is similar enough
-// (similarity.go), as in verl-agent. A turn with an anchor of its own has
-// A^S = 0. Source: Feng et al., GiGPO, arXiv:2505.10978, section 4. The penalty
-// is that of verl-agent and OpenManus-RL (spec 5.9): it is subtracted from the
-// row's score on that turn and from the turn's own return, at its last token, and
-// does not affect other turns.
+// (similarity.go), as in verl-agent. A turn without another
+// turn of its anchor has A^S = 0. Source: Feng et al., GiGPO, arXiv:2505.10978,
+// section 4. The penalty follows verl-agent and OpenManus-RL (spec 5.9): it is
+// subtracted from the row's score on that turn and from the return of this turn, at
+// its last token, and does not affect other turns.
 //
 // Differs from verl-agent and OpenManus-RL in: rows are whole episodes, not
 // turns. Every episode has weight 1 in the mean and the deviation of A^E, shared
@@ -206,7 +206,7 @@ func (o Options) anchored(rows []data.Row, members []int) [][]step {
 }
 
 // stepReturns returns, for every turn, the discounted sum of the rewards from this
-// turn on minus its own penalty. Penalties of later turns are not included.
+// turn on minus the penalty of this turn. Penalties of later turns are not included.
 func (o Options) stepReturns(r *data.Row) []float64 {
 	g := make([]float64, len(r.Turns))
 	next := 0.0

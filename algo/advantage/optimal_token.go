@@ -13,8 +13,8 @@ package advantage
 //
 // A position is the index k of a token among the row's sampled tokens, counted
 // over all contexts of an episode; observation tokens are not counted. Beyond the
-// length of the group's second longest row, only the longest row has tokens. Its
-// own return as the baseline would make A = 0, so B is 0 there. A group of one row
+// length of the group's second longest row, only the longest row has tokens. With
+// its return as the baseline A would be 0, so B is 0 there. A group of one row
 // has B = 0.
 //
 // Differs from verl in: optimal_token_baseline is an alias of

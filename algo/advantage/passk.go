@@ -8,8 +8,8 @@ package advantage
 // Source: Tang et al., "Optimizing Language Models for Inference Time Objectives
 // using Reinforcement Learning", arXiv:2503.19595, as in verl's grpo_passk.
 //
-// Differs from verl in: a group of one row, whose other episodes failed in the
-// infrastructure, has advantage 0; verl ends the run. Among equal best rows the
+// Differs from verl in: a group of one row, left after the other episodes failed in
+// the infrastructure, has advantage 0; verl ends the run. Among equal best rows the
 // first counts as the best, and its margin is 0.
 
 import (

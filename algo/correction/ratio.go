@@ -10,7 +10,7 @@ import (
 // first token of a context, which is not predicted.
 type sequence struct {
 	at []place
-	x  []float64 // there
+	x  []float64 // x of the token at each place
 }
 
 // place is the position of a token: row and column.

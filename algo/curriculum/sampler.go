@@ -61,7 +61,7 @@ type State struct {
 type Sampler struct {
 	o     Options
 	draws uint64
-	seen  []Seen  // one a task
+	seen  []Seen  // by task
 	rest  int     // number of resting tasks at the last draw
 	rate  float64 // mean success rate of the tasks of the last draw
 }

@@ -12,7 +12,7 @@ package kl
 //
 // A name that ends in + has the value of the estimator and the gradient of k2, which is
 // an unbiased gradient of the KL. The gradient of k1 has mean 0, and the gradient of k3
-// is that of KL(π_ref, π) (Tang and Munos, arXiv:2506.09477). verl does the same since
+// is the gradient of KL(π_ref, π) (Tang and Munos, arXiv:2506.09477). verl does the same since
 // 0.8.
 
 import (

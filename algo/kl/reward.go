@@ -36,7 +36,7 @@ func InReward(rows []data.Row, name string, coef float64) (mean float64, err err
 	counted := 0
 	err = data.ByEpisode(rows, func(episodes []data.Row) error {
 		for i := range episodes {
-			if kl, n := charge(&episodes[i], e, coef); n > 0 {
+			if kl, n := subtract(&episodes[i], e, coef); n > 0 {
 				mean += kl / float64(n)
 				counted++
 			}
@@ -52,9 +52,9 @@ func InReward(rows []data.Row, name string, coef float64) (mean float64, err err
 	return mean, nil
 }
 
-// charge takes an episode's KL off its rewards and returns the sum over its n
-// sampled tokens.
-func charge(r *data.Row, e Estimator, coef float64) (sum float64, n int) {
+// subtract subtracts an episode's KL from its rewards and returns the sum of the KL over
+// its n sampled tokens.
+func subtract(r *data.Row, e Estimator, coef float64) (sum float64, n int) {
 	rewards := slices.Clone(r.Rewards)
 	for t, m := range r.Mask {
 		if m == 1 {

@@ -140,7 +140,7 @@ func (a *Actor) LoadOptimizer(ctx context.Context, dir string) error {
 }
 
 // Inconsistent reports whether the weights may be between two training steps,
-// because an update failed half way. Such weights must not be saved.
+// because an update failed between two optimiser steps. Such weights must not be saved.
 func (a *Actor) Inconsistent() bool { return a.inconsistent }
 
 // SetInconsistent marks the weights as being between two training steps.
@@ -175,9 +175,10 @@ func (a *Actor) closeShadow() {
 	}
 }
 
-// optimize does one optimiser step on a mini-batch, whose gradients accumulate adds to
-// those of the weights. The first of shares is of the weights that the step is for. It
-// returns the gradient norms, or skipped if a loss or a gradient is not finite.
+// optimize does one optimiser step on a mini-batch. accumulate adds the gradients of the
+// mini-batch to the weights' gradients. optimize returns the gradient norm of each share,
+// or skipped if a loss or a gradient is not finite. A skipped step is recorded as a step
+// of the first share.
 func (a *Actor) optimize(ctx context.Context, rows []data.Row, accumulate func() error, shares ...optim.Share) (norms []float64, skipped bool, err error) {
 	if err = accumulate(); err == nil {
 		norms, err = a.step(ctx, shares...)
@@ -209,8 +210,8 @@ func (a *Actor) step(ctx context.Context, shares ...optim.Share) (norms []float6
 	return norms, err
 }
 
-// accumulate adds the gradients of a mini-batch to those of the float32 weights. loss
-// returns a micro-batch's part of the loss.
+// accumulate adds the gradients of a mini-batch to the gradients of the float32 weights.
+// loss returns a micro-batch's part of the loss.
 func (a *Actor) accumulate(ctx context.Context, rows []data.Row, micro MicroBatching, loss func(s *torch.Scope, p *packed) (torch.Tensor, error)) error {
 	return eachMicroBatch(ctx, rows, micro, func(p *packed) error {
 		if len(p.at) == 0 {
@@ -221,7 +222,8 @@ func (a *Actor) accumulate(ctx context.Context, rows []data.Row, micro MicroBatc
 }
 
 // backward runs the forward and the backward pass of a micro-batch and adds the
-// gradients to those of the float32 weights. After an error all gradients are zero.
+// gradients to the gradients of the float32 weights. After an error all gradients are
+// zero.
 func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) (torch.Tensor, error)) error {
 	return torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) (err error) {
 		clean := false
@@ -257,8 +259,8 @@ func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) (torch.T
 	})
 }
 
-// dropoutKey returns the key of the next micro-batch's dropout, in which the seed,
-// the optimiser's step and the index of the micro-batch have bits of their own.
+// dropoutKey returns the key of the next micro-batch's dropout. The seed, the
+// optimiser's step and the index of the micro-batch have separate bits in it.
 func (a *Actor) dropoutKey() uint64 {
 	key := a.dropoutSeed*0x9e3779b97f4a7c15 ^ uint64(a.adamw.Steps())<<20 ^ uint64(a.passes)
 	a.passes++

@@ -99,7 +99,7 @@ func (a *Actor) skip(rows []data.Row, step optim.Share, err error) (bool, error)
 // maxKeptBadSteps bounds the disk space of a run that skips step after step.
 const maxKeptBadSteps = 20
 
-// Write writes the step to N.json in dir, which it makes: the cause, and every
+// Write writes the step to N.json in dir, which it creates: the cause, and every
 // number of its batch that enters the loss. The folder holds at most
 // maxKeptBadSteps files; further steps are not written.
 func (b BadStep) Write(dir string) error {

@@ -21,8 +21,8 @@ import (
 )
 
 // Critic estimates the value of every sampled token: the expected return of the rest
-// of the episode. It has a decoder of its own, trained as an actor's is, or shares
-// the actor's (sharedcritic.go).
+// of the episode. It has a separate decoder, trained as an actor's is, or shares the
+// actor's (sharedcritic.go).
 type Critic struct {
 	*Actor
 	head *valueHead
@@ -56,7 +56,8 @@ func (c *Critic) Close() {
 	c.head.owner.Close()
 }
 
-// optimizer returns the optimiser of the critic's own weights.
+// optimizer returns the optimiser of the head, which is also the optimiser of a separate
+// decoder.
 func (c *Critic) optimizer() *optim.AdamW {
 	if c.Shared() {
 		return c.own
@@ -74,8 +75,7 @@ func (c *Critic) Bytes() (weights, optimizer float64) {
 	return head, 2 * head
 }
 
-// OptimizerSteps returns the number of optimiser steps of the critic's own
-// optimiser.
+// OptimizerSteps returns the number of steps of the head's optimiser.
 func (c *Critic) OptimizerSteps() int { return c.optimizer().Steps() }
 
 // CopyFrom copies the weights of an actor to the decoder. The head does not change.
@@ -195,8 +195,8 @@ func (c *Critic) accumulateValue(ctx context.Context, rows []data.Row, tokens in
 	})
 }
 
-// Files of a critic in a checkpoint folder. CriticFolder holds the head and, unless it
-// is the actor's, the decoder as a Hugging Face folder.
+// Files of a critic in a checkpoint folder. CriticFolder holds the head and, unless the
+// critic shares the actor's decoder, the decoder as a Hugging Face folder.
 const (
 	CriticFolder        = "critic"
 	headFile            = "value_head.safetensors"

@@ -10,15 +10,15 @@ package learner
 //	update  = 3 · forward, in every pass over the rows
 //	MFU     = FLOPs / seconds / peak
 //
-// Under adapters the frozen weights get no gradient, so the backward pass takes
-// one product for each of theirs instead of two.
+// Under adapters the frozen weights get no gradient, so the backward pass needs
+// one product for each of these weights instead of two.
 //
-// Differs from verl in: what need not be computed is not counted, so the figure
-// is lower: the input embedding is looked up, not multiplied (6·h·V·T there); the
-// output layer sees the tokens in the loss alone; attention is causal, so half of
-// len² (there 12·L·H·d·Σ len²). The peak is configured, since what a CPU can do is
-// in no table. What is computed twice to save memory, the reference inside
-// kl.Full, and episodes that were played in vain count as nothing.
+// Differs from verl in: only operations that the result needs are counted, so the
+// figure is lower: the input embedding is looked up, not multiplied (6·h·V·T in
+// verl); the output layer reads only the tokens in the loss; attention is causal,
+// so half of len² counts (12·L·H·d·Σ len² in verl). The peak is configured, since no
+// table lists the peaks of CPUs. Operations that are repeated to save memory, the
+// reference inside kl.Full, and episodes that are not learned from are not counted.
 
 import (
 	"github.com/openmanus/openmanus/agent/llm/model"
@@ -59,7 +59,7 @@ func (c Cost) parts(rows []data.Row) (frozen, trained, attention float64) {
 	return frozen, trained, attention
 }
 
-// Forward returns the FLOPs of a forward pass over the rows, which are also those of sampling them.
+// Forward returns the FLOPs of a forward pass over the rows. Sampling the rows needs as many.
 func (c Cost) Forward(rows []data.Row) float64 {
 	frozen, trained, attention := c.parts(rows)
 	return frozen + trained + attention

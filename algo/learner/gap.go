@@ -8,15 +8,15 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// LogProbGap is the difference between the log-probs recorded while sampling and
-// those of the training forward pass, over sampled tokens. With the same weights it
-// is the numerical difference of two computations (rollout/logprob_gap_*).
+// LogProbGap is the difference between the log-probs recorded while sampling and the
+// log-probs of the training forward pass, over sampled tokens. With the same weights
+// it is the numerical difference of two computations (rollout/logprob_gap_*).
 type LogProbGap struct {
 	Mean, Max, K3 float64
 }
 
-// NewLogProbGap compares RolloutLogProbs of the rows with OldLogProbs, of the rows that
-// have them.
+// NewLogProbGap compares RolloutLogProbs with OldLogProbs. It ignores rows without
+// OldLogProbs.
 func NewLogProbGap(rows []data.Row) LogProbGap {
 	var g LogProbGap
 	n := 0

@@ -7,8 +7,8 @@ package learner
 // Differs from verl in: a pass shuffles episodes, not rows; the order depends on the
 // run's seed, the step and the pass alone, so a resumed run repeats it; a pass of one
 // mini-batch is not shuffled, since its gradient is a sum; if episodes were left out,
-// the mini-batches have even sizes, since the episodes of a smaller one would have a
-// higher weight.
+// the mini-batches have even sizes, since the episodes of a smaller mini-batch would
+// have a higher weight.
 
 import (
 	"slices"
@@ -68,9 +68,9 @@ func (p *passes) miniBatches() int { return (len(p.spans) + p.size - 1) / p.size
 // the loss are counted too.
 func (p *passes) steps() int { return p.Count() * p.miniBatches() }
 
-// update calls step with every mini-batch, pass after pass. If it fails after an
-// optimiser step, of which step counts those done in steps, the weights are
-// inconsistent.
+// update calls step with every mini-batch, pass after pass. steps is the number of
+// optimiser steps that step has done so far. If step fails after an optimiser step, the
+// weights are inconsistent.
 func (a *Actor) update(p *passes, steps *int, step func(mini []data.Row) error) (err error) {
 	defer func() { a.inconsistent = a.inconsistent || err != nil && *steps > 0 }()
 	for n := range p.Count() {

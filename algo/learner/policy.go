@@ -1,6 +1,6 @@
 package learner
 
-// The policy update of PPO, GRPO and their kin (spec 5.7):
+// The policy update of PPO, GRPO and similar methods (spec 5.7):
 //
 //	loss = agg(ℓ) - entropy_coef · agg(entropy) + kl_loss_coef · agg(KL(π, π_ref))
 //
@@ -86,7 +86,7 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	if err != nil {
 		return st, err
 	}
-	if o.Loss == loss.Bypass && len(p.first) > 0 { // the others have log-probs of changed weights
+	if o.Loss == loss.Bypass && len(p.first) > 0 { // later mini-batches have log-probs of changed weights
 		p.first = p.first[:1]
 	}
 	st.Gap = NewLogProbGap(slices.Concat(p.first...))
@@ -200,7 +200,7 @@ func tokenWeights(rows []data.Row, aggregate loss.Aggregation, scale float64) ([
 // choose computes the current log-probs of a mini-batch, for a loss that selects
 // tokens by the statistics of the whole mini-batch.
 func (a *Actor) choose(ctx context.Context, rows []data.Row, u *policyUpdate) ([]bool, error) {
-	now := slices.Clone(rows) // with log-probs of their own
+	now := slices.Clone(rows) // keeps OldLogProbs of rows
 	if err := LogProbs(CountRows(ctx, nil), a.compute, now, u.o.Micro, u.o.Temperature, OldLogProbs); err != nil {
 		return nil, err
 	}
@@ -227,9 +227,9 @@ func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, st *Polic
 	hidden := p.hidden(s, m)
 	logp, entropy := p.logProbs(m, hidden, o.Temperature, o.wantsEntropy())
 	if o.wantsEntropy() {
-		values := entropy.Detach().ToFloat32s()
-		p.scatter(values, Entropies)
-		for _, h := range values {
+		hs := entropy.Detach().ToFloat32s()
+		p.scatter(hs, Entropies)
+		for _, h := range hs {
 			st.Entropy += float64(h)
 		}
 	}

@@ -1,7 +1,7 @@
 package learner
 
 // A reward model as a score function: a sequence classifier of one label reads
-// the chat of an episode up to its last reply, in its own chat template and
+// the chat of an episode up to its last reply, in the classifier's chat template and
 // tokens, and its output at the last token is the score.
 //
 // Source: RewardModelWorker of verl before 0.8 (_switch_chat_template, compute_rm_score).
@@ -93,10 +93,10 @@ func NewRewardModel(ctx context.Context, b *model.Bundle, o RewardModelOptions) 
 	if r.template, err = chat.Parse(b.ChatTemplate()); err != nil {
 		return nil, fmt.Errorf("reward model %s: its chat template: %w", b.Path, err)
 	}
-	asked, said := data.Message{Role: "user", Content: "Hello"}, data.Message{Role: "assistant", Content: "Hello"}
-	trial := []data.Message{asked, said}
+	user, reply := data.Message{Role: "user", Content: "Hello"}, data.Message{Role: "assistant", Content: "Hello"}
+	trial := []data.Message{user, reply}
 	if len(o.Opening) > 0 {
-		trial = append(slices.Clone(o.Opening), said, asked, said)
+		trial = append(slices.Clone(o.Opening), reply, user, reply)
 	}
 	if _, err := r.encode("", trial); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (r *RewardModel) onDevice(ctx context.Context, f func() error) error {
 	return WithModel(ctx, "the reward model", r.bundle.Model, f)
 }
 
-// encode renders a chat up to its last reply, in the model's own tokens.
+// encode renders a chat up to its last reply, in the tokens of the reward model.
 func (r *RewardModel) encode(sample string, messages []data.Message) ([]int32, error) {
 	fail := func(err error) error {
 		roles := make([]string, len(messages))

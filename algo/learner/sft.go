@@ -52,7 +52,7 @@ var ErrTooLong = errors.New("too long")
 func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation string) ([]data.Row, SFTCounts, error) {
 	var rows []data.Row
 	var counts SFTCounts
-	long := 0 // conversations over the limit
+	long := 0 // conversations longer than the limit
 	for i := range tasks {
 		t := &tasks[i]
 		if len(t.Conversation) == 0 {
@@ -105,7 +105,7 @@ func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation 
 // LossSFT returns the loss of rows under the current weights, and the number of tokens
 // that it is the mean of.
 func (a *Actor) LossSFT(ctx context.Context, rows []data.Row, micro MicroBatching) (loss float64, tokens int, err error) {
-	rows = slices.Clone(rows) // do not change OldLogProbs of the caller's
+	rows = slices.Clone(rows) // OldLogProbs of the caller's rows do not change
 	if err := LogProbs(ctx, a.compute, rows, micro, 1, OldLogProbs); err != nil {
 		return 0, 0, err
 	}
@@ -159,7 +159,7 @@ func (a *Actor) accumulateSFT(ctx context.Context, rows []data.Row, micro MicroB
 
 // ImitationStats are means over the tokens or the optimiser steps of Imitate.
 type ImitationStats struct {
-	Loss     float64 // negative log-prob of a token, before the optimiser step it entered
+	Loss     float64 // negative log-prob of a token, before its optimiser step
 	GradNorm float64
 	Steps    int // optimiser steps done
 	Skipped  int // optimiser steps skipped as not finite

@@ -1,16 +1,15 @@
 package learner
 
-// A critic on the policy's own decoder: one linear head beside the output
+// A critic that shares the policy's decoder: one linear head beside the output
 // layer, and one forward pass for both,
 //
 //	loss = policy loss + vf_coef · mean ½ max((v - R)², (v̂ - R)²)
 //
-// with the mean over the tokens of the mini-batch. The head has an optimiser, a
-// learning rate and a gradient norm of its own. In the critic's warm-up only the head
-// is trained.
+// with the mean over the tokens of the mini-batch. The head has a separate optimiser,
+// learning rate and gradient norm. In the critic's warm-up only the head is trained.
 //
 // Source: Schulman et al. 2017 (arXiv:1707.06347), eq. 9, for networks that
-// share parameters; vf_coef is TRL's name and default. verl has none of this.
+// share parameters; vf_coef is TRL's name and default. verl has no shared critic.
 //
 // Differs from eq. 9 in: the decoder's gradient is clipped without the head's, so that
 // vf_coef = 0 gives, to the last bit, the policy update without a critic.
@@ -25,9 +24,8 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// NewSharedCritic puts a head of random weights on an actor's decoder. It does not own
-// the actor, which must outlive the critic. The value loss trains the actor's adapters
-// too.
+// NewSharedCritic puts a head of random weights on an actor's decoder. The critic does not
+// own the actor, which must outlive it. The value loss trains the actor's adapters too.
 func NewSharedCritic(ctx context.Context, a *Actor, o optim.AdamWOptions, seed uint64) (*Critic, error) {
 	fail := func(err error) error { return fmt.Errorf("put a critic on the actor: %w", err) }
 	if len(a.beside) > 0 {

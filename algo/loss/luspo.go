@@ -9,7 +9,7 @@ import "github.com/openmanus/openmanus/data/registry"
 //	ℓ_t as in gspo;   mean over sequences of Σ_t ℓ_t
 //
 // Source: LUSPO, arXiv:2602.05261, and TRL's loss_type luspo. It requires the
-// aggregation seq-mean-token-sum. The bounds are those of gspo. Since the gradient
+// aggregation seq-mean-token-sum. The bounds are the same as for gspo. Since the gradient
 // is a sum over tokens, the learning rate may have to be lower than for gspo.
 //
 // Differs from TRL in: token weights of a rollout correction multiply the gradient

@@ -4,7 +4,7 @@ package loss
 //
 //	ℓ = -A (4/τ) σ(τ (ρ - 1)),   τ = tau_pos where A > 0, tau_neg elsewhere
 //
-// At ρ = 1 the gradient equals that of the unclipped ratio. It decays with the
+// At ρ = 1 the gradient equals the gradient of the unclipped ratio. It decays with the
 // distance of ρ from 1, faster for negative advantages. Source: Gao et al.,
 // arXiv:2511.20347. It requires the aggregation seq-mean-token-mean.
 

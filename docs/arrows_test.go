@@ -54,8 +54,8 @@ var arrows = map[string]string{
 	"agent/openai/openaitest": "",
 
 	"env":                   "env/action data/... internal/backoff",
-	"env/action":            "",
-	"env/builtin":           "env env/fault env/listen data/...",
+	"env/action":            "internal/plainjson",
+	"env/builtin":           "env env/fault env/listen data/... internal/plainjson",
 	"env/check":             "env data data/transport",
 	"env/fault":             "",
 	"env/listen":            "",
@@ -64,20 +64,21 @@ var arrows = map[string]string{
 	"env/proxy":             "env/fault env/listen data/transport",
 	"env/supervise":         "data/transport internal/backoff",
 	"reward":                "data/... reward/mathexpr",
-	"reward/external":       "reward data/transport",
+	"reward/external":       "reward data/transport internal/plainjson",
 	"reward/mathexpr":       "",
 
 	"data":          "",
 	"data/crash":    "",
 	"data/registry": "",
-	"data/dump":     "data data/crash",
-	"data/table":    "data data/dump data/registry",
+	"data/dump":     "data data/crash internal/plainjson",
+	"data/table":    "data data/dump data/registry internal/plainjson",
 	"data/view":     "data",
 
 	"data/transport":               "",
 	"data/transport/transporttest": "",
 
-	"internal/backoff": "",
+	"internal/backoff":   "",
+	"internal/plainjson": "",
 
 	"torch":                 "torch/internal/...",
 	"torch/internal/ompenv": "",
@@ -102,7 +103,7 @@ var pure = []string{
 	"configs", "configs/hydra", "algo/advantage", "algo/rundir", "algo/rundir/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
 	"agent/rollout", "agent/llm/engine", "agent/eval", "agent/openai", "agent/text", "agent/llm/gguf", "agent/llm/chat", "agent/llm/tokenizer",
 	"env", "env/action", "env/pool", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/dump", "data/registry", "data/table",
-	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise", "internal/backoff",
+	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise", "internal/backoff", "internal/plainjson",
 }
 
 func TestArrows(t *testing.T) {

@@ -129,7 +129,7 @@ func parameters(e registry.Entry) string {
 	return " " + strings.TrimLeft(strings.Join(keys, ", ")+" ", " ")
 }
 
-// The example of a new estimator is the code that algo/advantage runs.
+// TestExampleEstimator checks that the page shows the example that algo/advantage runs.
 func TestExampleEstimator(t *testing.T) {
 	page, err := os.ReadFile("algorithms.md")
 	if err != nil {

@@ -1,3 +1,2 @@
-// Package docs holds the project's documentation; its tests keep the
-// documentation and the structure it describes true.
+// Package docs holds the project's documentation; its tests compare the pages with the code.
 package docs

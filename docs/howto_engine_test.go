@@ -18,11 +18,11 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// What stands between the marks is shown in howto-engine.md.
+// howto-engine.md shows the code between the marks.
 
 // howto:speaker
 
-// dice moves at random: the simplest agent, and a baseline for models.
+// dice is an agent that moves at random, a baseline for models.
 type dice struct{}
 
 func (dice) Reply(_ context.Context, a text.Request) (text.Reply, error) {
@@ -54,7 +54,7 @@ func playDice(ctx context.Context, tasks []data.Task) ([]*data.Episode, error) {
 		return nil, err
 	}
 	setup := agent.Setup{
-		Engine:   &text.Engine{Speaker: dice{}}, // here is the engine
+		Engine:   &text.Engine{Speaker: dice{}}, // the engine of the example
 		Renderer: text.Renderer{},               // conversations as text
 		NoIDs:    true,                          // episodes without token ids
 		Format:   format,
@@ -99,7 +99,7 @@ func TestHowToAddAnEngine(t *testing.T) {
 	}
 }
 
-// TestHowToShowsThisCode keeps the page equal to the code that is tested.
+// TestHowToShowsThisCode checks that the page shows the code of this file.
 func TestHowToShowsThisCode(t *testing.T) {
 	read := func(name string) string {
 		b, err := os.ReadFile(name)

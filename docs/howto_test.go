@@ -32,9 +32,9 @@ var (
 // whole makes TestHowtos run the tests of all packages.
 var whole = flag.Bool("whole", false, "run all tests after following the pages, not only those that depend on registered names")
 
-// policing are the packages whose tests look at all registered names, or at the
-// tree as a whole. The tests of other packages do not depend on what is
-// registered, so that they need not run again after a page was followed.
+// policing lists the packages whose tests read all registered names or the whole
+// tree. Tests of other packages do not depend on registered names, so they need not
+// run again after a page was followed.
 var policing = []string{
 	"./configs/...", "./docs", "./cli/run", "./internal/accept", "./env", "./env/supervise", "./reward", "./agent", "./algo/advantage", "./algo/loss",
 	"./algo/track", "./agent/llm/model", "./data/...",
@@ -42,7 +42,7 @@ var policing = []string{
 
 // TestHowtos follows all pages in one copy of the tree: it writes the files that
 // they show, counts them, runs their commands, and then the short tests of the
-// packages that look at the registries.
+// packages that read the registries.
 func TestHowtos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles a copy of the tree")
@@ -57,7 +57,7 @@ func TestHowtos(t *testing.T) {
 			t.Errorf("%s: %d files, want at most %d", page, n, most)
 		}
 		if lines := strings.Count(string(text), "\n"); lines > 200 {
-			t.Errorf("%s: %d lines are more than ten minutes' reading", page, lines)
+			t.Errorf("%s has %d lines, want at most 200", page, lines)
 		}
 	}
 	for page := range howtos {
@@ -70,7 +70,7 @@ func TestHowtos(t *testing.T) {
 			for line := range strings.Lines(m[1]) {
 				args, ok := strings.CutPrefix(strings.TrimSpace(line), "go test ")
 				if !ok {
-					t.Errorf("%s: %q is no go test: this page's test cannot run it", page, line)
+					t.Errorf("%s: this test cannot run %q, which is not a go test command", page, line)
 					continue
 				}
 				commands++
@@ -163,7 +163,7 @@ func follow(t *testing.T, root, page string) int {
 }
 
 // changed replaces the lines of a diff that begin with - by those that begin
-// with +. They have to be in the file once.
+// with +. The file must contain them exactly once.
 func changed(t *testing.T, name, text, diff string) string {
 	t.Helper()
 	var old, now strings.Builder
@@ -178,10 +178,10 @@ func changed(t *testing.T, name, text, diff string) string {
 		}
 	}
 	if strings.Contains(text, now.String()) && !strings.Contains(text, old.String()) {
-		return text // somebody has followed the page
+		return text // the change has been made already
 	}
 	if n := strings.Count(text, old.String()); n != 1 {
-		t.Fatalf("%s has the lines that the page changes %d times:\n%s", name, n, old.String())
+		t.Fatalf("%s contains the lines that the page changes %d times, want once:\n%s", name, n, old.String())
 	}
 	return strings.Replace(text, old.String(), now.String(), 1)
 }

@@ -15,8 +15,7 @@ var (
 	listed   = regexp.MustCompile(`\b\d+(?:\.\d+)?\b`)
 )
 
-// TestCitedSections holds every citation against the tables of sources.md: a
-// reader has nothing else to find out what it means.
+// TestCitedSections checks that the tables of sources.md explain every cited section.
 func TestCitedSections(t *testing.T) {
 	text, err := os.ReadFile("sources.md")
 	if err != nil {
@@ -60,7 +59,7 @@ func TestCitedSections(t *testing.T) {
 			cited++
 			section, _, _ := strings.Cut(m[2], ".")
 			if !slices.Contains(known[m[1]], m[2]) && !slices.Contains(known[m[1]], section) {
-				t.Errorf("%s cites %q, of which sources.md says nothing", path, m[0])
+				t.Errorf("%s cites %q, which is not in sources.md", path, m[0])
 			}
 		}
 		return nil
@@ -69,6 +68,6 @@ func TestCitedSections(t *testing.T) {
 		t.Fatal(err)
 	}
 	if cited < 50 {
-		t.Errorf("only %d citations found: does the pattern still fit?", cited)
+		t.Errorf("only %d citations found; the pattern may be out of date", cited)
 	}
 }

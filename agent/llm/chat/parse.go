@@ -178,25 +178,21 @@ func (p *parser) tag(name string, line int) stmt {
 }
 
 func (p *parser) ifTag(line int) stmt {
-	var tests []expr
-	var bodies []stmt
-	end := "elif"
-	for end == "elif" {
-		tests = append(tests, p.tuple())
-		p.closeTag()
-		var body stmt
-		body, end = p.body(line, "elif", "else", "endif")
-		bodies = append(bodies, body)
+	test := p.tuple()
+	p.closeTag()
+	body, end := p.body(line, "elif", "else", "endif")
+	var other stmt
+	if end == "elif" {
+		other = p.ifTag(line)
+	} else {
+		other = p.elseBlock(line, end, "endif")
 	}
-	other := p.elseBlock(line, end, "endif")
 	return func(c *context) {
-		for i, test := range tests {
-			if truth(test(c)) {
-				bodies[i](c)
-				return
-			}
+		if truth(test(c)) {
+			body(c)
+		} else {
+			other(c)
 		}
-		other(c)
 	}
 }
 
@@ -205,7 +201,9 @@ func (p *parser) forTag(line int) stmt {
 	if !p.skipName("in") {
 		panic(p.errorf(line, "expected 'in' in a for tag, found %v", p.peek()))
 	}
-	f := &forLoop{line: line, targets: targets, items: p.plainTuple()}
+	// Without conditional expressions, because an if is the loop's filter.
+	items := p.tupleOf(func() expr { return p.operators(bindOr) })
+	f := &forLoop{line: line, targets: targets, items: items}
 	if p.skipName("if") {
 		f.cond = p.expression()
 	}

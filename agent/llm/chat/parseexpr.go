@@ -46,12 +46,6 @@ func (p *parser) power() int {
 // comma is not a tuple.
 func (p *parser) tuple() expr { return p.tupleOf(p.expression) }
 
-// plainTuple is tuple without conditional expressions, for the sequence of a
-// for loop, where an if is the loop's filter.
-func (p *parser) plainTuple() expr {
-	return p.tupleOf(func() expr { return p.operators(bindOr) })
-}
-
 func (p *parser) tupleOf(item func() expr) expr {
 	first := item()
 	if !p.peek().isOp(",") {

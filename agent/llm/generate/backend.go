@@ -180,7 +180,10 @@ func (b *Backend) pack(batch []engine.Work) (*packed, error) {
 		d.Seqs.Blocks = append(d.Seqs.Blocks, seq.blocks)
 		if w.Sample {
 			d.Outputs = append(d.Outputs, len(d.IDs)-1)
-			p.rows = append(p.rows, row(w))
+			p.rows = append(p.rows, torch.SampleRow{
+				Key: drawKey(w.Draw), Position: uint64(w.Draw.Position),
+				Temperature: w.Temperature, TopP: w.TopP, TopK: w.TopK, Greedy: w.Greedy,
+			})
 			p.owner = append(p.owner, i)
 		}
 	}
@@ -225,13 +228,6 @@ func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
 		seq.length, seq.blocks = w.Pos, seq.blocks[:keep]
 	}
 	return seq, nil
-}
-
-func row(w *engine.Work) torch.SampleRow {
-	return torch.SampleRow{
-		Key: drawKey(w.Draw), Position: uint64(w.Draw.Position),
-		Temperature: w.Temperature, TopP: w.TopP, TopK: w.TopK, Greedy: w.Greedy,
-	}
 }
 
 // drawKey returns the key of a draw's counter-based generator, made of all

@@ -9,16 +9,11 @@ import (
 // the reference, an id outside the vocabulary decodes to "": models pad their
 // vocabulary and may sample such an id. Spaces are not cleaned up.
 func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
-	return lossy(t.DecodeBytes(ids, skipSpecial))
-}
-
-// DecodeBytes returns the bytes of ids, which need not be valid UTF-8.
-func (t *Tokenizer) DecodeBytes(ids []int32, skipSpecial bool) []byte {
 	out := make([]byte, 0, 4*len(ids))
 	for _, id := range ids {
 		out = append(out, t.piece(id, skipSpecial)...)
 	}
-	return out
+	return lossy(out)
 }
 
 func (t *Tokenizer) piece(id int32, skipSpecial bool) string {

@@ -144,13 +144,13 @@ func (t *Tokenizer) readStep(kind string, raw json.RawMessage) error {
 		if err := strict(raw, &c); err != nil {
 			return err
 		}
-		t.pre.last.prefixSpace = c.AddPrefixSpace
+		t.pre.prefixSpace = c.AddPrefixSpace
 		if c.UseRegex {
 			p, err := compilePattern(gpt2Pattern)
 			if err != nil {
 				return err
 			}
-			t.pre.last.words = p.matches
+			t.pre.words = p.matches
 		}
 		return nil
 	}

@@ -17,19 +17,19 @@ type span struct {
 type splitter func(text []rune, match func(from, to int))
 
 // spans covers text with consecutive spans, matches and the gaps between them.
-func (by splitter) spans(dst []span, text []rune) []span {
+func (by splitter) spans(text []rune) (all []span) {
 	prev := 0
 	by(text, func(from, to int) {
 		if from > prev {
-			dst = append(dst, span{prev, from, false})
+			all = append(all, span{prev, from, false})
 		}
-		dst = append(dst, span{from, to, true})
+		all = append(all, span{from, to, true})
 		prev = to
 	})
 	if prev < len(text) {
-		dst = append(dst, span{prev, len(text), false})
+		all = append(all, span{prev, len(text), false})
 	}
-	return dst
+	return all
 }
 
 // split is a pre-tokenizer step: a pattern and the treatment of its matches.
@@ -61,7 +61,7 @@ func newSplit(by splitter, behavior string, invert bool) (*split, error) {
 func (s *split) apply(dst []span, text []rune) []span {
 	out := dst
 	previous := false
-	for i, p := range s.by.spans(nil, text) {
+	for i, p := range s.by.spans(text) {
 		match := p.match != s.invert
 		switch {
 		case match && s.drop:
@@ -98,20 +98,15 @@ func digits(text []rune, match func(from, to int)) {
 	}
 }
 
-// byteLevel is the last pre-tokenizer step: an optional space before each
-// piece, GPT-2's own pattern unless switched off, then the byte alphabet.
-type byteLevel struct {
-	prefixSpace bool
-	words       splitter // nil without use_regex
-}
-
 // gpt2Pattern is the pattern inside the ByteLevel step.
 // (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", encoder.)
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
+// preTokenizer cuts a text into words: first the splits, then the ByteLevel step.
 type preTokenizer struct {
-	splits []*split
-	last   byteLevel
+	splits      []*split
+	prefixSpace bool     // put a space before each piece
+	words       splitter // cuts the pieces; nil without use_regex
 }
 
 // each calls word with the pre-tokens of text, in order.
@@ -134,22 +129,23 @@ func (p *preTokenizer) each(text string, word func(string)) {
 	at := cursor{text: text}
 	for _, piece := range pieces {
 		part := runes[piece.from:piece.to]
-		if p.last.prefixSpace && part[0] != ' ' {
-			spaced := append([]rune{' '}, part...)
-			p.last.each(spaced, string(spaced), word)
-			continue
+		if p.prefixSpace && part[0] != ' ' {
+			part = append([]rune{' '}, part...)
+			p.cut(part, string(part), word)
+		} else {
+			p.cut(part, at.slice(runes, piece.from, piece.to), word)
 		}
-		p.last.each(part, at.slice(runes, piece.from, piece.to), word)
 	}
 }
 
-func (b *byteLevel) each(runes []rune, text string, word func(string)) {
-	if b.words == nil {
+// cut calls word with the pre-tokens of a piece, given as runes and as text.
+func (p *preTokenizer) cut(runes []rune, text string, word func(string)) {
+	if p.words == nil {
 		word(text)
 		return
 	}
 	at := cursor{text: text}
-	for _, s := range b.words.spans(nil, runes) {
+	for _, s := range p.words.spans(runes) {
 		if s.to > s.from {
 			word(at.slice(runes, s.from, s.to))
 		}

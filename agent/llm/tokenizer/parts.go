@@ -116,20 +116,17 @@ func (t *Tokenizer) readStep(kind string, raw json.RawMessage) error {
 		if err := strict(raw, &c); err != nil {
 			return err
 		}
-		var by splitter
 		switch {
 		case c.Pattern.Regex != nil && c.Pattern.String == nil:
-			p, err := compilePattern(*c.Pattern.Regex)
+			by, err := compilePattern(*c.Pattern.Regex)
 			if err != nil {
 				return err
 			}
-			by = p.matches
+			return t.addSplit(by, c.Behavior, c.Invert)
 		case c.Pattern.String != nil && c.Pattern.Regex == nil:
-			by = literal([]rune(*c.Pattern.String))
-		default:
-			return errors.New("pattern must be one of Regex and String")
+			return t.addSplit(literal([]rune(*c.Pattern.String)), c.Behavior, c.Invert)
 		}
-		return t.addSplit(by, c.Behavior, c.Invert)
+		return errors.New("pattern must be one of Regex and String")
 	case "Digits":
 		var c digitsJSON
 		if err := strict(raw, &c); err != nil {
@@ -145,14 +142,12 @@ func (t *Tokenizer) readStep(kind string, raw json.RawMessage) error {
 			return err
 		}
 		t.pre.prefixSpace = c.AddPrefixSpace
-		if c.UseRegex {
-			p, err := compilePattern(gpt2Pattern)
-			if err != nil {
-				return err
-			}
-			t.pre.words = p.matches
+		if !c.UseRegex {
+			return nil
 		}
-		return nil
+		var err error
+		t.pre.words, err = compilePattern(gpt2Pattern)
+		return err
 	}
 	return errors.New("type is not supported, only Sequence, Split, Digits and ByteLevel are")
 }

@@ -36,7 +36,8 @@ var (
 	repeat = regexp.MustCompile(`^\{[0-9]{1,3}(?:,[0-9]{0,3})?\}`)
 )
 
-func compilePattern(src string) (*pattern, error) {
+// compilePattern returns the splitter of a pattern.
+func compilePattern(src string) (splitter, error) {
 	if err := checkPattern(src); err != nil {
 		return nil, fmt.Errorf("pattern %q: %w", src, err)
 	}
@@ -44,7 +45,8 @@ func compilePattern(src string) (*pattern, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pattern %q: %w", src, err)
 	}
-	return &pattern{re: re, foldS: strings.Contains(src, contractions)}, nil
+	p := &pattern{re: re, foldS: strings.Contains(src, contractions)}
+	return p.matches, nil
 }
 
 // checkPattern accepts literals, groups (…) (?:…) (?=…) (?!…), the
@@ -155,7 +157,6 @@ func (p *pattern) standIn(r rune) rune {
 	return standIn(r)
 }
 
-// matches is the splitter of the pattern.
 func (p *pattern) matches(text []rune, match func(from, to int)) {
 	// Without a match timeout regexp2 returns no error, and a nil match ends the
 	// loop either way.

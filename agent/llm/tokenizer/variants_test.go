@@ -111,7 +111,7 @@ func inClass(t *testing.T, src string, every []rune) func(rune) bool {
 		t.Fatal(err)
 	}
 	in := make(map[rune]bool)
-	for _, s := range splitter(p.matches).spans(every) {
+	for _, s := range p.spans(every) {
 		if s.match {
 			for _, r := range every[s.from:s.to] {
 				in[r] = true

@@ -3,7 +3,7 @@
 // llama.cpp, ollama and hosted services implement too.
 //
 // It contains Client, one endpoint with its limits on concurrency, time and
-// retries, and Speaker, with which a Client plays episodes behind agent/text. The
+// retries, and Speaker, through which a Client plays episodes (agent/text). The
 // caller provides the API key, which is never logged or written.
 //
 // Concurrency: a Client and a Speaker may be used by many goroutines. No

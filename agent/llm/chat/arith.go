@@ -53,7 +53,8 @@ func (c *context) signed(op string, v any) any {
 	return -f
 }
 
-// operandError is the error of an operator that does not take values such as vs.
+// operandError returns the error of an operator that does not work with the types
+// of vs.
 func (c *context) operandError(op string, vs ...any) *Error {
 	c.defined(vs...)
 	names := make([]string, len(vs))
@@ -88,7 +89,7 @@ func (c *context) compareOp(op string, a, b any) bool {
 }
 
 // concat returns a + b for two strings or two lists. If one of the strings is
-// markup, so is the result, with the other one escaped.
+// markup, the other one is escaped and the result is markup.
 func (c *context) concat(a, b any) (any, bool) {
 	switch x := a.(type) {
 	case *list:

@@ -159,7 +159,7 @@ func (p *parser) tag(name string, line int) stmt {
 			c.line = line
 			s, ok := textOf(v)
 			if !ok {
-				panic(c.errorf("a filter block became a %s, not a string", typeName(v)))
+				panic(c.errorf("the result of a filter block is a %s, not a string", typeName(v)))
 			}
 			c.write(s)
 		}

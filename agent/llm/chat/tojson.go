@@ -97,7 +97,7 @@ func writeItems(sb *strings.Builder, open, closing string, items []any, style *j
 	sb.WriteString(closing)
 }
 
-// jsonFloats are the names that JSON as Python writes it has for floats.
+// jsonFloats replaces the names of special floats by those of Python's json.dumps.
 var jsonFloats = strings.NewReplacer("nan", "NaN", "inf", "Infinity")
 
 // jsonScalar returns the JSON of none, a boolean or a number.

@@ -338,7 +338,7 @@ func (c *context) contains(in, v any) bool {
 	case string:
 		s, ok := textOf(v)
 		if !ok {
-			panic(c.errorf("'in' a string needs a string, not a %s", typeName(v)))
+			panic(c.errorf("only strings are 'in' a string, not a %s", typeName(v)))
 		}
 		c.spend(len(in) / 64)
 		return strings.Contains(in, s)

@@ -103,8 +103,8 @@ func (b *Backend) Drop(id engine.SeqID) {
 // Close frees the cache.
 func (b *Backend) Close() { b.cache.Close() }
 
-// Step implements engine.Backend. Ctx can end it only while it waits for the
-// model's thread; a running call is not interrupted.
+// Step implements engine.Backend. Cancelling ctx ends it only while it
+// waits for the model's thread. A running call is not interrupted.
 func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampled, error) {
 	if len(batch) == 0 {
 		return nil, nil

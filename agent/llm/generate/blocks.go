@@ -21,7 +21,7 @@ func newBlocks(n, size int) *blocks {
 	return b
 }
 
-// grow appends blocks to a sequence's until they hold n tokens.
+// grow appends free blocks to the blocks of a sequence until they hold n tokens.
 func (b *blocks) grow(have []int32, n int) ([]int32, error) {
 	need := (n+b.size-1)/b.size - len(have)
 	if need > len(b.free) {

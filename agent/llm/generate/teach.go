@@ -60,7 +60,8 @@ func logProb(z []float32, row torch.SampleRow, id int32) float64 {
 // truncated reports whether top-k or top-p restrict the draw.
 func truncated(row torch.SampleRow) bool { return !row.Greedy && (row.TopK > 0 || row.TopP < 1) }
 
-// margin returns the score by which drawn won over recorded.
+// margin returns the difference between the scores of the drawn and the recorded
+// token, or the change that moves one of them across the cut.
 func margin(z []float32, row torch.SampleRow, recorded, drawn int32) float64 {
 	score := func(id int32) float64 {
 		s := float64(z[id]) * scale(row)
@@ -74,7 +75,7 @@ func margin(z []float32, row torch.SampleRow, recorded, drawn int32) float64 {
 		return m
 	}
 	in, out := edge(z, row)
-	if m < 0 { // the cut excluded recorded, which had the higher score
+	if m < 0 { // the cut excluded the recorded token, which had the higher score
 		return (in - float64(z[recorded])) * scale(row)
 	}
 	return min(m, (float64(z[drawn])-out)*scale(row))

@@ -3,8 +3,8 @@
 // Qwen2, Qwen2.5, Qwen3 and SmolLM2.
 //
 // It owns tokenizer.json and tokenizer_config.json: reading both, building a
-// tokenizer.json from a vocabulary, and training a small vocabulary for a model
-// made by a run. It does not own chat templates (package chat) or GGUF files
+// tokenizer.json from a vocabulary, and training a small vocabulary for a new
+// model. It does not own chat templates (package chat) or GGUF files
 // (package gguf, which builds the tokenizers in them with this one).
 //
 // A component, type or option of tokenizer.json that this package does not

@@ -11,7 +11,7 @@ import (
 // nfc is Unicode normalization form C as the reference computes it. x/text
 // differs in two ways: it knows newer combining marks, and it breaks runs of
 // more than 30 of them with U+034F (UAX 15, stream-safe text). Text with
-// either takes the slow way.
+// either is normalized by slowNFC.
 func nfc(s string) string {
 	if needsSlowNFC(s) {
 		return slowNFC(s)
@@ -84,7 +84,7 @@ type mark struct {
 func compose(marks []mark) string {
 	out := make([]rune, 0, len(marks))
 	starter := -1 // index in out of the last starter
-	last := 0     // class of the rune before, as far as it blocks
+	last := 0     // class of the rune before
 	for _, m := range marks {
 		if starter >= 0 {
 			adjacent := len(out) == starter+1

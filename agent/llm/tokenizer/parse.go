@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// maxID bounds token ids, so that a hostile file cannot ask for a huge table.
+// maxID bounds token ids, so that a hostile file cannot cause a huge allocation.
 const maxID = 1 << 22
 
 // file is the top level of tokenizer.json.
@@ -139,7 +139,7 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 			m.Type = kind
 		}
 	}
-	// Files from before the library wrote the type are BPE if they have merges.
+	// Older files have no type. They are BPE if they have merges.
 	if m.Type != "BPE" && m.Type != "" {
 		return fmt.Errorf("type %q is not supported, only BPE is", m.Type)
 	}
@@ -234,8 +234,8 @@ func (t *Tokenizer) readAdded(list []AddedToken) error {
 			return fmt.Errorf("%q occurs twice", a.Content)
 		}
 		seen[a.Content] = true
-		// The library ignores the id in the file and gives a token that the
-		// vocabulary lacks the next free id; a file with another id is an error.
+		// The library ignores the ids in the file: a token outside the vocabulary
+		// gets the next free id. Here another id in the file is an error.
 		want, ok := t.ids[a.Content]
 		if !ok {
 			want = max(t.modelSize, highest+1)

@@ -9,8 +9,8 @@ import (
 	"github.com/dlclark/regexp2"
 )
 
-// pattern is a Split pattern. The reference runs Oniguruma and we run regexp2,
-// a port of .NET's engine; compilePattern accepts only syntax that means the
+// pattern is a Split pattern. The reference uses Oniguruma. This package uses
+// regexp2, a port of .NET's engine; compilePattern accepts only syntax that means the
 // same in both. prepare replaces the runes that the engines fold or classify
 // differently.
 type pattern struct {

@@ -51,7 +51,7 @@ type Answer struct {
 type Server struct {
 	URL string // ends in /v1
 
-	mu       sync.Mutex // guards what follows, and serialises answers
+	mu       sync.Mutex // guards the fields below and serializes answers
 	requests []Request
 }
 

@@ -118,26 +118,19 @@ func fieldByTag(v reflect.Value, name string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// assign stores a decoded TOML value in dst, or returns the type mismatch.
+// assign stores a decoded TOML value in dst, or returns why it does not fit.
 func assign(dst reflect.Value, v any) string {
-	wrong := func() string { return fmt.Sprintf("%s is not a %s", describe(v), typeName(dst.Type())) }
+	wrong := fmt.Sprintf("%s has the wrong type; expected: %s", describe(v), typeName(dst.Type()))
 	switch dst.Kind() {
-	case reflect.String:
-		s, ok := v.(string)
-		if !ok {
-			return wrong()
+	case reflect.String, reflect.Bool:
+		if reflect.TypeOf(v) != dst.Type() {
+			return wrong
 		}
-		dst.SetString(s)
-	case reflect.Bool:
-		b, ok := v.(bool)
-		if !ok {
-			return fmt.Sprintf("%s is not true or false", describe(v))
-		}
-		dst.SetBool(b)
+		dst.Set(reflect.ValueOf(v))
 	case reflect.Int:
 		n, ok := v.(int64)
 		if !ok {
-			return fmt.Sprintf("%s is not an integer", describe(v))
+			return wrong
 		}
 		if n > math.MaxInt32 || n < math.MinInt32 {
 			return fmt.Sprintf("%d is too large; allowed: up to %d", n, math.MaxInt32)
@@ -146,7 +139,7 @@ func assign(dst reflect.Value, v any) string {
 	case reflect.Uint64:
 		n, ok := v.(int64)
 		if !ok {
-			return fmt.Sprintf("%s is not an integer", describe(v))
+			return wrong
 		}
 		if n < 0 {
 			return fmt.Sprintf("%d is not allowed; allowed: at least 0", n)
@@ -155,7 +148,7 @@ func assign(dst reflect.Value, v any) string {
 	case reflect.Float64:
 		f, ok := asFloat(v)
 		if !ok {
-			return wrong()
+			return wrong
 		}
 		dst.SetFloat(f)
 	case reflect.Array:
@@ -164,63 +157,49 @@ func assign(dst reflect.Value, v any) string {
 			return fmt.Sprintf("%s is not a list of %d numbers", describe(v), dst.Len())
 		}
 		for i, x := range list {
-			f, ok := asFloat(x)
-			if !ok {
-				return fmt.Sprintf("%s is not a number", describe(x))
+			if msg := assign(dst.Index(i), x); msg != "" {
+				return msg
 			}
-			dst.Index(i).SetFloat(f)
 		}
-	case reflect.Slice:
-		return assignStrings(dst, v)
-	case reflect.Map:
-		return assignTable(dst, v)
+	case reflect.Slice: // of strings; one string is a list of one
+		var list []string
+		switch v := v.(type) {
+		case string:
+			if v != "" {
+				list = []string{v}
+			}
+		case []any:
+			for _, x := range v {
+				var s string
+				if msg := assign(reflect.ValueOf(&s).Elem(), x); msg != "" {
+					return msg
+				}
+				list = append(list, s)
+			}
+		default:
+			return wrong
+		}
+		dst.Set(reflect.ValueOf(list))
+	case reflect.Map: // of strings
+		table, ok := v.(map[string]any)
+		if !ok {
+			return wrong
+		}
+		var out map[string]string // nil without entries, as by default
+		for _, key := range slices.Sorted(maps.Keys(table)) {
+			s, ok := table[key].(string)
+			if !ok {
+				return fmt.Sprintf("%s = %s: expected a string", key, describe(table[key]))
+			}
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[key] = s
+		}
+		dst.Set(reflect.ValueOf(out))
 	default:
 		panic("configs: no way to assign a " + dst.Type().String())
 	}
-	return ""
-}
-
-// assignStrings takes a list of strings, or one string for a list of one.
-func assignStrings(dst reflect.Value, v any) string {
-	var out []string
-	switch v := v.(type) {
-	case string:
-		if v != "" {
-			out = []string{v}
-		}
-	case []any:
-		for _, x := range v {
-			s, ok := x.(string)
-			if !ok {
-				return fmt.Sprintf("%s is not a string; expected a list of strings", describe(x))
-			}
-			out = append(out, s)
-		}
-	default:
-		return fmt.Sprintf("%s is not a string or a list of strings", describe(v))
-	}
-	dst.Set(reflect.ValueOf(out))
-	return ""
-}
-
-// assignTable takes a table of strings.
-func assignTable(dst reflect.Value, v any) string {
-	table, ok := v.(map[string]any)
-	if !ok {
-		return fmt.Sprintf("%s is not a table such as {NAME = \"value\"}", describe(v))
-	}
-	var out map[string]string // nil without entries, as by default
-	for _, key := range slices.Sorted(maps.Keys(table)) {
-		s, ok := table[key].(string)
-		if !ok {
-			return fmt.Sprintf("%s = %s: expected a string", key, describe(table[key]))
-		}
-		if out == nil {
-			out = map[string]string{}
-		}
-		out[key] = s
-	}
-	dst.Set(reflect.ValueOf(out))
 	return ""
 }
 

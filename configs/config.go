@@ -3,6 +3,7 @@ package configs
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -396,30 +397,26 @@ type Log struct {
 
 // Clone copies c with everything it points at.
 func (c Config) Clone() Config {
-	c.Env = slices.Clone(c.Env)
-	for i := range c.Env {
-		e := &c.Env[i]
-		e.Servers = slices.Clone(e.Servers)
-		e.Tasks = slices.Clone(e.Tasks)
-		e.ValTasks = slices.Clone(e.ValTasks)
-		e.SkipTasks = slices.Clone(e.SkipTasks)
-		e.ExpertTasks = slices.Clone(e.ExpertTasks)
-		e.Command = slices.Clone(e.Command)
-		e.Environment = maps.Clone(e.Environment)
-	}
-	c.Algo.RolloutCorrection.RS = slices.Clone(c.Algo.RolloutCorrection.RS)
-	c.Algo.RolloutCorrection.RSThreshold = slices.Clone(c.Algo.RolloutCorrection.RSThreshold)
-	c.Curriculum.MaxTurns = slices.Clone(c.Curriculum.MaxTurns)
-	c.Algo.Params, c.Actor.Params = maps.Clone(c.Algo.Params), maps.Clone(c.Actor.Params)
+	c.Env, c.Derived = slices.Clone(c.Env), slices.Clone(c.Derived)
 	c.Reward.Components = slices.Clone(c.Reward.Components)
-	for i := range c.Reward.Components {
-		c.Reward.Components[i].Params = maps.Clone(c.Reward.Components[i].Params)
+	for i, p := range c.Reward.Components {
+		c.Reward.Components[i].Params = maps.Clone(p.Params)
 	}
-	c.Model.TargetModules = slices.Clone(c.Model.TargetModules)
-	c.SFT.Files = slices.Clone(c.SFT.Files)
-	c.SFT.ValFiles = slices.Clone(c.SFT.ValFiles)
-	c.Log.Backends = slices.Clone(c.Log.Backends)
-	c.Derived = slices.Clone(c.Derived)
+	c.Algo.Params, c.Actor.Params = maps.Clone(c.Algo.Params), maps.Clone(c.Actor.Params)
+	for _, e := range c.Schema.table {
+		if e.status != Ready || e.param {
+			continue
+		}
+		for _, path := range c.paths(e.name) {
+			f := c.field(path)
+			switch v := f.Interface().(type) {
+			case []string:
+				f.Set(reflect.ValueOf(slices.Clone(v)))
+			case map[string]string:
+				f.Set(reflect.ValueOf(maps.Clone(v)))
+			}
+		}
+	}
 	return c
 }
 

@@ -3,7 +3,6 @@ package configs
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Change is one key that two configurations disagree on.
@@ -25,31 +24,25 @@ func (c Change) String() string {
 }
 
 // Diff lists the keys in which a and b differ, in the order of a written file.
-// For an [[env]] table that only one of them has, it lists the name. A resumed
-// run reports the changes.
+// For an [[env]] table or a component that only one of them has, it lists only
+// the name or the function. A resumed run reports the changes.
 func Diff(a, b Config) []Change {
 	var out []Change
-	at := func(c *Config, path string, n, i int) string {
-		if i >= n {
-			return ""
-		}
-		return literal(c.field(path))
-	}
 	for _, e := range a.Schema.table {
 		if e.status != Ready {
 			continue
 		}
-		if strings.HasPrefix(e.name, components) {
-			out = append(out, diffComponents(&a, &b, e.name)...)
-			continue
-		}
-		na, nb := len(a.paths(e.name)), len(b.paths(e.name))
-		for i := range max(na, nb) {
-			if i >= min(na, nb) && e.name != "env.name" {
-				break
+		before, after := a.paths(e.name), b.paths(e.name)
+		for _, path := range union(before, after) {
+			old, now := "", ""
+			if slices.Contains(before, path) {
+				old = literal(a.field(path))
 			}
-			path := instance(e.name, i)
-			if old, now := at(&a, path, na, i), at(&b, path, nb, i); old != now {
+			if slices.Contains(after, path) {
+				now = literal(b.field(path))
+			}
+			missing := old == "" || now == ""
+			if old != now && (!missing || e.name == "env.name" || e.name == components+"fn") {
 				out = append(out, Change{Key: path, Old: old, New: now, Free: free(e.name)})
 			}
 		}
@@ -57,25 +50,7 @@ func Diff(a, b Config) []Change {
 	return out
 }
 
-// diffComponents compares one key of the components, by their names; of a
-// component that only one of them has, the function.
-func diffComponents(a, b *Config, name string) []Change {
-	var out []Change
-	before, after := a.paths(name), b.paths(name)
-	all := slices.Concat(before, after)
-	slices.Sort(all)
-	for _, path := range slices.Compact(all) {
-		old, now := "", ""
-		if slices.Contains(before, path) {
-			old = literal(a.field(path))
-		}
-		if slices.Contains(after, path) {
-			now = literal(b.field(path))
-		}
-		missing := old == "" || now == ""
-		if old != now && (!missing || name == components+"fn") {
-			out = append(out, Change{Key: path, Old: old, New: now, Free: free(name)})
-		}
-	}
-	return out
+// union returns the elements of a and then those that only b has.
+func union(a, b []string) []string {
+	return append(slices.Clone(a), slices.DeleteFunc(slices.Clone(b), func(s string) bool { return slices.Contains(a, s) })...)
 }

@@ -59,10 +59,13 @@ func (fs Faults) about(key string) bool {
 	return slices.ContainsFunc(fs, func(f Fault) bool { return f.Key == key })
 }
 
-// err returns the faults as an error, or nil.
-func (fs Faults) err() error {
-	if len(fs) == 0 {
-		return nil
+// with returns fs and the faults of more that are about other keys.
+func (fs Faults) with(more Faults) Faults {
+	out := fs
+	for _, f := range more {
+		if !fs.about(f.Key) {
+			out = append(out, f)
+		}
 	}
-	return fs
+	return out
 }

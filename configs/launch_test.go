@@ -77,7 +77,7 @@ func TestLaunchFaults(t *testing.T) {
 		{"not launched", strings.Replace(launched, "launch = true", "", 1), "env.0.checkout", "only used with launch = true"},
 		{"not launched", strings.Replace(launched, "launch = true", "", 1) + "environment = {A = \"\"}", "env.0.environment", "only used with launch = true"},
 		{"recipes", launched + `recipes = "dir"`, "env.0.recipes", "only used with the built-in textcraft server"},
-		{"no table", launched + `environment = "A=B"`, "env.0.environment", `"A=B" is not a table`},
+		{"no table", launched + `environment = "A=B"`, "env.0.environment", `"A=B" has the wrong type; expected: table of strings`},
 		{"no strings", launched + `environment = {A = 1}`, "env.0.environment", "A = 1: expected a string"},
 		{"no name", launched + `environment = {"A=B" = "1"}`, "env.0.environment", `"A=B" is not an environment variable`},
 	}

@@ -113,7 +113,7 @@ func TestLoadFaults(t *testing.T) {
 		{"single env table", "\n[env]\nname='maze'\n", nil, "run.toml:2: env: environments are a list of tables: write [[env]]"},
 		{"env is a value", "env = 3\n", nil, "run.toml:1: env: 3 is not a table"},
 		{"a value for a section", "actor = 3\n", nil, "run.toml:1: actor: 3 is not a section: write [actor]"},
-		{"a table for a value", "[trainer.seed]\nx = 1\n", nil, "run.toml:1: trainer.seed: a table is not an integer"},
+		{"a table for a value", "[trainer.seed]\nx = 1\n", nil, "run.toml:1: trainer.seed: a table has the wrong type; expected: integer"},
 		{"two instructions", minimal, []string{"env.maze.instruction=Go.", "env.maze.instruction_file=go.txt"}, "--set: env.0.instruction: instruction_file is set too"},
 		{"group of one elsewhere", minimal, []string{"rollout.group_size=1", "algo.adv_estimator='rloo'"}, "--set: rollout.group_size: 1 is not allowed with adv_estimator rloo"},
 		{"filtered groups of one", minimal, []string{"rollout.group_size=1", "algo.adv_estimator='remax'", "algo.filter_groups=true"}, "--set: algo.filter_groups: the scores of a group of one"},

@@ -14,10 +14,6 @@ import (
 // Marshal returns c as TOML with every key and a comment on each. Load reads
 // it back to an equal Config.
 func (c Config) Marshal() []byte {
-	return []byte(c.text())
-}
-
-func (c *Config) text() string {
 	var b strings.Builder
 	table := c.Schema.table
 	for i := 0; i < len(table); {
@@ -43,7 +39,7 @@ func (c *Config) text() string {
 		}
 		c.section(&b, "["+sec+"]", rows, 0)
 	}
-	return b.String()
+	return []byte(b.String())
 }
 
 // componentRows are the keys that a component's function reads.

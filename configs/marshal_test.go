@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -71,12 +70,11 @@ func TestDiff(t *testing.T) {
 
 func TestValidateJoinsFaults(t *testing.T) {
 	c := load(t, minimal)
-	if err := c.faults().err(); err != nil {
-		t.Fatal(err)
+	if fs := c.faults(); len(fs) > 0 {
+		t.Fatal(fs)
 	}
 	c.Rollout.TopP, c.Log.Level, c.Env[1].Weight = 1.5, "loud", -1
-	var fs Faults
-	if err := c.faults().err(); !errors.As(err, &fs) || len(fs) != 3 {
-		t.Errorf("want three faults, got %v", err)
+	if fs := c.faults(); len(fs) != 3 {
+		t.Errorf("want three faults, got %v", fs)
 	}
 }

@@ -48,12 +48,7 @@ func (c *Config) PlayFaults() Faults {
 		c.checkPlayed(&across, "env."+strconv.Itoa(i)+".", e)
 	}
 	c.checkLaunch(&across)
-	for _, f := range across {
-		if !fs.about(f.Key) {
-			fs = append(fs, f)
-		}
-	}
-	return fs
+	return fs.with(across)
 }
 
 // episodeKeys decide, together with the weights, which episodes are played.

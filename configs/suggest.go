@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/openmanus/openmanus/data/registry"
@@ -26,24 +25,16 @@ func (s *Schema) suggestKey(key string) string {
 			return n
 		}
 	}
-	if n := registry.Nearest(key, s.sectionNames()); n != "" && !strings.HasPrefix(key, n+".") {
-		return "[" + n + "]"
-	}
-	return ""
-}
-
-// sectionNames returns the sections in the order of their keys.
-func (s *Schema) sectionNames() []string {
-	var names []string
-	for _, e := range s.table {
-		for at := sectionOf(e.name); e.status == Ready; at = sectionOf(at) {
-			if !slices.Contains(names, at) {
-				names = append(names, at)
-			}
-			if !strings.Contains(at, ".") {
-				break
+	var sections []string
+	for _, n := range names {
+		for i, r := range n {
+			if r == '.' {
+				sections = append(sections, n[:i])
 			}
 		}
 	}
-	return names
+	if n := registry.Nearest(key, sections); n != "" && !strings.HasPrefix(key, n+".") {
+		return "[" + n + "]"
+	}
+	return ""
 }

@@ -21,12 +21,7 @@ func (c *Config) faults() Faults {
 	c.checkSFT(&across)
 	c.checkDump(&across)
 	c.checkEvol(&across)
-	for _, f := range across {
-		if !fs.about(f.Key) {
-			fs = append(fs, f)
-		}
-	}
-	return fs
+	return fs.with(across)
 }
 
 // valueFaults returns the faults of single values, independent of other keys.
@@ -108,15 +103,6 @@ func (c *Config) checkLoRA(fs *Faults) {
 	}
 	if len(m.TargetModules) > 1 && slices.Contains(m.TargetModules, allLinear) {
 		fs.add("model.target_modules", "%q already means every layer: take out the others", allLinear)
-	}
-}
-
-// checkOffload reports offloading of weights that the policy needs on the device.
-// On a CPU the keys have no effect and a run logs that, so that one configuration
-// serves a CPU and a GPU.
-func (c *Config) checkOffload(fs *Faults) {
-	if c.Ref.OffloadParams && c.Model.LoRARank > 0 && c.Ref.Path == "" {
-		fs.add("ref.offload_params", "with model.lora_rank the reference shares the frozen weights with the policy: take it out")
 	}
 }
 
@@ -283,14 +269,7 @@ func (c *Config) checkRollout(fs *Faults) {
 
 func (c *Config) checkUpdate(fs *Faults) {
 	a := c.Actor
-	rows := c.Data.TrainBatchSize * c.Rollout.GroupSize
-	if a.MiniBatchSize > rows && !c.Evolves() { // AgentEvol adds earlier trajectories
-		fs.add("actor.mini_batch_size", "%d is more than the %d episodes of a step (train_batch_size %d x group_size %d); 0 takes them all",
-			a.MiniBatchSize, rows, c.Data.TrainBatchSize, c.Rollout.GroupSize)
-	}
-	if a.MiniBatchSize > 0 && a.MicroBatchSize > 0 && !a.DynamicBatch && a.MiniBatchSize%a.MicroBatchSize != 0 {
-		fs.add("actor.micro_batch_size", "%d does not divide mini_batch_size %d", a.MicroBatchSize, a.MiniBatchSize)
-	}
+	c.checkBatches(fs, "actor.", a.MiniBatchSize, a.MicroBatchSize)
 	if a.DynamicBatch && a.MaxTokensPerMicroBatch < c.Rollout.MaxContextTokens {
 		fs.add("actor.max_tokens_per_micro_batch", "%d is less than one episode may have (rollout.max_context_tokens %d)",
 			a.MaxTokensPerMicroBatch, c.Rollout.MaxContextTokens)
@@ -298,11 +277,25 @@ func (c *Config) checkUpdate(fs *Faults) {
 	if a.UseKLLoss && a.KLLossCoef == 0 {
 		fs.add("actor.kl_loss_coef", "the KL loss has weight 0 but costs a pass of the reference over every episode: set it above 0, or actor.use_kl_loss = false")
 	}
-	c.checkOffload(fs)
+	if c.Ref.OffloadParams && c.Model.LoRARank > 0 && c.Ref.Path == "" {
+		fs.add("ref.offload_params", "with model.lora_rank the reference shares the frozen weights with the policy: take it out")
+	}
 	checkOptim(fs, "actor.optim.", a.Optim)
 	c.checkLoss(fs)
 	c.checkAlgo(fs)
-	c.checkCritic(fs, rows)
+	c.checkCritic(fs)
+}
+
+// checkBatches checks the sizes of a section's mini-batches and micro-batches.
+func (c *Config) checkBatches(fs *Faults, at string, mini, micro int) {
+	rows := c.Data.TrainBatchSize * c.Rollout.GroupSize
+	if mini > rows && !c.Evolves() { // AgentEvol adds earlier trajectories
+		fs.add(at+"mini_batch_size", "%d is more than the %d episodes of a step (train_batch_size %d x group_size %d); 0 takes them all",
+			mini, rows, c.Data.TrainBatchSize, c.Rollout.GroupSize)
+	}
+	if mini > 0 && micro > 0 && !c.Actor.DynamicBatch && mini%micro != 0 {
+		fs.add(at+"micro_batch_size", "%d does not divide mini_batch_size %d", micro, mini)
+	}
 }
 
 func (c *Config) checkLoss(fs *Faults) {
@@ -324,7 +317,7 @@ func (c *Config) checkLoss(fs *Faults) {
 	}
 }
 
-func (c *Config) checkCritic(fs *Faults, rows int) {
+func (c *Config) checkCritic(fs *Faults) {
 	v := c.Critic
 	if v.Shared && v.Path != "" {
 		fs.add("critic.path", "a shared critic uses the actor's decoder and loads no weights: take it out, or critic.shared")
@@ -336,14 +329,8 @@ func (c *Config) checkCritic(fs *Faults, rows int) {
 		fs.add("critic.offload_optimizer", "the optimiser of a shared critic holds only one layer: take it out, or critic.shared")
 	}
 	checkOptim(fs, "critic.optim.", v.Optim)
-	if !c.updatesCritic() {
-		return
-	}
-	if v.MiniBatchSize > rows {
-		fs.add("critic.mini_batch_size", "%d is more than the %d episodes of a step; 0 takes them all", v.MiniBatchSize, rows)
-	}
-	if v.MiniBatchSize > 0 && v.MicroBatchSize > 0 && !c.Actor.DynamicBatch && v.MiniBatchSize%v.MicroBatchSize != 0 {
-		fs.add("critic.micro_batch_size", "%d does not divide mini_batch_size %d", v.MicroBatchSize, v.MiniBatchSize)
+	if c.updatesCritic() {
+		c.checkBatches(fs, "critic.", v.MiniBatchSize, v.MicroBatchSize)
 	}
 }
 
@@ -436,5 +423,19 @@ func (c *Config) checkDump(fs *Faults) {
 		fs.add("algo.adv_estimator", "%s plays a greedy episode of every task, and training from data.from_dump plays none: choose another estimator", c.Algo.AdvEstimator)
 	case d.FromDump != "" && c.Model.Path == "":
 		fs.add("data.from_dump", "training from a dump needs an existing model: set model.path to the one that played, and model.fresh.layers = 0")
+	}
+}
+
+// checkEvol checks the keys of AgentEvol.
+func (c *Config) checkEvol(fs *Faults) {
+	if !c.Evolves() {
+		return
+	}
+	if c.Actor.DynamicBatch && c.Actor.MaxTokensPerMicroBatch < c.SFT.MaxLength && c.hasTrajectories() {
+		fs.add("actor.max_tokens_per_micro_batch", "%d is less than the longest trajectory that algo.name = \"agentevol\" trains on (sft.max_length %d)",
+			c.Actor.MaxTokensPerMicroBatch, c.SFT.MaxLength)
+	}
+	if c.Data.FromDump != "" {
+		fs.add("data.from_dump", "algo.name = \"agentevol\" plays its own episodes; use `openmanus sft` to train on a dump: set one of the two")
 	}
 }

@@ -231,17 +231,20 @@ func (im *importer) applyDefault(entry row, key, def string) {
 }
 
 func (im *importer) convert(entry row, r *Row, v any) {
-	entry.to = entry.target(r.Key)
-	if entry.take != nil {
-		entry.take(im, r, entry, v)
-		return
+	take := entry.take
+	if take == nil {
+		take = unchanged
 	}
-	if v == nil {
-		r.ignored(nullIsDefault)
-		return
-	}
-	for key := range strings.FieldsSeq(entry.to) {
-		im.put(r, key, v)
+	switch x := take(im, r, v).(type) {
+	case nil:
+	case several:
+		for _, s := range x {
+			im.put(r, s.key, s.value)
+		}
+	default:
+		for key := range strings.FieldsSeq(entry.target(r.Key)) {
+			im.put(r, key, x)
+		}
 	}
 }
 

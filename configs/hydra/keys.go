@@ -26,8 +26,7 @@ type row struct {
 	key    string
 	to     string // our keys, separated by blanks; * stands for the last name of the key
 	def    string // the original's default; none: it is not imported
-	dead   bool   // OpenManus-RL's trainer accepts the key and never reads it; later trainers read it
-	take   taker  // converts the value; nil: it is taken unchanged
+	take   taker  // nil: unchanged
 	note   string // shown if the key is mapped
 	source string
 }
@@ -53,16 +52,20 @@ const (
 
 func mapped(source, key, to, def string) row { return row{key: key, to: to, def: def, source: source} }
 
-func noted(source, key, to, def, note string) row {
-	return row{key: key, to: to, def: def, note: note, source: source}
-}
-
+// dead keys are accepted and never read by OpenManus-RL's trainer. Later trainers
+// read them.
 func dead(source, key, to, def string) row {
-	return row{key: key, to: to, def: def, dead: true, note: readNowhere, source: source}
+	return mapped(source, key, to, def).noting(readNowhere)
 }
 
 func taken(source, key, to, def string, take taker) row {
 	return row{key: key, to: to, def: def, take: take, source: source}
+}
+
+// noting adds a note.
+func (r row) noting(note string) row {
+	r.note = note
+	return r
 }
 
 // dropped keys have no effect here, whatever their value.
@@ -72,14 +75,13 @@ func dropped(source, key, why string) row {
 
 // forgotten keys have no effect in OpenManus-RL either.
 func forgotten(source, key, why string) row {
-	take := func(im *importer, r *Row, _ row, _ any) {
+	return taken(source, key, "", none, func(im *importer, r *Row, _ any) any {
+		r.ignored(why)
 		if im.of == omrl {
 			r.ignored("the original reads it nowhere; " + why)
-			return
 		}
-		r.ignored(why)
-	}
-	return row{key: key, def: none, dead: true, take: take, source: source}
+		return nil
+	})
 }
 
 // refused keys are not supported, except with the values in fine.
@@ -91,6 +93,8 @@ const (
 	oneDevice   = "everything is on one device"
 	engineOwn   = "it configures an engine that is not used here: sampling and training share the weights in one process"
 	weightsOnce = "sampling and training share one copy of the weights, which is never moved"
+	formats     = "used by forward and backward passes; the optimiser updates float32 weights"
+	allRuns     = "the folder of all runs; each run has a folder in it"
 	keepEvery   = "episodes are kept in the folder rollouts of the run; trainer.keep_rollouts bounds their number"
 )
 
@@ -110,8 +114,9 @@ var ppoKeys = []row{
 	taken(verl, "data.train_max_samples", "data.train_limit", none, limit),
 	taken(verl, "data.val_max_samples", "data.val_limit", none, limit),
 	mapped(omrl, "data.prompt_key", "data.prompt_key", none),
-	taken(omrl, "data.max_prompt_length", "data.max_prompt_tokens rollout.max_context_tokens", "512", promptLength),
-	noted(omrl, "data.max_response_length", "rollout.max_new_tokens", "512", "tokens of one reply; the original trains on the last so many tokens of a conversation, openmanus on all of it"),
+	taken(omrl, "data.max_prompt_length", "data.max_prompt_tokens rollout.max_context_tokens", "512", promptLength).
+		noting("bounds the conversation before a reply; a whole episode may be longer by data.max_response_length"),
+	mapped(omrl, "data.max_response_length", "rollout.max_new_tokens", "512").noting("tokens of one reply; the original trains on the last so many tokens of a conversation, openmanus on all of it"),
 	forgotten(omrl, "data.max_start_length", "data.max_prompt_tokens bounds the first prompt"),
 	dead(omrl, "data.max_obs_length", "agent.max_obs_tokens", none),
 	mapped(omrl, "data.train_batch_size", "data.train_batch_size", "1024"),
@@ -141,7 +146,7 @@ var ppoKeys = []row{
 	mapped(omrl, modelAt+"enable_gradient_checkpointing", "model.gradient_checkpointing", none),
 	refused(omrl, modelAt+"use_remove_padding", "rows are always packed, without padding", true, false),
 	dropped(omrl, modelAt+"trust_remote_code", "code in a model folder is never run"),
-	taken(omrl, modelAt+"torch_dtype", "model.compute_dtype", none, notNull(computeDtype)),
+	taken(omrl, modelAt+"torch_dtype", "model.compute_dtype", none, notNull(computeDtype)).noting(formats),
 	mapped(verl, modelAt+"{lora_rank,lora_alpha,target_modules}", "model.*", none),
 	dropped(verl, modelAt+"{use_shm,use_liger,use_fused_kernels,enable_activation_offload,exclude_modules,fused_kernel_options.impl_backend}", engineOwn),
 
@@ -184,7 +189,7 @@ var ppoKeys = []row{
 	mapped(omrl, actorAt+"fsdp_config.optimizer_offload", "actor.offload_optimizer", none),
 	forgotten(omrl, actorAt+"fsdp_config.fsdp_size", oneDevice),
 	dropped(omrl, actorAt+"fsdp_config.{model_dtype,torch_dtype}", "the optimiser updates float32 weights"),
-	taken(omrl, actorAt+"fsdp_config.mixed_precision.param_dtype", "model.compute_dtype", none, notNull(computeDtype)),
+	taken(omrl, actorAt+"fsdp_config.mixed_precision.param_dtype", "model.compute_dtype", none, notNull(computeDtype)).noting(formats),
 	dropped(omrl, actorAt+"fsdp_config.mixed_precision.{reduce_dtype,buffer_dtype}", "gradients are accumulated in float32"),
 	dropped(verl, actorAt+"fsdp_config.{forward_prefetch,reshard_after_forward,offload_policy}", oneDevice),
 
@@ -198,13 +203,13 @@ var ppoKeys = []row{
 	dropped(verl, refAt+"{strategy,use_torch_compile}", engineOwn),
 
 	// ---- rollout (spec 1.3, 1.5, 1.6)
-	taken(omrl, rolloutAt+"name", "rollout.engine", none, engine),
+	taken(omrl, rolloutAt+"name", "rollout.engine", none, engine).noting("replies are generated in this process with the weights in training"),
 	dropped(verl, rolloutAt+"mode", "episodes are independent, and their replies are generated in batches"),
 	mapped(omrl, rolloutAt+"{temperature,top_k}", "rollout.*", none),
-	noted(omrl, rolloutAt+"top_p", "rollout.top_p", none, "log-probs are renormalised over the kept tokens, in the update as well; the original normalises over all tokens. The default is 1, the original's 0.95"),
+	mapped(omrl, rolloutAt+"top_p", "rollout.top_p", none).noting("log-probs are renormalised over the kept tokens, in the update as well; the original normalises over all tokens. The default is 1, the original's 0.95"),
 	dropped(omrl, rolloutAt+"{prompt_length,response_length,max_model_len}", "rollout.max_context_tokens bounds a conversation, rollout.max_new_tokens a reply"),
 	dropped(omrl, rolloutAt+"dtype", "sampling and training compute in model.compute_dtype"),
-	noted(omrl, rolloutAt+"gpu_memory_utilization", "rollout.kv_cache_fraction", none, "in the original a share of the GPU's memory, weights included; here a share of the host's free memory. On a GPU it has no effect: rollout.max_sequences and rollout.max_context_tokens set the size of the cache"),
+	mapped(omrl, rolloutAt+"gpu_memory_utilization", "rollout.kv_cache_fraction", none).noting("in the original a share of the GPU's memory, weights included; here a share of the host's free memory. On a GPU it has no effect: rollout.max_sequences and rollout.max_context_tokens set the size of the cache"),
 	mapped(omrl, rolloutAt+"ignore_eos", "rollout.ignore_eos", none),
 	dropped(omrl, rolloutAt+"{enforce_eager,free_cache_engine,load_format,enable_chunked_prefill,disable_log_stats,layered_summon,multi_stage_wake_up,cudagraph_capture_sizes}", engineOwn),
 	refused(omrl, rolloutAt+"{tensor_model_parallel_size,data_parallel_size,pipeline_model_parallel_size}", oneDevice, int64(1)),
@@ -215,7 +220,7 @@ var ppoKeys = []row{
 	dropped(omrl, rolloutAt+"{log_prob_use_dynamic_bsz,log_prob_max_token_len_per_gpu}", "old log-probs follow actor.dynamic_batch"),
 	mapped(omrl, rolloutAt+"do_sample", "rollout.do_sample", none),
 	mapped(omrl, rolloutAt+"n", "rollout.group_size", "1"),
-	{key: rolloutAt + "n_agent", to: "rollout.group_size", def: none, dead: true, note: "episodes of a task; " + readNowhere, source: omrl},
+	mapped(omrl, rolloutAt+"n_agent", "rollout.group_size", none).noting("episodes of a task; " + readNowhere),
 	mapped(omrl2, "env.rollout.n", "rollout.group_size", none),
 	mapped(omrl, rolloutAt+"max_workers", "agent.max_workers", none),
 	taken(verl, rolloutAt+"calculate_log_probs", "rollout.record_log_probs", none, ignore("the log-prob of every sampled token is always kept")),
@@ -283,8 +288,8 @@ var ppoKeys = []row{
 
 	// ---- reward model (spec 1.3)
 	refused(omrl, "reward_model.enable", "set reward.score_fn = \"model\" and reward.model_path to the folder of the reward model", false),
-	{key: "reward_model.{overlong_buffer,reward_kwargs.overlong_buffer_cfg}.{enable,len,penalty_factor}", to: "reward.components.overlong_buffer", def: none, take: hold, source: verl},
-	{key: "reward_model.reward_kwargs.max_resp_len", to: "reward.components.max_length", def: none, take: hold, source: verl},
+	taken(verl, "reward_model.{overlong_buffer,reward_kwargs.overlong_buffer_cfg}.{enable,len,penalty_factor}", "reward.components.overlong_buffer", none, hold),
+	taken(verl, "reward_model.reward_kwargs.max_resp_len", "reward.components.max_length", none, hold),
 	dropped(verl, "reward_model.{overlong_buffer,reward_kwargs.overlong_buffer_cfg}.log", "the score of every component is a metric"),
 	taken(verl, "reward_model.reward_manager", "reward.score_fn", none, rewardManager),
 	dropped(omrl, "reward_model.{strategy,model.*,micro_batch_size,micro_batch_size_per_gpu,max_length,use_dynamic_bsz,forward_max_token_len_per_gpu,launch_reward_fn_async}",
@@ -295,17 +300,16 @@ var ppoKeys = []row{
 	taken(omrl, "algorithm.adv_estimator", "algo.adv_estimator", "gae", estimator),
 	taken(omrl, "algorithm.gamma", "algo.gamma reward.gamma", none, gamma),
 	dead(omrl, "algorithm.lam", "algo.lam", none),
-	{key: "algorithm.reward_score_fn", to: "reward.score_fn", def: none, dead: true,
-		note: readNowhere + "; leave it out to train on the environment's reward alone, as the original does", source: omrl},
+	mapped(omrl, "algorithm.reward_score_fn", "reward.score_fn", none).noting(readNowhere + "; leave it out to train on the environment's reward alone, as the original does"),
 	forgotten(omrl, "algorithm.no_think_rl", "leave it out"),
 	mapped(omrl, "algorithm.kl_penalty", "algo.kl_penalty", none),
 	mapped(omrl, "algorithm.kl_ctrl.type", "algo.kl_ctrl", none),
 	mapped(omrl, "algorithm.kl_ctrl.kl_coef", "algo.kl_coef", none),
 	mapped(omrl, "algorithm.kl_ctrl.target_kl", "algo.kl_target", none),
 	mapped(omrl, "algorithm.kl_ctrl.horizon", "algo.kl_horizon", none),
-	noted(omrl, "algorithm.use_kl_in_reward", "algo.use_kl_in_reward", none, "applied to every row; the original applies it to the first two rows only"),
+	mapped(omrl, "algorithm.use_kl_in_reward", "algo.use_kl_in_reward", none).noting("applied to every row; the original applies it to the first two rows only"),
 	mapped(omrl, "algorithm.reward_allocation", "reward.allocation", none),
-	{key: partsAt + "{goal_reward.*,length_penalty.*,format_reward.*}", to: "reward.components.weight", def: none, dead: true, take: hold, note: readNowhere, source: omrl},
+	taken(omrl, partsAt+"{goal_reward.*,length_penalty.*,format_reward.*}", "reward.components.weight", none, hold).noting(readNowhere),
 	forgotten(omrl, "algorithm.state_masking.{start_state_marker,end_state_marker}", "sampled tokens and observations are told apart token by token"),
 	refused(verl, "algorithm.{gdpo_reward_keys,gdpo_reward_weights}", "gdpo compares the parts of the reward; list them in [reward.components] with their weights", nil),
 	mapped(verl, "algorithm.norm_adv_by_std_in_grpo", "algo.norm_by_std", none),
@@ -335,9 +339,9 @@ var ppoKeys = []row{
 	refused(omrl, "trainer.n_gpus_per_node", oneDevice, int64(1)),
 	taken(omrl, "trainer.save_freq", "trainer.save_every", "-1", every),
 	taken(omrl, "trainer.test_freq", "trainer.test_every", "-1", every),
-	taken(omrl, "trainer.critic_warmup", "trainer.critic_warmup", none, criticWarmup),
+	taken(omrl, "trainer.critic_warmup", "trainer.critic_warmup", none, notNull(criticWarmup)),
 	refused(omrl, "trainer.default_hdfs_dir", "copy the run folder yourself", nil),
-	taken(omrl, "trainer.default_local_dir", "trainer.output_dir", none, notNull(localDir)),
+	taken(omrl, "trainer.default_local_dir", "trainer.output_dir", none, notNull(localDir)).noting(allRuns),
 	dead(omrl, "trainer.val_before_train", "trainer.val_before_train", none),
 	refused(omrl, "trainer.val_only", "use openmanus eval CONFIG.toml", false),
 	dropped(verl, "trainer.{balance_batch,device,ray_wait_register_center_timeout,use_legacy_worker_impl,profile_steps,critic_device}", oneDevice),
@@ -377,7 +381,7 @@ var sftKeys = []row{
 	mapped(sft, "trainer.project_name", "trainer.project", none),
 	taken(sft, "trainer.experiment_name", "trainer.experiment", none, notNull(folder)),
 	taken(sft, "trainer.logger", "log.backends", none, loggers),
-	taken(sft, "trainer.default_local_dir", "trainer.output_dir", none, notNull(localDir)),
+	taken(sft, "trainer.default_local_dir", "trainer.output_dir", none, notNull(localDir)).noting(allRuns),
 	refused(sft, "trainer.default_hdfs_dir", "copy the run folder yourself", nil),
 	mapped(sft, "trainer.seed", "trainer.seed", none),
 	taken(sft, "trainer.save_freq", "trainer.save_every", none, every),

@@ -47,10 +47,10 @@ func (im *importer) overlong() bool {
 }
 
 // rewardManager reports which settings replace the manager.
-func rewardManager(_ *importer, r *Row, _ row, v any) {
+func rewardManager(_ *importer, r *Row, v any) any {
+	r.ignored("the environment gives the reward; reward.score_fn selects a score function")
 	if v == "dapo" {
 		r.ignored("it adds the penalty for long replies, which " + overlongAt[0] + "enable switches on; here it is reward.components.overlong")
-		return
 	}
-	r.ignored("the environment gives the reward; reward.score_fn selects a score function")
+	return nil
 }

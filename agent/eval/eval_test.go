@@ -35,7 +35,7 @@ func trials(id, family, letters string) Task {
 }
 
 func TestPassAtK(t *testing.T) {
-	// Compared with counting the k-subsets of n samples that contain one of the
+	// count returns the share of the k-subsets of n samples that contain one of the
 	// first c.
 	count := func(n, c, k int) float64 {
 		var all, some float64
@@ -66,7 +66,7 @@ func TestPassAtK(t *testing.T) {
 		}
 	}
 	if got := PassAtK(100000, 1, 50000); math.Abs(got-0.5) > 1e-9 {
-		t.Errorf("of many samples: %v", got)
+		t.Errorf("pass@50000 of 100000 samples: %v", got)
 	}
 	for n, want := range map[int]string{1: "[1]", 2: "[1 2]", 6: "[1 2 4 6]", 8: "[1 2 4 8]"} {
 		if got := fmt.Sprint(PassKs(n)); got != want {
@@ -85,13 +85,13 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"success_rate":    3. / 9, // of the nine that were played
+		"success_rate":    3. / 9, // of nine played episodes
 		"mean_score":      (1 + 1 - 0.5 + 1) / 9.,
 		"mean_turns":      (10 + 10 + 1) / 9.,
 		"mean@4":          (1.5/4 + 0 + 1) / 3,
-		"best@4":          (1. + 0) / 2,             // c lost some
+		"best@4":          (1. + 0) / 2,             // without c, which lost episodes
 		"pass@1":          (0.5 + 0 + 1) / 3,        // by task
-		"pass@2":          ((1 - 2./4*1/3) + 0) / 2, // c has one sample
+		"pass@2":          ((1 - 2./4*1/3) + 0) / 2, // without c, which has one sample
 		"pass@4":          (1. + 0) / 2,
 		"outcome/success": 3. / 12, "outcome/done": 1. / 12, "outcome/turn_limit": 5. / 12,
 		"outcome/env_error": 1. / 12, "outcome/engine_error": 2. / 12,
@@ -106,10 +106,10 @@ func TestFigures(t *testing.T) {
 	}
 	all := Figures([]Task{trials("a", "", "ee")}, 2, 1)
 	if diff := cmp.Diff(map[string]Figure{"outcome/env_error": {1, 1, 1}}, all); diff != "" {
-		t.Errorf("where all was lost: -want +got:\n%s", diff)
+		t.Errorf("all episodes lost: -want +got:\n%s", diff)
 	}
 	if n := len(Figures(nil, 2, 1)); n != 0 {
-		t.Errorf("%d metrics of nothing", n)
+		t.Errorf("%d metrics of no tasks", n)
 	}
 }
 
@@ -128,14 +128,14 @@ func TestIntervals(t *testing.T) {
 	if again := Figures(tasks, 1, 7)[SuccessRate]; again != f {
 		t.Errorf("the same seed gives %+v and %+v", f, again)
 	}
-	// More samples of the same tasks do not make it narrower.
+	// More samples of the same tasks do not narrow the interval.
 	var same []Task
 	for _, x := range tasks {
 		x.Trials = append(append(append([]Trial{}, x.Trials...), x.Trials...), x.Trials...)
 		same = append(same, x)
 	}
 	if g := Figures(same, 3, 7)[SuccessRate]; math.Abs((g.High-g.Low)-(f.High-f.Low)) > 1e-9 {
-		t.Errorf("with every trial three times the interval is %+v, was %+v", g, f)
+		t.Errorf("with three times the trials the interval is %+v, before %+v", g, f)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(r, back); diff != "" {
-		t.Errorf("what is read back: -want +got:\n%s", diff)
+		t.Errorf("the decoded result: -want +got:\n%s", diff)
 	}
 	text := r.String()
 	for _, want := range []string{
@@ -209,15 +209,15 @@ func TestContract(t *testing.T) {
 	for _, other := range []map[string]string{{"a": "1", "b": "3"}, {"a": "1"}, {"a": "1", "b": "2", "c": ""}, {"a": "12", "b": ""}} {
 		d := NewContract(other)
 		if d.Hash == c.Hash || len(Diff(c, d)) == 0 {
-			t.Errorf("%v is taken for %v", other, c.Parts)
+			t.Errorf("%v and %v have equal contracts", other, c.Parts)
 		}
 	}
 	c.Parts["a"] = "9"
 	if err := c.Check(); err == nil {
-		t.Error("a contract that was edited passed")
+		t.Error("an edited contract was accepted")
 	}
 	if err := (Contract{}).Check(); err == nil {
-		t.Error("no contract passed")
+		t.Error("an empty contract was accepted")
 	}
 }
 
@@ -242,7 +242,7 @@ func TestCompare(t *testing.T) {
 	}
 	back, err := Compare(b, a, false)
 	if err != nil || back.Metrics[SuccessRate].Difference != -m.Difference {
-		t.Errorf("the other way round: %+v, %v", back.Metrics[SuccessRate], err)
+		t.Errorf("compared in the other order: %+v, %v", back.Metrics[SuccessRate], err)
 	}
 	if text := c.String(); !strings.Contains(text, "B scores better on 2, worse on 0, alike on 2") || !strings.Contains(text, "+0.375") {
 		t.Errorf("text:\n%s", text)
@@ -259,7 +259,7 @@ func TestCompareRefuses(t *testing.T) {
 	}
 	c, err := Compare(a, other, true)
 	if err != nil || c.Tasks != 1 || c.OnlyA != 1 || c.OnlyB != 1 || len(c.Contract) != 2 || c.Metrics[SuccessRate].Difference != -1 {
-		t.Errorf("anyway: %+v, %v", c, err)
+		t.Errorf("with anyway: %+v, %v", c, err)
 	}
 	strange := result("w", a.Contract.Parts, trials("y", "", "tt"), trials("z", "", "st"))
 	c, err = Compare(a, strange, false)
@@ -346,7 +346,7 @@ func TestStarts(t *testing.T) {
 		t.Errorf("other tasks: %v", err)
 	}
 	if c, err = Compare(a, other, true); err != nil || len(c.Contract) != 1 || c.Tasks != 2 {
-		t.Errorf("anyway: %+v, %v", c, err)
+		t.Errorf("with anyway: %+v, %v", c, err)
 	}
 	// Results of older versions, and tasks with random starts, can be compared with
 	// a note.

@@ -24,9 +24,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// babbler is a backend that returns one of its replies, a byte at a time, chosen by
-// the draw's seed and turn. Tokens forced by its teacher take precedence; the margin
-// of another token is the distance of the two ids.
+// babbler is a backend that returns one of its replies, a byte at a time. The draw's
+// seed and turn select the reply. A teacher may force other tokens; the margin of a
+// token is then the distance of the two ids.
 type babbler struct {
 	class *Teacher
 	noise float64 // added to every log-prob
@@ -90,7 +90,7 @@ func (template) Start(messages []data.Message) ([]int32, error) {
 			ids = append(ids, int32(b))
 		}
 	}
-	return append(ids, 301, 302), nil // two, so that no prompt is one id
+	return append(ids, 301, 302), nil // two ids, so that no prompt has a single id
 }
 
 func (t template) Next(_ bool, _ int32, messages []data.Message) ([]int32, error) {
@@ -191,7 +191,7 @@ func recordWith(t *testing.T, deterministic bool, concurrency int, o builtin.Opt
 	return eps
 }
 
-// again replays episodes, by waves if they have any.
+// again replays episodes, wave by wave if they have waves.
 func again(t *testing.T, withModel bool, noise float64, episodes ...*data.Episode) []Result {
 	t.Helper()
 	s := Setup{Agent: agent.Setup{Format: react(t), Spec: maze(t), Options: options}}
@@ -236,7 +236,7 @@ func TestReplayFindsNothing(t *testing.T) {
 				created += len(e.Created)
 			}
 			if created == 0 {
-				t.Fatal("no instance was used twice: nothing to test")
+				t.Fatal("no instance was used twice, so the test checks nothing")
 			}
 			for _, withModel := range []bool{true, false} {
 				got := 0
@@ -259,20 +259,20 @@ func TestReplayByText(t *testing.T) {
 	for _, e := range record(t, false, 3) {
 		e.ForgetIDs()
 		if (Setup{}).Replayable(e) == "" || (Setup{ByText: true}).Replayable(e) != "" {
-			t.Errorf("%s sample %d can be replayed as if it had ids, or not without", e.Task.ID, e.Sample)
+			t.Errorf("%s sample %d is replayable with ids, or not replayable by text", e.Task.ID, e.Sample)
 		}
 		if r := again(t, false, 0, e)[0]; r.Difference != nil || r.Draws != 0 {
 			t.Errorf("%s sample %d: %+v %v", e.Task.ID, e.Sample, r, r.Difference)
 		}
 	}
-	// One turn more than recorded, and one less.
+	// A record with one turn fewer, and one with one turn more.
 	e := record(t, false, 1)[0]
 	e.ForgetIDs()
-	for name, turns := range map[string][]data.Turn{"less": e.Turns[:len(e.Turns)-1], "more": append(slices.Clone(e.Turns), e.Turns[0])} {
+	for name, turns := range map[string][]data.Turn{"fewer": e.Turns[:len(e.Turns)-1], "more": append(slices.Clone(e.Turns), e.Turns[0])} {
 		c := copied(t, e)
 		c.Turns = turns
 		if again(t, false, 0, c)[0].Difference == nil {
-			t.Errorf("a turn %s: not found", name)
+			t.Errorf("a turn %s: no difference found", name)
 		}
 	}
 }
@@ -328,7 +328,7 @@ func TestReplayOfALostReply(t *testing.T) {
 		}
 	}
 	if recalled == 0 {
-		t.Fatal("no step was lost and recalled: nothing to test")
+		t.Fatal("no lost step was recalled, so the test checks nothing")
 	}
 }
 
@@ -359,12 +359,12 @@ func TestReplayFindsEveryChange(t *testing.T) {
 		change func(e *data.Episode)
 		turn   int
 		what   string
-		model  bool // it takes one to find it
+		model  bool // only a replay with the model finds the difference
 	}{
 		{"a sampled id", func(e *data.Episode) { e.Tokens[position+2]++ }, 2, InIDs, true},
-		{"an id that was given", func(e *data.Episode) { e.Tokens[3]++ }, 1, InPrompt, true},
+		{"an id of a prompt", func(e *data.Episode) { e.Tokens[3]++ }, 1, InPrompt, true},
 		{"the mask", func(e *data.Episode) { e.Mask[position+1] = 0 }, 2, InMask, false},
-		{"the mask of what was given", func(e *data.Episode) { e.Mask[0] = 1 }, 1, InMask, false},
+		{"the mask of a prompt", func(e *data.Episode) { e.Mask[0] = 1 }, 1, InMask, false},
 		{"an observation", func(e *data.Episode) { swap(&e.Turns[1].Observation, "a", "b") }, 2, InObservation, false},
 		{"an observation in a reply", func(e *data.Episode) { swap(&step(e).Reply, "wall", "walk") }, 2, InObservation, false},
 		{"the reply of the reset", func(e *data.Episode) { swap(&e.Exchanges[x-1].Reply, "goal", "coal") }, 0, InObservation, false},
@@ -376,7 +376,7 @@ func TestReplayFindsEveryChange(t *testing.T) {
 		{"a request", func(e *data.Episode) { swap(&step(e).Body, "action", "actiom") }, 2, InRequest, false},
 		{"a request's path", func(e *data.Episode) { swap(&step(e).Path, "step", "stop") }, 2, InRequest, false},
 		{"the instance", func(e *data.Episode) { swap(&e.Created[0].Reply, `{"id":`, `{"id":1`) }, 0, InRequest, false},
-		{"what nobody reads", func(e *data.Episode) { swap(&step(e).Reply, "{", "{ ") }, 2, InReply, false},
+		{"an unused part of a reply", func(e *data.Episode) { swap(&step(e).Reply, "{", "{ ") }, 2, InReply, false},
 		{"an exchange too many", func(e *data.Episode) { e.Exchanges = append(e.Exchanges, *step(e)) }, wholeEpisode, InRequest, false},
 		{"an exchange too few", func(e *data.Episode) { e.Exchanges = e.Exchanges[:len(e.Exchanges)-1] }, len(whole.Turns), InRequest, false},
 		{"the text", func(e *data.Episode) { e.Turns[1].Text += "x" }, 2, InText, true},
@@ -403,7 +403,7 @@ func TestReplayFindsEveryChange(t *testing.T) {
 					t.Errorf("with model %v: %s, want turn %d, %s", withModel, r.Difference, tt.turn, tt.what)
 				}
 			}
-			if tt.model || tt.what == InMask { // there are no ids
+			if tt.model || tt.what == InMask { // without ids there is nothing to compare
 				return
 			}
 			changed.ForgetIDs()

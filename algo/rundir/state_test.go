@@ -22,11 +22,11 @@ func TestBest(t *testing.T) {
 		v    Validation
 		want *Best
 	}{
-		{v(LabelUntrained, 0, 1, 10, 1, 10), nil}, // no checkpoint of those weights
+		{v(LabelUntrained, 0, 1, 10, 1, 10), nil}, // there is no checkpoint of these weights
 		{Validation{Step: 0, Metrics: metrics{"val/maze/episodes": 0}}, nil},
 		{v(LabelBefore, 0, .5, 10, 0, 30), &Best{"success_rate", .125, 0}},
 		{v("step 2", 2, .25, 20, .25, 20), &Best{"success_rate", .25, 2}},
-		{v("step 4", 4, .25, 20, .25, 20), &Best{"success_rate", .25, 2}}, // the earlier of equals
+		{v("step 4", 4, .25, 20, .25, 20), &Best{"success_rate", .25, 2}}, // of two equal ones, the earlier
 		{v("step 6", 6, 0, 10, 0, 10), &Best{"success_rate", .25, 2}},
 		{v(LabelAfter, 8, 1, 10, 0, 0), &Best{"success_rate", 1, 8}},
 	} {
@@ -35,7 +35,7 @@ func TestBest(t *testing.T) {
 			t.Errorf("after %q:\n%s", c.v.Label, d)
 		}
 	}
-	best = best.Next(v("step 10", 10, .75, 10, 0, 0), "mean_score") // another metric starts anew
+	best = best.Next(v("step 10", 10, .75, 10, 0, 0), "mean_score") // with another metric, the old value does not count
 	if d := cmp.Diff(&Best{"mean_score", .25, 10}, best); d != "" {
 		t.Errorf("by another metric:\n%s", d)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/openmanus/openmanus/agent/eval"
 )
 
-// The largest score of every choice of k, one choice after the other.
+// TestBestAtK compares bestAtK with the mean over all choices of k scores.
 func TestBestAtK(t *testing.T) {
 	for _, scores := range [][]float64{{2}, {-3, 0.5}, {1, 0, 0, 1, 0}, {0.25, -1, 7, 0.25, 3, 2}} {
 		for k := 1; k <= len(scores); k++ {
@@ -38,7 +38,7 @@ func TestBestAtK(t *testing.T) {
 			}
 		}
 	}
-	ones := make([]float64, 2000) // whose binomials are no float64
+	ones := make([]float64, 2000) // the binomial coefficients overflow a float64
 	for i := range 3 {
 		ones[i*7] = 1
 	}
@@ -47,8 +47,8 @@ func TestBestAtK(t *testing.T) {
 	}
 }
 
-// Rows of different numbers of replies: every reply counts, no row is left out,
-// and of scores 0 and 1 best@k is pass@k.
+// TestScoreOfUnevenRows: if rows differ in their number of replies, every reply and
+// every row counts. With scores of 0 and 1, best@k equals pass@k.
 func TestScoreOfUnevenRows(t *testing.T) {
 	rows := []rowScores{{Scores: []float64{0, 0, 1, 0, 0}}, {Scores: []float64{0, 1}}}
 	got := summarize(rows, 1)

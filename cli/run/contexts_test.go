@@ -15,9 +15,9 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// What is trained is what was sampled: the training pass over rows, one a
-// context, gives every sampled token the log-prob that it was sampled with,
-// though the prompts of other turns are not in its row.
+// TestContextsAreTrainedAsSampled: in formats with one context per turn, training
+// computes the same log-prob for every token as sampling did, although each
+// context is a row of its own.
 func TestContextsAreTrainedAsSampled(t *testing.T) {
 	for name, sets := range map[string][]string{
 		"history": {"env.maze.format=history", "env.maze.history_length=1"},
@@ -49,7 +49,7 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 				t.Errorf("%d rows of %d turns in %d episodes", len(rows), turns, len(episodes))
 			}
 			err = data.ByEpisode(rows, func(episodes []data.Row) error {
-				for i := range episodes { // a reward that differs within a group, whatever was played
+				for i := range episodes { // rewards differ within a group, independent of the episodes
 					r := &episodes[i]
 					r.Rewards = make([]float32, len(r.Tokens))
 					r.Rewards[r.Turns[len(r.Turns)-1].End-1] = float32(r.Sample)
@@ -73,7 +73,7 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if st.Steps != 3 || !(st.GradNorm > 0) { // six episodes, however many contexts
+			if st.Steps != 3 || !(st.GradNorm > 0) { // mini-batches count the six episodes, not their contexts
 				t.Errorf("%d optimiser steps, gradient norm %g", st.Steps, st.GradNorm)
 			}
 			if !(st.Gap.Max < 1e-3) {
@@ -83,7 +83,7 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 	}
 }
 
-// The solutions that a warm start learns from are told in the run's format.
+// Expert solutions for a warm start are recorded in the run's format.
 func TestExpertsInContexts(t *testing.T) {
 	tr, err := opened(t, nil, tinyRun, "env.maze.format=history", "env.maze.expert_tasks=17", "model.fresh.vocabulary=bytes")
 	if err != nil {
@@ -101,9 +101,8 @@ func TestExpertsInContexts(t *testing.T) {
 	}
 }
 
-// Summaries come from the endpoint that the configuration names, with its key,
-// and are what the model is shown; an endpoint that cannot give any is found
-// out before anything is played.
+// Summaries come from the endpoint of the configuration and appear in the model's
+// prompts. An endpoint that refuses requests is reported before any episode.
 func TestSummariesOfAnEndpoint(t *testing.T) {
 	server := openaitest.Serve(t, func(n int, _ openaitest.Request) openaitest.Answer {
 		return openaitest.Answer{Text: fmt.Sprintf("KeyEvents: note %d", n)}
@@ -131,17 +130,17 @@ func TestSummariesOfAnEndpoint(t *testing.T) {
 		for i, turn := range ep.Turns {
 			text := turn.Prompt[0].Content
 			if has := strings.Contains(text, "in short:\nKeyEvents: note "); has != (i > 1) {
-				t.Errorf("turn %d of %s: is a summary shown? %v\n%s", i+1, ep.Task.ID, has, text)
+				t.Errorf("turn %d of %s: the prompt has a summary: %v\n%s", i+1, ep.Task.ID, has, text)
 			}
 			shown++
 		}
 	}
-	requests := server.Requests() // the first looks whether it is there
+	requests := server.Requests() // the first request checks the endpoint
 	if len(requests) != 1+shown-2*len(episodes) || len(requests) < 2 {
 		t.Errorf("%d requests for %d turns of %d episodes", len(requests), shown, len(episodes))
 	}
 	if r := requests[len(requests)-1]; r.Model != "writer" || r.Raw["max_tokens"] != 77.0 || r.Raw["temperature"] != 0.1 || !strings.Contains(r.Last(), "KeyEvents") {
-		t.Errorf("the endpoint was asked %+v", r)
+		t.Errorf("the endpoint received %+v", r)
 	}
 
 	gone := openaitest.Serve(t, func(int, openaitest.Request) openaitest.Answer { return openaitest.Answer{Status: 401, Body: "{}"} })

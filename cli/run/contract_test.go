@@ -12,7 +12,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// The window and the words of prompts decide an evaluation's number.
+// The history length, the prompts and the memory file are parts of the contract.
 func TestContractOfPrompts(t *testing.T) {
 	parts := func(e configs.Env) map[string]string {
 		t.Helper()
@@ -44,8 +44,7 @@ func TestContractOfPrompts(t *testing.T) {
 	}
 }
 
-// worded is a format with words of its own: the rule that it states, and what
-// it shows.
+// worded is a format with a given instruction and a given prompt for every turn.
 type worded struct {
 	agent.Format
 	rule, shown string
@@ -54,13 +53,13 @@ type worded struct {
 func (w worded) Prompt() string                      { return w.rule }
 func (w worded) Begin(data.Task, int) agent.Prompter { return shows(w.shown) }
 
-// shows is a prompter that always writes the same.
+// shows is a prompter that always returns the same prompt.
 type shows string
 
 func (p shows) Prompt(context.Context, agent.PromptState) (string, error) { return string(p), nil }
 
-// A character of what a format says changes the contract, in the part that
-// stands for it.
+// One changed character in the instruction or in a prompt changes that part of the
+// contract, and no other part.
 func TestContractOfWords(t *testing.T) {
 	react, err := agent.Formats.Lookup("react")
 	if err != nil {
@@ -81,11 +80,11 @@ func TestContractOfWords(t *testing.T) {
 	}
 	base := of("Say so.", "Here.")
 	if again := of("Say so.", "Here."); again.Hash != base.Hash {
-		t.Errorf("the same words differ: %v", eval.Diff(base, again))
+		t.Errorf("equal formats have different contracts: %v", eval.Diff(base, again))
 	}
 	for part, other := range map[string]eval.Contract{"instruction": of("Say so!", "Here."), "prompts": of("Say so.", "Here!")} {
 		if d := eval.Diff(base, other); len(d) != 1 || d[0].Part != part || other.Hash == base.Hash {
-			t.Errorf("another character of the %s: differs in %v", part, d)
+			t.Errorf("one changed character in the %s changes the parts %v", part, d)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// TestComputeDtype checks what model.compute_dtype stands for on a CPU, and that
-// the default is the format that the presets promise there.
+// TestComputeDtype checks model.compute_dtype on a CPU: auto, which is the default
+// and the value in the presets, is float32.
 func TestComputeDtype(t *testing.T) {
 	for name, want := range map[string]string{
 		Schema.Defaults().Model.ComputeDtype: "float32", "auto": "float32", "float32": "float32", "bfloat16": "bfloat16",
@@ -18,7 +18,7 @@ func TestComputeDtype(t *testing.T) {
 		}
 	}
 	if _, err := ComputeDtype("auto", "cuda:x"); err == nil {
-		t.Error("a device that cannot be parsed has a number format")
+		t.Error("an invalid device has a compute dtype")
 	}
 	for _, preset := range configs.PresetNames() {
 		text, err := configs.Preset(preset)
@@ -35,8 +35,7 @@ func TestComputeDtype(t *testing.T) {
 	}
 }
 
-// TestUsualGap checks that the limit of a number format lies above what
-// sampling and training differ by in it.
+// TestUsualGap checks that the limit of each dtype is above the measured gap.
 func TestUsualGap(t *testing.T) {
 	for dt, measured := range map[torch.DType]float64{torch.Float32: 3e-6, torch.BFloat16: 0.031} {
 		if limit := usualGap(dt); limit < 1.5*measured {

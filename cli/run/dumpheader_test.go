@@ -6,8 +6,8 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// TestRecordedGreedily: options of an earlier version that stand for one key
-// together.
+// TestRecordedGreedily: two options of an earlier version, greedy and temperature,
+// are one key now.
 func TestRecordedGreedily(t *testing.T) {
 	h := dump.Header{Options: map[string]any{
 		"env": "maze", "tasks": "0-2", "skip_tasks": "", "greedy": true, "temperature": 1.0, "max_turns": 0, "dtype": "bfloat16",

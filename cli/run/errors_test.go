@@ -40,8 +40,8 @@ func TestCodeOf(t *testing.T) {
 		{"another environment", t.Context(), fmt.Errorf("play: %w", &env.OtherEnvError{Env: "weather", Other: "movie"}), errext.Env},
 		{"native", t.Context(), fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul"}), errext.Native},
 		{"cancelled by a signal", ended, fmt.Errorf("step: %w", context.Canceled), errext.Interrupted},
-		{"cancelled by us", t.Context(), context.Canceled, errext.Internal},
-		{"failed while a signal came", ended, errext.With(errext.Disk, "", errors.New("full")), errext.Disk},
+		{"cancelled without a signal", t.Context(), context.Canceled, errext.Internal},
+		{"failed after a signal", ended, errext.With(errext.Disk, "", errors.New("full")), errext.Disk},
 		{"interrupted", t.Context(), fmt.Errorf("saved: %w", errext.ErrInterrupted), errext.Interrupted},
 	}
 	for _, tt := range tests {

@@ -17,12 +17,12 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// tinyRun is a complete training run that takes seconds.
+// tinyRun configures a complete training run that takes seconds.
 //
 //go:embed testdata/tiny.toml
 var tinyRun string
 
-// testHost is a Host in a temporary folder whose log is kept.
+// testHost is a Host in a temporary folder. It keeps the log.
 type testHost struct {
 	Host
 	log *syncBuffer
@@ -40,7 +40,7 @@ func newTestHost(t *testing.T) *testHost {
 	}.WithDefaults()}
 }
 
-// syncBuffer is a buffer for several goroutines.
+// syncBuffer is a buffer that several goroutines may use.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer // guarded by mu
@@ -84,8 +84,8 @@ func copyTinyModel(t *testing.T) string {
 	return dir
 }
 
-// tinyModel writes a model of one layer with a chat template, and with labels
-// above 0 a reward model.
+// tinyModel writes a model of one layer with a chat template. With labels above 0
+// it writes a reward model.
 func tinyModel(t *testing.T, labels int) string {
 	t.Helper()
 	th, err := torch.NewThread(torch.Device{})

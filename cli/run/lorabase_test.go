@@ -43,13 +43,13 @@ func TestLoRABaseOfGGUF(t *testing.T) {
 		}
 		return out[0]
 	}
-	// What a run of the same name left that ended before its first checkpoint.
+	// A file of an earlier run that ended before its first checkpoint.
 	if err := os.MkdirAll(base, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	writeFile(t, base, "config.json", "{}")
 	var written os.FileInfo
-	for range 2 { // the second time as a resumed run does
+	for range 2 { // the second time like a resumed run
 		tr := &training{host: &ts.Host, cfg: cfg, run: run, thread: th, compute: torch.Float32}
 		b, err := tr.openWeights(ctx)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// methods returns the names of methods by the key that takes them.
+// methods returns the allowed values of the keys that select a method.
 func methods() map[string][]string {
 	var kls []string
 	for _, name := range kl.Estimators.Names() {
@@ -49,7 +49,7 @@ func groupMetrics() []string {
 	return names
 }
 
-// Every method reaches the trainer as configured.
+// The options of the trainer have every method as configured.
 func TestMethodsReachTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	options := func(sets ...string) (algo.Options, error) {
@@ -146,11 +146,11 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 		}
 	}
 	if _, err := options(`algo.rollout_correction.rollout_rs=["token_k1"]`, `algo.rollout_correction.rollout_rs_threshold=["0.5"]`); err == nil {
-		t.Error("a ratio below its own inverse was accepted")
+		t.Error("a ratio bound below its inverse was accepted")
 	}
 }
 
-// So does the similarity of gigpo's observations.
+// The options of the trainer have the similarity threshold of gigpo.
 func TestSimilarityReachesTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	for _, want := range []float64{1, .9} {
@@ -168,7 +168,7 @@ func TestSimilarityReachesTheTrainer(t *testing.T) {
 	}
 }
 
-// The two bounds of IcePop reach the correction, and in bypass_mode the loss.
+// The two bounds of IcePop are in the options of the correction, or with bypass_mode in those of the loss.
 func TestBoundsOfWeightsReachTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	const at = "algo.rollout_correction."
@@ -194,7 +194,7 @@ func TestBoundsOfWeightsReachTheTrainer(t *testing.T) {
 	}
 }
 
-// So do the passes over a step's episodes.
+// The options of the trainer have the number and the order of passes over a step's episodes.
 func TestPassesReachTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	cfg, err := Schema.Load("m", []byte(tinyRun), []string{

@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/configs"
 )
 
-// TestPlayingFewTasks: the cache is as large as the tasks can use, not as the
-// allowed concurrency.
+// TestPlayingFewTasks: the KV cache holds the episodes of all tasks. It is not
+// larger, even if the configuration allows more sessions.
 func TestPlayingFewTasks(t *testing.T) {
 	cfg := Schema.Defaults()
 	cfg.Model.Path, cfg.Model.Device = filepath.Join("..", "..", "agent", "llm", "model", "testdata", "llama-tied"), "cpu"

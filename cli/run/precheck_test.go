@@ -8,15 +8,15 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// What cannot work is found before a server is started or a weight is read.
+// checkModels reports missing and unsuitable models. It runs before servers start and weights load.
 func TestCheckModels(t *testing.T) {
 	tiny := copyTinyModel(t)
 	for _, c := range []struct {
 		name   string
 		change func(*configs.Config)
-		words  string // "": it can work
+		words  string // in the error; "": no error
 	}{
-		{"right", func(*configs.Config) {}, ""},
+		{"valid", func(*configs.Config) {}, ""},
 		{"no model", func(c *configs.Config) { c.Model.Path = "nowhere" }, "model.path: "},
 		{"no tokenizer", func(c *configs.Config) { c.Model.TokenizerPath = "nowhere" }, "model.tokenizer_path: "},
 		{"no reference", func(c *configs.Config) { c.Ref.Path = "nowhere" }, "ref.path: "},
@@ -44,7 +44,7 @@ func TestCheckModels(t *testing.T) {
 	}
 }
 
-// So is a score function whose program is not there.
+// checkModels reports a score function whose program is missing.
 func TestCheckPrograms(t *testing.T) {
 	tiny := copyTinyModel(t)
 	for _, c := range []struct {
@@ -53,7 +53,7 @@ func TestCheckPrograms(t *testing.T) {
 		code   errext.ExitCode
 		words  string
 	}{
-		{"right", func(r *configs.Reward) { r.ScoreFn = "exec:sh my.sh" }, errext.OK, ""},
+		{"valid", func(r *configs.Reward) { r.ScoreFn = "exec:sh my.sh" }, errext.OK, ""},
 		{"a server", func(r *configs.Reward) { r.ScoreFn = "http://127.0.0.1:1/score" }, errext.OK, ""},
 		{"a misspelt program", func(r *configs.Reward) { r.ScoreFn = "exec:pyhton3 my.py" }, errext.Env, "score function exec:pyhton3 my.py: unreachable"},
 		{"of a component", func(r *configs.Reward) {

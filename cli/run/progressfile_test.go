@@ -25,7 +25,7 @@ func TestWorkChanges(t *testing.T) {
 	}
 }
 
-// A reward model is all the files of its folder.
+// The digest of a reward model covers all files of its folder.
 func TestJudgesOfARewardModel(t *testing.T) {
 	h := newTestHost(t)
 	if err := os.Mkdir(filepath.Join(h.Dir, "judge"), 0o755); err != nil {
@@ -44,16 +44,16 @@ func TestJudgesOfARewardModel(t *testing.T) {
 	}
 	before := hash()
 	if hash() != before {
-		t.Error("the same folder has two hashes")
+		t.Error("two hashes of the same folder differ")
 	}
 	writeFile(t, filepath.Join(h.Dir, "judge"), "model.safetensors", "others")
 	if hash() == before {
-		t.Error("other weights have the same hash")
+		t.Error("the hash does not depend on the weights")
 	}
 }
 
-// A row can be scored by its data source if that is known and has a ground
-// truth.
+// GenerateResult reports whether all rows have a known data source, and whether all
+// have a ground truth.
 func TestGenerateResultSees(t *testing.T) {
 	row := func(source, truth string) map[string]any {
 		return map[string]any{"data_source": source, "reward_model": map[string]any{"ground_truth": truth}}

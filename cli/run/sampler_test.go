@@ -23,8 +23,8 @@ func TestKVTokens(t *testing.T) {
 	}{
 		{"plenty", 1 << 30, true, 800, ""},
 		{"unknown", 0, false, 800, ""},
-		{"half of what is free", 10 * 2 * 300, true, 300, ""},
-		{"not one episode", 10 * 2 * 99, true, 0, "free some memory"},
+		{"half of the free memory", 10 * 2 * 300, true, 300, ""},
+		{"too little for one episode", 10 * 2 * 99, true, 0, "free some memory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := base.kvTokens(10, c.free, c.known)
@@ -38,7 +38,7 @@ func TestKVTokens(t *testing.T) {
 	}
 }
 
-// On a GPU, whose free memory nobody asks for, a line says what the cache takes.
+// On a GPU the size of the KV cache is logged, since it is not limited by the free memory.
 func TestNoteCache(t *testing.T) {
 	for _, d := range []torch.Device{{}, {CUDA: true}} {
 		ts := newTestHost(t)
@@ -51,8 +51,8 @@ func TestNoteCache(t *testing.T) {
 	}
 }
 
-// TestStopTokens: a reply ends at every token that the model's files call an
-// end, as Qwen2.5's and Llama 3's name two and three.
+// TestStopTokens: a reply ends at every end token in the model's files. Qwen2.5
+// has two of them, Llama 3 has three.
 func TestStopTokens(t *testing.T) {
 	for _, c := range []struct {
 		name, generation string
@@ -60,7 +60,7 @@ func TestStopTokens(t *testing.T) {
 	}{
 		{"one", `{"eos_token_id": 2}`, []int32{2}},
 		{"two", `{"eos_token_id": [2, 0]}`, []int32{2, 0}},
-		{"without the template's own", `{"eos_token_id": 0}`, []int32{2, 0}},
+		{"without the token of the template", `{"eos_token_id": 0}`, []int32{2, 0}},
 		{"none", `{}`, []int32{2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// opened is a training as far as the model, with files in its folder.
+// opened opens a training, up to the model, with files in its folder.
 func opened(t *testing.T, files map[string]string, text string, sets ...string) (*training, error) {
 	t.Helper()
 	return openedTo(t, nil, files, text, sets...)
@@ -37,7 +37,7 @@ func openedTo(t *testing.T, log *slog.Logger, files map[string]string, text stri
 	return tr, err
 }
 
-// openedWithLog is opened, with what was logged.
+// openedWithLog is opened, and also returns the log.
 func openedWithLog(t *testing.T, files map[string]string, text string, sets ...string) (*training, string, error) {
 	t.Helper()
 	var log syncBuffer
@@ -45,8 +45,8 @@ func openedWithLog(t *testing.T, files map[string]string, text string, sets ...s
 	return tr, log.String(), err
 }
 
-// A fresh model may be trained by reinforcement alone; a vocabulary of merges
-// needs texts, one of bytes none.
+// A fresh model can be trained without experts if its vocabulary is bytes. A bpe
+// vocabulary needs text.
 func TestFreshModelWithoutExperts(t *testing.T) {
 	alone := []string{"sft.epochs=0", "env.maze.expert_tasks=", "model.fresh.walks=0"}
 	if _, err := opened(t, nil, tinyRun, append(alone, "model.fresh.vocabulary=bytes")...); err != nil {
@@ -64,8 +64,7 @@ const (
 	craftRow = `{"item_id":"textcraft_3","conversations":[{"from":"human","value":"Craft."},{"from":"gpt","value":"Action:\nget 1 log","loss":true}]}` + "\n"
 )
 
-// What is recorded and what the built-in solver plays are learned from
-// together.
+// Recorded trajectories and those of the built-in solver are both learned.
 func TestRecordedAndMadeTrajectories(t *testing.T) {
 	for _, sets := range [][]string{
 		{"env.maze.tasks=rows.jsonl"},
@@ -81,8 +80,8 @@ func TestRecordedAndMadeTrajectories(t *testing.T) {
 	}
 }
 
-// With several environments a file may hold one's trajectories or all's; one
-// that nobody plays is refused.
+// With several environments a file may have rows of one or of several. A file
+// without a row of any is rejected.
 func TestTrajectoriesOfAMixture(t *testing.T) {
 	mixture := tinyRun + "\n[[env]]\nname = \"textcraft\"\ntasks = \"0-3\"\nformat = \"react\"\n"
 	files := map[string]string{"maze.jsonl": mazeRow, "craft.jsonl": craftRow, "all.jsonl": mazeRow + craftRow,
@@ -103,8 +102,8 @@ func TestTrajectoriesOfAMixture(t *testing.T) {
 	mustContain(t, "the error", err.Error(), "wordle.jsonl", "its rows are for")
 }
 
-// A trajectory that is too long is found before the model reads, and the hint
-// names values that are allowed.
+// A trajectory that is too long is reported before the model trains on walks, and
+// the hint names allowed values.
 func TestTrajectoryTooLong(t *testing.T) {
 	fit := func(sets ...string) (*testHost, error) {
 		h := newTestHost(t)
@@ -123,22 +122,22 @@ func TestTrajectoryTooLong(t *testing.T) {
 		t.Fatalf("exit code %d: %v", code, err)
 	}
 	mustContain(t, "the error", err.Error(), "more than the 20 allowed", `raise sft.max_length, or set sft.truncation = "drop"`)
-	if strings.Contains(h.log.String(), "has read its walks") {
-		t.Error("the model read its walks before the trajectories were checked")
+	if strings.Contains(h.log.String(), "trained on its walks") {
+		t.Error("the model trained on its walks before the trajectories were checked")
 	}
 	if _, err = fit("sft.truncation=drop"); CodeOf(t.Context(), err) != errext.Input || !strings.HasSuffix(err.Error(), "too long for 20 tokens: raise sft.max_length") {
-		t.Errorf("following the advice ends with %v", err)
+		t.Errorf("with the settings of the hint: %v", err)
 	}
 }
 
-// Rows that nothing can be learned from are counted and told of; a file that
-// has no others is refused.
+// Rows without a conversation or with an unknown task are skipped, and their
+// number is logged. A file whose rows are all skipped is rejected.
 func TestRowsLeftOut(t *testing.T) {
 	const (
-		silent  = `{"item_id":"maze_16"}` + "\n"
-		foreign = `{"item_id":"maze_4096","conversations":[{"from":"human","value":"Go."},{"from":"gpt","value":"Action:\nmove up","loss":true}]}` + "\n"
+		noConversation = `{"item_id":"maze_16"}` + "\n"
+		unknownTask    = `{"item_id":"maze_4096","conversations":[{"from":"human","value":"Go."},{"from":"gpt","value":"Action:\nmove up","loss":true}]}` + "\n"
 	)
-	files := map[string]string{"some.jsonl": mazeRow + silent + foreign + silent, "none.jsonl": silent + foreign}
+	files := map[string]string{"some.jsonl": mazeRow + noConversation + unknownTask + noConversation, "none.jsonl": noConversation + unknownTask}
 	alone := []string{"env.maze.expert_tasks="}
 	tr, text, err := openedWithLog(t, files, tinyRun, append(alone, "sft.files=some.jsonl")...)
 	if err != nil {
@@ -149,14 +148,14 @@ func TestRowsLeftOut(t *testing.T) {
 	}
 	mustContain(t, "the log", text, "skipped", "some.jsonl", "rows=4", "without_conversation=2", "unknown_task=1")
 
-	// Although the solver's solutions are there to learn from.
+	// It is rejected even if there are other trajectories.
 	_, _, err = openedWithLog(t, files, tinyRun, `sft.files=["some.jsonl","none.jsonl"]`)
 	if code := CodeOf(t.Context(), err); code != errext.Input {
 		t.Fatalf("exit code %d: %v", code, err)
 	}
 	mustContain(t, "the error", err.Error(), "none.jsonl: none of the 2 rows", "1 hold no conversation, 1 name unknown tasks", "maze_4096")
 
-	writeRows := map[string]string{"tasks.jsonl": mazeRow + silent}
+	writeRows := map[string]string{"tasks.jsonl": mazeRow + noConversation}
 	_, text, err = openedWithLog(t, writeRows, tinyRun, append(alone, "env.maze.tasks=tasks.jsonl")...)
 	if err != nil {
 		t.Fatal(err)
@@ -164,8 +163,8 @@ func TestRowsLeftOut(t *testing.T) {
 	mustContain(t, "the log", text, "not imitated", "tasks=1")
 }
 
-// Pairs are of no task: that their rows have the numbers of validation tasks is
-// no leak. Trajectories of these are.
+// Pairs of prompts and responses belong to no task, so row numbers that equal
+// validation tasks are no leak. Trajectories of validation tasks are one.
 func TestPairsAreNoTasks(t *testing.T) {
 	files := map[string]string{"pairs.jsonl": strings.Repeat(`{"question":"say up","answer":"up"}`+"\n", 18), "rows.jsonl": mazeRow}
 	sets := []string{"env.maze.val_tasks=17", "env.maze.tasks=18", "env.maze.expert_tasks=", "model.fresh.walks=0", "model.fresh.vocabulary=bytes"}
@@ -174,7 +173,7 @@ func TestPairsAreNoTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(text, "leak") {
-		t.Errorf("a pair is told to be a task:\n%s", text)
+		t.Errorf("a pair is taken for a validation task:\n%s", text)
 	}
 	_, text, err = openedWithLog(t, files, tinyRun, append(sets, "sft.files=rows.jsonl")...)
 	if err != nil {
@@ -183,7 +182,7 @@ func TestPairsAreNoTasks(t *testing.T) {
 	mustContain(t, "the log", text, "validation tasks are imitated", "indices=17")
 }
 
-// Rows to play must tell their task; conversations to learn from need not.
+// Rows to play need a task index. Conversations to learn from do not.
 func TestRowsWithoutATask(t *testing.T) {
 	files := map[string]string{
 		"pairs.jsonl": `{"question":"q","answer":"a"}` + "\n",

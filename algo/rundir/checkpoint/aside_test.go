@@ -12,7 +12,7 @@ func TestSetAside(t *testing.T) {
 		save(t, root, step, 0)
 	}
 	if moved, err := SetAside(root, 4, to); err != nil || moved != nil {
-		t.Fatalf("nothing is newer than the newest: %v %v", moved, err)
+		t.Fatalf("set aside after the newest step: %v %v", moved, err)
 	}
 	moved, err := SetAside(root, 2, to)
 	if err != nil || len(moved) != 2 || moved[0] != 4 || moved[1] != 3 {
@@ -22,16 +22,15 @@ func TestSetAside(t *testing.T) {
 		t.Errorf("left %q, aside %q", a, b)
 	}
 	if _, err := Open(t.Context(), filepath.Join(to, "step_000004")); err != nil {
-		t.Errorf("what was set aside is damaged: %v", err)
+		t.Errorf("a checkpoint that was set aside is damaged: %v", err)
 	}
 	save(t, root, 3, 0)
 	if _, err := SetAside(root, 2, to); err == nil {
-		t.Error("an earlier set-aside folder was replaced")
+		t.Error("a checkpoint in the set-aside folder was replaced")
 	}
 }
 
-// If the process dies in between, the newest checkpoints have been moved first, so that the remaining ones have no
-// gap.
+// SetAside moves the newest checkpoints first, so that the remaining steps have no gap if the process dies.
 func TestSetAsideDiesInBetween(t *testing.T) {
 	root, to := t.TempDir(), filepath.Join(t.TempDir(), "aside")
 	for step := 1; step <= 4; step++ {
@@ -47,7 +46,7 @@ func TestSetAsideDiesInBetween(t *testing.T) {
 		return nil
 	}}
 	if _, err := d.setAside(root, 1, to); err == nil {
-		t.Fatal("the failure was not reported")
+		t.Fatal("the failed rename was not reported")
 	}
 	if a, b := steps(t, root), steps(t, to); a != "1 2 3" || b != "4" {
 		t.Errorf("left %q, aside %q", a, b)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestKeptBeside: the named steps are kept in addition to the newest ones, do not count towards their number, and are
-// removed once they are no longer named.
+// TestKeptBeside: Save keeps the steps in also in addition to the newest ones, and removes them once they are no longer
+// in also.
 func TestKeptBeside(t *testing.T) {
 	root := t.TempDir()
 	for _, c := range []struct {
@@ -20,7 +20,7 @@ func TestKeptBeside(t *testing.T) {
 		{2, []int{1}, "1 2"},
 		{3, []int{1}, "1 2 3"},
 		{4, []int{1}, "1 3 4"},
-		{5, []int{5}, "4 5"}, // the step itself counts
+		{5, []int{5}, "4 5"}, // the written step counts among the newest
 		{6, []int{5}, "4 5 6"},
 		{7, []int{5}, "5 6 7"},
 		{8, nil, "7 8"},
@@ -46,7 +46,7 @@ func TestLink(t *testing.T) {
 		}
 		c, err := Open(context.Background(), link)
 		if err != nil || c.Step != step {
-			t.Fatalf("step %d: the link leads to %+v (%v)", step, c, err)
+			t.Fatalf("step %d: the link points to %+v (%v)", step, c, err)
 		}
 	}
 	moved := run + "-moved"

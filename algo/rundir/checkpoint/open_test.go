@@ -36,7 +36,7 @@ func TestLatestRefusesCorrupt(t *testing.T) {
 		"an empty manifest": {func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, manifestFile), []byte(`{"format":"openmanus-checkpoint","version":1,"step":2}`), 0o644)
 		}, "no files"},
-		"a manifest of tomorrow": {func(dir string) error {
+		"a manifest of a newer version": {func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, manifestFile), []byte(`{"format":"openmanus-checkpoint","version":2,"step":2}`), 0o644)
 		}, "version 2"},
 		"a path outside": {func(dir string) error {

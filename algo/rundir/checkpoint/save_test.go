@@ -175,7 +175,7 @@ func checkSurvived(t *testing.T, root string, minStep int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range list { // every folder with a checkpoint's name is whole
+	for _, e := range list { // every folder with a checkpoint's name is complete
 		if _, err := Open(context.Background(), e.Path); err != nil {
 			t.Error(err)
 		}

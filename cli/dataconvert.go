@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -103,52 +103,28 @@ func dataConvert(ctx context.Context, s *State, c *cli.Context) error {
 }
 
 // convertTo writes OUT atomically.
-func (s *State) convertTo(ctx context.Context, o dataConvertOptions) (*table.ConvertCounts, error) {
-	out, err := s.Create(o.Out)
-	if err != nil {
-		return nil, errext.With(errext.Disk, "", err)
-	}
-	defer out.Discard()
+func (s *State) convertTo(ctx context.Context, o dataConvertOptions) (counts *table.ConvertCounts, err error) {
 	in := make([]string, len(o.In))
 	for i, file := range o.In {
 		in[i] = s.Path(file)
 	}
-	disk := &diskWriter{w: bufio.NewWriterSize(out, 1<<20)}
-	counts, err := table.Convert(ctx, in, table.NewRecordWriter(disk, o.Layout), o.Choose)
-	switch {
-	case disk.err != nil:
-		return nil, errext.With(errext.Disk, "", disk.err)
-	case errors.Is(err, table.ErrOverlong):
-		return nil, errext.With(errext.Input, "raise --max-tokens, or add --truncation drop to skip such rows", err)
-	case errors.Is(err, table.ErrNoReward):
-		return nil, errext.With(errext.Input, "remove --min-reward and --success for this file", err)
-	case errors.Is(err, table.ErrNoTokens):
-		return nil, errext.With(errext.Input, "give --tokenizer MODEL", err)
-	case err != nil:
-		return nil, errext.WithDefault(errext.Input, err)
-	case counts.Written == 0:
-		return nil, errext.With(errext.Input, "loosen the filters", fmt.Errorf("no row passes the filters: %s", droppedText(counts)))
-	}
-	if err := disk.w.Flush(); err != nil {
-		return nil, errext.With(errext.Disk, "", err)
-	}
-	return counts, errext.With(errext.Disk, "", out.Commit(o.Force))
-}
-
-// diskWriter records an error of writing, to distinguish it from errors of the
-// input.
-type diskWriter struct {
-	w   *bufio.Writer
-	err error
-}
-
-// Write writes p.
-func (d *diskWriter) Write(p []byte) (int, error) {
-	n, err := d.w.Write(p)
-	if err != nil {
-		d.err = err
-	}
-	return n, err
+	err = s.WriteWith(o.Out, o.Force, func(w io.Writer) error {
+		counts, err = table.Convert(ctx, in, table.NewRecordWriter(w, o.Layout), o.Choose)
+		switch {
+		case errors.Is(err, table.ErrOverlong):
+			return errext.With(errext.Input, "raise --max-tokens, or add --truncation drop to skip such rows", err)
+		case errors.Is(err, table.ErrNoReward):
+			return errext.With(errext.Input, "remove --min-reward and --success for this file", err)
+		case errors.Is(err, table.ErrNoTokens):
+			return errext.With(errext.Input, "give --tokenizer MODEL", err)
+		case err != nil:
+			return errext.WithDefault(errext.Input, err)
+		case counts.Written == 0:
+			return errext.With(errext.Input, "loosen the filters", fmt.Errorf("no row passes the filters: %s", droppedText(counts)))
+		}
+		return nil
+	})
+	return counts, err
 }
 
 func (s *State) excluded(ctx context.Context, o dataConvertOptions) (data.TaskSet, error) {

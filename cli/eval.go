@@ -90,7 +90,7 @@ func runEval(ctx context.Context, s *State, c *cli.Context) error {
 			return fmt.Errorf("write JSON: %w", err)
 		}
 		if err := s.WriteFile(o.Out, append(text, '\n'), o.Force); err != nil {
-			return errext.With(errext.Disk, "", err)
+			return err
 		}
 	}
 	return s.printResult(result, result.String(), o.JSON)

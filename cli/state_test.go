@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"go/parser"
 	"go/token"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/cli/run"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // testState is a State that is independent of the process.
@@ -119,17 +122,16 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-func TestDiscardLeavesNothing(t *testing.T) {
+func TestWriteWithLeavesNothingAfterAnError(t *testing.T) {
 	s := newTestState(t)
-	f, err := s.Create("half.txt")
-	if err != nil {
-		t.Fatal(err)
+	fault := errors.New("half")
+	err := s.WriteWith("half.txt", true, func(w io.Writer) error {
+		_, err := io.WriteString(w, "half")
+		return errors.Join(err, fault)
+	})
+	if _, coded := errext.CodeOf(err); !errors.Is(err, fault) || coded {
+		t.Errorf("the error is %v", err)
 	}
-	if _, err := f.WriteString("half"); err != nil {
-		t.Fatal(err)
-	}
-	f.Discard()
-	f.Discard()
 	left, err := os.ReadDir(s.Dir)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -170,32 +171,20 @@ func (s *State) viewPage(ctx context.Context, o viewOptions, files []string) err
 	if err != nil {
 		return err
 	}
-	f, err := s.Create(o.HTML)
-	if err != nil {
-		return errext.With(errext.Disk, "", err)
-	}
-	defer f.Discard()
-	disk := &diskWriter{w: bufio.NewWriterSize(f, 1<<20)}
-	page, err := view.NewPage(disk, view.Options{Title: "episodes of " + filepath.Base(s.Path(o.Path)), Note: noteOf(o), Pieces: pieces})
-	if err != nil {
-		return errext.With(errext.Disk, "", err)
-	}
-	n, more, err := s.eachEpisode(ctx, o, files, page.Add)
-	if disk.err != nil {
-		return errext.With(errext.Disk, "", disk.err)
-	}
+	n := 0
+	err = s.WriteWith(o.HTML, o.Force, func(w io.Writer) error {
+		page, err := view.NewPage(w, view.Options{Title: "episodes of " + filepath.Base(s.Path(o.Path)), Note: noteOf(o), Pieces: pieces})
+		if err != nil {
+			return err
+		}
+		var more bool
+		if n, more, err = s.eachEpisode(ctx, o, files, page.Add); err != nil {
+			return err
+		}
+		return errors.Join(s.tellShown(n, more), page.Close())
+	})
 	if err != nil {
 		return err
-	}
-	if err := s.tellShown(n, more); err != nil {
-		return err
-	}
-	err = errors.Join(page.Close(), disk.w.Flush())
-	if err == nil {
-		err = f.Commit(o.Force)
-	}
-	if err != nil {
-		return errext.With(errext.Disk, "", err)
 	}
 	return s.print(fmt.Appendf(nil, "%s: %d episodes\n", o.HTML, n))
 }

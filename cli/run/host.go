@@ -1,7 +1,7 @@
 package run
 
 import (
-	"bytes"
+	"bufio"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -190,18 +190,46 @@ func (h *Host) Remove(path string) error { return os.Remove(h.Path(path)) }
 // RemoveAll removes a folder and its contents. A missing folder is no error.
 func (h *Host) RemoveAll(path string) error { return os.RemoveAll(h.Path(path)) }
 
-// WriteFile writes a file atomically. Without replace it keeps an existing file
-// and returns fs.ErrExist.
-func (h *Host) WriteFile(path string, data []byte, replace bool) error {
-	f, err := h.Create(path)
+// WriteFile is WriteWith for a text.
+func (h *Host) WriteFile(path string, text []byte, replace bool) error {
+	return h.WriteWith(path, replace, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// WriteWith writes a file atomically: fill writes to a temporary file, which is
+// then moved to path. Without replace, an existing file is kept and the error is
+// fs.ErrExist. Errors of writing have the code errext.Disk, also if fill returns
+// them. Other errors of fill are returned as they are.
+func (h *Host) WriteWith(path string, replace bool, fill func(w io.Writer) error) error {
+	path = h.Path(path)
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
-		return err
+		return errext.With(errext.Disk, "", err)
 	}
-	defer f.Discard()
-	if _, err := io.Copy(f, bytes.NewReader(data)); err != nil {
-		return err
+	defer func() { _ = os.Remove(f.Name()) }() // a renamed file has another name
+	w := bufio.NewWriterSize(f, 1<<20)
+	fault := fill(w)
+	if err = w.Flush(); err == nil && fault != nil { // Flush returns an earlier error of writing, too
+		_ = f.Close()
+		return fault
 	}
-	return f.Commit(replace)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	switch {
+	case err != nil:
+	case replace:
+		err = os.Rename(f.Name(), path)
+	default:
+		err = os.Link(f.Name(), path) // unlike a rename, fails where the name is taken
+	}
+	return errext.With(errext.Disk, "", err)
 }
 
 // MakeWhole creates the folder path atomically: fill writes to a temporary
@@ -223,54 +251,4 @@ func (h *Host) MakeWhole(path string, fill func(dir string) error) error {
 		_ = os.RemoveAll(tmp) // err is the cause
 	}
 	return err
-}
-
-// NewFile is a temporary file that Commit moves to its final path.
-type NewFile struct {
-	*os.File
-	path string
-	done bool
-}
-
-// Create returns a temporary file that Commit moves to path.
-func (h *Host) Create(path string) (*NewFile, error) {
-	path = h.Path(path)
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return nil, err
-	}
-	return &NewFile{File: f, path: path}, nil
-}
-
-// Commit syncs the file and moves it to its path. Without replace it keeps an
-// existing file and returns fs.ErrExist.
-func (f *NewFile) Commit(replace bool) error {
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	if !replace {
-		// A link, unlike a rename, fails where the name is taken.
-		return os.Link(f.Name(), f.path)
-	}
-	if err := os.Rename(f.Name(), f.path); err != nil {
-		return err
-	}
-	f.done = true
-	return nil
-}
-
-// Discard removes the file unless it was committed, so that it can be deferred.
-func (f *NewFile) Discard() {
-	if f.done {
-		return
-	}
-	f.done = true
-	_ = f.Close() // may be closed already
-	_ = os.Remove(f.Name())
 }

@@ -74,7 +74,7 @@ func openRowFile[T any](h *Host, out string, work any, replace bool, valid func(
 	}
 	// Write now, so that an unwritable folder is reported before any work.
 	if err := h.WriteFile(r.path, append(append(bytes.Clone(begin), '\n'), rest...), true); err != nil {
-		return nil, errext.With(errext.Disk, "", err)
+		return nil, err
 	}
 	if r.out, err = h.Append(r.path); err != nil {
 		return nil, errext.With(errext.Disk, "", err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -62,16 +63,10 @@ func mapRows[T any](t *table.Table, in string, f func(i int, row map[string]any)
 }
 
 // writeTable writes a table atomically, in the format of the file extension.
-func writeTable(h *Host, t *table.Table, path string, replace bool) (err error) {
-	f, err := h.Create(path)
-	if err != nil {
-		return errext.With(errext.Disk, "", err)
-	}
-	defer f.Discard()
-	if err := t.Write(f, strings.EqualFold(filepath.Ext(path), ".parquet")); err != nil {
-		return errext.With(errext.Disk, "", err)
-	}
-	return errext.With(errext.Disk, "", f.Commit(replace))
+func writeTable(h *Host, t *table.Table, path string, replace bool) error {
+	return h.WriteWith(path, replace, func(w io.Writer) error {
+		return t.Write(w, strings.EqualFold(filepath.Ext(path), ".parquet"))
+	})
 }
 
 // promptOf returns the prompt in a column of messages, or of text, which becomes

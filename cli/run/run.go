@@ -111,7 +111,7 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 		return result, nil
 	}
 	if err := h.WriteFile(folder.Config(), cfg.Marshal(), true); err != nil {
-		return nil, errext.With(errext.Disk, "", err)
+		return nil, err
 	}
 	h.Log.Info("run", "folder", folder.Dir, "state", folder.describe())
 

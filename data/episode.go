@@ -1,6 +1,7 @@
 package data
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"hash/crc32"
@@ -164,13 +165,7 @@ type Episode struct {
 }
 
 // SampledTokens returns the number of tokens that the model sampled.
-func (e *Episode) SampledTokens() int {
-	n := 0
-	for _, m := range e.Mask {
-		n += int(m)
-	}
-	return n
-}
+func (e *Episode) SampledTokens() int { return bytes.Count(e.Mask, []byte{1}) }
 
 // ForgetIDs removes the token ids and everything indexed by them. It is for
 // episodes of engines that exchange text, whose ids belong to no model. The texts

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -51,13 +52,7 @@ type RewardPart struct {
 }
 
 // SampledTokens returns the number of tokens that the model sampled.
-func (r *Row) SampledTokens() int {
-	n := 0
-	for _, m := range r.Mask {
-		n += int(m)
-	}
-	return n
-}
+func (r *Row) SampledTokens() int { return bytes.Count(r.Mask, []byte{1}) }
 
 // RewardSum returns the sum of the token rewards.
 func (r *Row) RewardSum() float64 {
@@ -115,7 +110,7 @@ func (r *Row) Validate() error {
 			continue
 		}
 		for i, x := range v {
-			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			if !finite(float64(x)) {
 				fault("%s[%d] is %v", name, i, x)
 				break
 			}
@@ -124,18 +119,18 @@ func (r *Row) Validate() error {
 	if r.Contexts < 0 || r.Context < 0 || r.Context >= max(r.Contexts, 1) {
 		fault("Context is %d of %d", r.Context, r.Contexts)
 	}
-	if math.IsNaN(r.Score) || math.IsInf(r.Score, 0) {
+	if !finite(r.Score) {
 		fault("Score is %v", r.Score)
 	}
-	if math.IsNaN(r.EnvReward) || math.IsInf(r.EnvReward, 0) {
+	if !finite(r.EnvReward) {
 		fault("EnvReward is %v", r.EnvReward)
 	}
 	for i, p := range r.Parts {
-		if x := p.Weight * p.Value; math.IsNaN(x) || math.IsInf(x, 0) {
+		if !finite(p.Weight * p.Value) {
 			fault("Parts[%d] is %v times %v", i, p.Weight, p.Value)
 		}
 	}
-	if b := r.Baseline; b != nil && (math.IsNaN(*b) || math.IsInf(*b, 0)) {
+	if b := r.Baseline; b != nil && !finite(*b) {
 		fault("Baseline is %v", *b)
 	}
 	if len(errs) == 0 { // spans cannot be compared with a wrong mask
@@ -153,6 +148,8 @@ func (r *Row) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // checkTurns verifies that the spans of the turns are in order and cover exactly
 // the masked tokens. A row without turns, a recorded trajectory, may have any mask.
@@ -173,11 +170,7 @@ func checkTurns(turns []Turn, mask []uint8) error {
 	if len(turns) == 0 {
 		return nil
 	}
-	masked := 0
-	for _, m := range mask {
-		masked += int(m)
-	}
-	if masked != sampled {
+	if masked := bytes.Count(mask, []byte{1}); masked != sampled {
 		return fmt.Errorf("the mask is 1 on %d tokens, the turns sampled %d", masked, sampled)
 	}
 	return nil

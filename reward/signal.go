@@ -52,14 +52,20 @@ func judged(turns []data.Turn) []data.Turn {
 	return slices.DeleteFunc(slices.Clone(turns), cut)
 }
 
-// Signals holds the signals by name.
+// Signals holds the signals by name. env_score is the environment's own score after
+// the last step. For servers with a score (babyai, sciworld), AgentGym's clients
+// return it in place of the reward, so it is the last reward. The configuration
+// rejects it for environments without a score.
+//
+// env_score differs from OpenManus-RL in: theirs reads info.score, which no client
+// sets, and is always 0 (spec 3.2).
 var Signals = registry.New[Signal]("reward signal")
 
 func init() {
 	Signals.Register("last", Last)
 	Signals.Register("sum", Sum)
 	Signals.Register("max", Max)
-	Signals.Register("env_score", EnvScore)
+	Signals.Register("env_score", Last)
 }
 
 // Last returns the reward of the last step, as AgentGym's own evaluator does.
@@ -93,12 +99,3 @@ func Max(turns []data.Turn) float64 {
 	}
 	return m
 }
-
-// EnvScore returns the environment's own score after the last step. For servers
-// with a score (babyai, sciworld), AgentGym's clients return it in place of the
-// reward, so it is the last reward. The configuration rejects the signal for
-// environments without a score.
-//
-// Differs from OpenManus-RL in: its env_score reads info.score, which no client
-// sets, and is always 0 (spec 3.2).
-func EnvScore(turns []data.Turn) float64 { return Last(turns) }

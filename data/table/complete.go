@@ -2,35 +2,33 @@ package table
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
 // agentTrajNames maps the roles of a chat to AgentTraj's names.
 var agentTrajNames = map[string]string{"user": "human", "assistant": "gpt"}
 
 // from returns the speaker under AgentTraj's names.
-func (m *RecordMessage) from() *string {
-	if m.From != nil || m.Role == nil {
-		return m.From
-	}
-	if name, ok := agentTrajNames[*m.Role]; ok {
-		return &name
-	}
-	return m.Role
-}
+func (m *RecordMessage) from() *string { return named(m.From, m.Role, agentTrajNames) }
 
 // role returns the speaker under the names of chat templates.
-func (m *RecordMessage) role() *string {
-	if m.Role != nil || m.From == nil {
-		return m.Role
+func (m *RecordMessage) role() *string { return named(m.Role, m.From, roles) }
+
+// named returns name, or other translated by names if there is no name.
+func named(name, other *string, names map[string]string) *string {
+	if name != nil || other == nil {
+		return name
 	}
-	if role, ok := roles[*m.From]; ok {
-		return &role
+	if translated, ok := names[*other]; ok {
+		return &translated
 	}
-	return m.From
+	return other
 }
 
 func (m *RecordMessage) text() *string { return cmp.Or(m.Value, m.Content) }
@@ -122,27 +120,17 @@ func conversationText(messages []RecordMessage) string {
 // appendPython appends a string as json.dumps formats it: in ASCII, with two
 // escapes for a character outside of the basic multilingual plane.
 func appendPython(out []byte, s *string) []byte {
-	if s == nil {
-		return append(out, "null"...)
-	}
-	short := map[rune]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
-	out = append(out, '"')
-	for _, r := range *s { // invalid bytes are decoded as U+FFFD
+	text, _ := plainjson.Marshal(s) // a string always encodes
+	for _, r := range string(text) {
 		switch {
-		case short[r] != 0:
-			out = append(out, '\\', short[r])
-		case r >= ' ' && r < utf8.RuneSelf:
+		case r < utf8.RuneSelf:
 			out = append(out, byte(r))
 		case r > 0xffff:
-			out = appendEscape(appendEscape(out, 0xd800+(r-0x10000)>>10), 0xdc00+(r-0x10000)&0x3ff)
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
 		default:
-			out = appendEscape(out, r)
+			out = fmt.Appendf(out, `\u%04x`, r)
 		}
 	}
-	return append(out, '"')
-}
-
-func appendEscape(out []byte, r rune) []byte {
-	const hex = "0123456789abcdef"
-	return append(out, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
+	return out
 }

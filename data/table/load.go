@@ -46,14 +46,10 @@ func loadTasks(ctx context.Context, path string, o LoadOptions) ([]data.Task, er
 	if st, err := os.Stat(path); err == nil && st.Size() > maxFileBytes {
 		return nil, fmt.Errorf("%s: %w", path, errTooLarge(st.Size()))
 	}
-	var tasks []data.Task
-	var bytes int64
+	list := taskList{limit: o.Limit}
 	others := map[string]int{} // rows of other environments
 	_, err := ReadSource(ctx, path, func(e *Entry) error {
 		fault := func(err error) error { return fmt.Errorf("%s: %s: %w", path, e.Where(), err) }
-		if e.N >= maxRows {
-			return fault(fmt.Errorf("more than %d rows: split the file", maxRows))
-		}
 		if e.Episode != nil {
 			return fmt.Errorf("%s is a dump of episodes: select the ones to learn from with openmanus data convert", path)
 		}
@@ -70,25 +66,42 @@ func loadTasks(ctx context.Context, path string, o LoadOptions) ([]data.Task, er
 				return fault(err)
 			}
 		}
-		if bytes += taskSize(&t); bytes > maxTaskBytes {
-			return fault(fmt.Errorf("the tasks take more than %d bytes: split the file", int64(maxTaskBytes)))
-		}
-		tasks = append(tasks, t)
-		if len(tasks) == o.Limit {
-			return errEnough
+		if err := list.add(e.N, t); err != nil {
+			return fault(err)
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, err
 	}
-	if len(tasks) == 0 {
+	if len(list.tasks) == 0 {
 		if len(others) > 0 {
 			return nil, fmt.Errorf("%s: %w %q; its rows are for %s", path, ErrOtherEnv, o.Env, counts(others))
 		}
 		return nil, fmt.Errorf("%s: it has no rows", path)
 	}
-	return tasks, nil
+	return list.tasks, nil
+}
+
+// taskList collects the tasks of a file, up to limit if that is not 0.
+type taskList struct {
+	tasks []data.Task
+	limit int
+	bytes int64 // in memory
+}
+
+// add adds the task of row n. It returns errEnough if the list is complete.
+func (l *taskList) add(n int, t data.Task) error {
+	if n >= maxRows {
+		return fmt.Errorf("more than %d rows: split the file", maxRows)
+	}
+	if l.bytes += taskSize(&t); l.bytes > maxTaskBytes {
+		return fmt.Errorf("the tasks take more than %d bytes: split the file", int64(maxTaskBytes))
+	}
+	if l.tasks = append(l.tasks, t); len(l.tasks) == l.limit {
+		return errEnough
+	}
+	return nil
 }
 
 // counts formats at most eight counts in a fixed order.

@@ -31,51 +31,38 @@ func LoadPairs(ctx context.Context, path string, o PairOptions) ([]data.Task, er
 	if o.Prompt == "" || o.Response == "" || o.Prompt == o.Response {
 		return nil, fmt.Errorf("load pairs: name two columns, not %q and %q", o.Prompt, o.Response)
 	}
-	var tasks []data.Task
-	var size int64
-	add := func(n int, row map[string]any, err error) error {
+	list := taskList{limit: o.Limit}
+	add := func(e Entry, row map[string]any, err error) error {
+		var conversation []data.Message
+		if err == nil {
+			conversation, err = o.conversation(row)
+		}
+		if err == nil {
+			id := fmt.Sprintf("%s:%d", filepath.Base(path), e.N)
+			err = list.add(e.N, data.Task{ID: id, Env: o.Env, Index: data.NoIndex, Conversation: conversation})
+		}
 		if err != nil {
-			return err
-		}
-		if n >= maxRows {
-			return fmt.Errorf("more than %d rows: split the file", maxRows)
-		}
-		conversation, err := o.conversation(row)
-		if err != nil {
-			return err
-		}
-		t := data.Task{ID: fmt.Sprintf("%s:%d", filepath.Base(path), n), Env: o.Env, Index: data.NoIndex, Conversation: conversation}
-		if size += taskSize(&t); size > maxTaskBytes {
-			return fmt.Errorf("the rows take more than %d bytes: split the file", int64(maxTaskBytes))
-		}
-		if tasks = append(tasks, t); len(tasks) == o.Limit {
-			return errEnough
+			return fmt.Errorf("%s: %w", e.Where(), err)
 		}
 		return nil
 	}
 	err := readRows(ctx, path, func(pf *parquet.File) error {
 		return eachRow(ctx, pf, func(n int, values parquet.Row) error {
-			row, err := reconstruct(pf.Schema(), values.Clone())
-			if err = add(n, row, err); err != nil {
-				err = fmt.Errorf("row %d: %w", n, err)
-			}
-			return err
+			row, err := reconstruct(pf.Schema(), values)
+			return add(Entry{N: n}, row, err)
 		})
 	}, func(n, line int, raw []byte) error {
 		var row map[string]any
 		err := plainjson.Unmarshal(raw, &row)
-		if err = add(n, row, err); err != nil {
-			err = fmt.Errorf("row %d, line %d: %w", n, line, err)
-		}
-		return err
+		return add(Entry{N: n, Line: line}, row, err)
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, fmt.Errorf("load pairs: %s: %w", path, err)
 	}
-	if len(tasks) == 0 {
+	if len(list.tasks) == 0 {
 		return nil, fmt.Errorf("load pairs: %s: it has no rows", path)
 	}
-	return tasks, nil
+	return list.tasks, nil
 }
 
 // conversation returns the messages of a row.

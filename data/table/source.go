@@ -69,27 +69,19 @@ func (e *Entry) needIndex() error {
 // one by one, with only a few in memory. An error of visit ends the reading and is
 // returned unchanged. Other errors name the file and the row.
 func ReadSource(ctx context.Context, path string, visit func(*Entry) error) (Source, error) {
+	var stopped error
 	src, err := readSource(ctx, path, func(e *Entry) error {
-		if err := visit(e); err != nil {
-			return &visitError{err}
-		}
-		return nil
+		stopped = visit(e)
+		return stopped
 	})
-	var stopped *visitError
-	if errors.As(err, &stopped) {
-		return src, stopped.err
+	if stopped != nil {
+		return src, stopped
 	}
 	if err != nil && src.Format != DumpFile { // the reader of dumps names the file
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return src, err
 }
-
-// visitError marks an error of the visitor, as opposed to an error of reading.
-type visitError struct{ err error }
-
-// Error returns the visitor's error text.
-func (v *visitError) Error() string { return v.err.Error() }
 
 func readSource(ctx context.Context, path string, visit func(*Entry) error) (Source, error) {
 	f, size, err := openData(path)
@@ -203,8 +195,7 @@ func readWith(ctx context.Context, r Reader, f *os.File, visit func(*Entry) erro
 		n++
 		return nil
 	})
-	var stopped *visitError
-	if err != nil && !errors.As(err, &stopped) && ctx.Err() == nil {
+	if err != nil {
 		err = fmt.Errorf("row %d: %w", n, err)
 	}
 	return src, err

@@ -8,12 +8,6 @@ import (
 	"strings"
 )
 
-// call is a function call in JSON.
-type call struct {
-	function string
-	args     map[string]json.RawMessage
-}
-
 // JSONCall returns the JSON object between the first and the last brace of a
 // reply. ok reports whether it is a call of some function. This is the part of
 // P-FC that needs no list of functions.
@@ -23,24 +17,20 @@ func JSONCall(text string) (object string, ok bool) {
 		return "", false
 	}
 	object = text[from : to+1]
-	_, ok = readCall(object)
+	_, _, ok = readCall(object)
 	return object, ok
 }
 
 // readCall reads a call, an object with the keys thought, function_name and
 // arguments.
-func readCall(object string) (call, bool) {
+func readCall(object string) (function string, args map[string]json.RawMessage, ok bool) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(escapeControls(object), &fields) != nil {
-		return call{}, false
+		return "", nil, false
 	}
-	var c call
 	_, thought := fields["thought"]
-	if !thought || json.Unmarshal(fields["function_name"], &c.function) != nil ||
-		json.Unmarshal(fields["arguments"], &c.args) != nil || c.args == nil {
-		return call{}, false
-	}
-	return c, true
+	ok = thought && json.Unmarshal(fields["function_name"], &function) == nil && json.Unmarshal(fields["arguments"], &args) == nil && args != nil
+	return function, args, ok
 }
 
 // escapeControls escapes control characters inside JSON strings, so that a string
@@ -73,12 +63,12 @@ func (fs Functions) ParseJSON(text string) (action string, ok bool) {
 	if !ok {
 		return "", false
 	}
-	c, _ := readCall(object)
-	f, ok := fs.find(strip(c.function))
+	function, given, _ := readCall(object)
+	f, ok := fs.find(strip(function))
 	if !ok {
 		return "", false
 	}
-	n := len(c.args)
+	n := len(given)
 	if f.Extra {
 		n = min(n, len(f.Forms)-1)
 	}
@@ -87,7 +77,7 @@ func (fs Functions) ParseJSON(text string) (action string, ok bool) {
 	}
 	args := make([]string, n)
 	for i := range args {
-		if args[i], ok = pythonText(c.args[f.Params[i]]); !ok {
+		if args[i], ok = pythonText(given[f.Params[i]]); !ok {
 			return "", false
 		}
 	}

@@ -27,8 +27,10 @@ func OwnVocabulary() *Vocabulary {
 	return v
 }
 
-// wordLength is the length of every word.
-const wordLength = 5
+const (
+	wordLength = 5 // of every word
+	letters    = "abcdefghijklmnopqrstuvwxyz"
+)
 
 // ParseVocabulary parses words separated by white space; the server lists them in
 // the same order. A duplicate, or a word that is not five letters a to z, is an
@@ -40,7 +42,7 @@ func ParseVocabulary(text string) (*Vocabulary, error) {
 		line++
 		for word := range strings.FieldsSeq(l) {
 			switch {
-			case len(word) != wordLength || !lowerCase(word):
+			case len(word) != wordLength || strings.Trim(word, letters) != "":
 				return nil, fmt.Errorf("line %d: %q is not a word of five letters a to z", line, word)
 			case v.known[word]:
 				return nil, fmt.Errorf("line %d: duplicate word %q", line, word)
@@ -53,13 +55,4 @@ func ParseVocabulary(text string) (*Vocabulary, error) {
 		return nil, fmt.Errorf("the vocabulary is empty: add at least one word of five letters")
 	}
 	return v, nil
-}
-
-func lowerCase(s string) bool {
-	for _, r := range s {
-		if r < 'a' || r > 'z' {
-			return false
-		}
-	}
-	return true
 }

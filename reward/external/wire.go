@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
+	"github.com/openmanus/openmanus/data/transport"
 	"github.com/openmanus/openmanus/internal/plainjson"
 	"github.com/openmanus/openmanus/reward"
 )
@@ -115,8 +117,5 @@ func score(raw json.RawMessage) (reward.Score, error) {
 
 // shown returns the quoted beginning of a text, for an error.
 func shown(text []byte) string {
-	if len(text) > 200 {
-		return fmt.Sprintf("%q…", text[:200])
-	}
-	return fmt.Sprintf("%q", text)
+	return strconv.Quote(transport.Excerpt(string(text)))
 }

@@ -235,8 +235,8 @@ func (c *caller) roundTrip(ctx context.Context, limit time.Duration, method, add
 // classify returns the Error of an answer, nil for a good reply. err is the
 // error of roundTrip.
 func (c *caller) classify(ctx context.Context, op, address string, limit time.Duration, a answer, err error) *Error {
-	status, reply, sent := a.status, a.body, a.sent
-	e := &Error{Op: op, URL: address, Status: status, Sent: sent, Err: err}
+	status := a.status
+	e := &Error{Op: op, URL: address, Status: status, Sent: a.sent, Err: err}
 	switch {
 	case err != nil:
 		var ne net.Error
@@ -245,27 +245,28 @@ func (c *caller) classify(ctx context.Context, op, address string, limit time.Du
 			e.Kind, e.Err = KindCancelled, context.Cause(ctx)
 		case errors.Is(err, errOversize):
 			e.Kind, e.Err = KindOversize, fmt.Errorf("more than %d bytes", c.o.MaxReply)
-		case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout() && sent:
+		case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout() && a.sent:
 			e.Kind, e.Err = KindTimeout, fmt.Errorf("no complete reply within %v", limit)
 		default:
 			e.Kind, e.Err = KindConnection, cause(err)
 		}
 	case status == http.StatusOK:
-		if e.Words, e.Kind = badReply(reply); e.Kind == "" {
+		if e.Words, e.Kind = badReply(a.body); e.Kind == "" {
 			return nil
 		}
 	case status >= 500:
-		e.Kind, e.Words = KindServer, transport.Excerpt(string(reply))
+		e.Kind, e.Words = KindServer, string(a.body)
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status >= 300 && status < 400:
-		e.Kind, e.Words = KindRouting, transport.Excerpt(detail(reply))
+		e.Kind, e.Words = KindRouting, detail(a.body)
 	case status >= 400:
-		e.Kind, e.Words = KindValidation, transport.Excerpt(detail(reply))
+		e.Kind, e.Words = KindValidation, detail(a.body)
 	default:
-		e.Kind, e.Words = KindMalformed, transport.Excerpt(string(reply))
+		e.Kind, e.Words = KindMalformed, string(a.body)
 	}
+	e.Words = transport.Excerpt(e.Words)
 	e.retryable = (e.Kind == KindConnection || e.Kind == KindServer) && !errors.Is(err, ErrRestarted)
 	if op == OpStep {
-		e.retryable = e.retryable && e.Kind == KindConnection && !sent || status == http.StatusServiceUnavailable && c.server.stepRetry503
+		e.retryable = e.retryable && e.Kind == KindConnection && !a.sent || status == http.StatusServiceUnavailable && c.server.stepRetry503
 	}
 	return e
 }
@@ -274,7 +275,7 @@ func (c *caller) classify(ctx context.Context, op, address string, limit time.Du
 // without an "error" key.
 func badReply(reply []byte) (words string, k Kind) {
 	if !utf8.Valid(reply) || !json.Valid(reply) {
-		return transport.Excerpt(string(reply)), KindMalformed
+		return string(reply), KindMalformed
 	}
 	var object map[string]json.RawMessage
 	_ = json.Unmarshal(reply, &object) // a reply that is not an object has no keys
@@ -282,11 +283,7 @@ func badReply(reply []byte) (words string, k Kind) {
 	if !ok {
 		return "", ""
 	}
-	var text string
-	if json.Unmarshal(raw, &text) != nil {
-		text = string(raw)
-	}
-	return transport.Excerpt(text), KindEnvironment
+	return textOf(raw), KindEnvironment
 }
 
 // detail returns the error message of a FastAPI server, {"detail": ...}.
@@ -295,11 +292,16 @@ func detail(reply []byte) string {
 	if json.Unmarshal(reply, &object) != nil || object.Detail == nil {
 		return string(reply)
 	}
+	return textOf(object.Detail)
+}
+
+// textOf returns the text of a JSON string, and any other value as JSON.
+func textOf(raw json.RawMessage) string {
 	var text string
-	if json.Unmarshal(object.Detail, &text) == nil {
+	if json.Unmarshal(raw, &text) == nil {
 		return text
 	}
-	return string(object.Detail)
+	return string(raw)
 }
 
 // cause removes the method and address that net/http adds to an error: Error has

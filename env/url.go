@@ -48,13 +48,10 @@ func RootURL(base, suffix string) string {
 // WithoutUser returns an address without the user name and password in it, for
 // records and messages.
 func WithoutUser(base string) string {
-	scheme, rest, _ := strings.Cut(base, "://")
-	host, path, _ := strings.Cut(rest, "/")
-	if i := strings.LastIndexByte(host, '@'); i >= 0 {
-		host = host[i+1:]
+	u, err := url.Parse(base)
+	if err != nil {
+		return "" // base is the result of BaseURL
 	}
-	if path != "" {
-		path = "/" + path
-	}
-	return scheme + "://" + host + path
+	u.User = nil
+	return u.String()
 }

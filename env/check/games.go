@@ -170,7 +170,7 @@ func (c *checker) askVocabulary(n *notes, s session) ([]string, bool) {
 }
 
 func checkVocabulary(c *checker, n *notes) {
-	s, ok := c.restart(n, 0)
+	s, ok := c.restart(n)
 	if !ok {
 		return
 	}

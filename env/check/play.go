@@ -53,10 +53,10 @@ func (c *checker) reset(n *notes, s session, task int) (any, bool) {
 	return c.want(n, "reset", c.post("/reset", c.resetBody(s, task)), c.env.reset)
 }
 
-// restart resets the first session to environment.tasks[i].
-func (c *checker) restart(n *notes, i int) (session, bool) {
+// restart resets the first session to the first task.
+func (c *checker) restart(n *notes) (session, bool) {
 	s := c.sessions[0]
-	_, ok := c.reset(n, s, c.env.tasks[i])
+	_, ok := c.reset(n, s, c.env.tasks[0])
 	return s, ok
 }
 

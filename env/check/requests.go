@@ -39,7 +39,7 @@ func (c *checker) invalid(n *notes, what string, r request) {
 
 func checkBeyond(c *checker, n *notes) {
 	c.refused(n, "reset", c.post("/reset", c.resetBody(c.sessions[0], c.env.beyond)))
-	if _, ok := c.restart(n, 0); ok {
+	if _, ok := c.restart(n); ok {
 		n.pass("the instance can be reset again")
 	}
 }
@@ -122,7 +122,7 @@ func checkDialect(c *checker, n *notes) {
 }
 
 func checkContentType(c *checker, n *notes) {
-	s, ok := c.restart(n, 0)
+	s, ok := c.restart(n)
 	if !ok {
 		return
 	}

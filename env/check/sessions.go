@@ -170,7 +170,7 @@ func checkObserve(c *checker, n *notes) {
 }
 
 func checkUnicode(c *checker, n *notes) {
-	s, ok := c.restart(n, 0)
+	s, ok := c.restart(n)
 	if !ok {
 		return
 	}

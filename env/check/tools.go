@@ -45,7 +45,7 @@ var tools = []environment{
 			name:     "actions",
 			expected: `GET /available_actions answers {"has_search_bar": true or false, "clickables": [string, ...]}`,
 			run: func(c *checker, n *notes) {
-				s, ok := c.restart(n, 0)
+				s, ok := c.restart(n)
 				if !ok {
 					return
 				}
@@ -141,7 +141,7 @@ func sheetServer() environment {
 // checkTools compares the tools listed by the server with those in the model's
 // instruction.
 func checkTools(c *checker, n *notes) {
-	s, ok := c.restart(n, 0)
+	s, ok := c.restart(n)
 	if !ok {
 		return
 	}

@@ -22,7 +22,6 @@ type Options struct {
 	Name    string  // of the environment, for messages and names of logs
 	Command Command // starts one server
 	Servers int     // number of servers, 1 if 0
-	Host    string  // address to listen on, 127.0.0.1 if empty
 	// BasePort is the port of the first server, DefaultBasePort if 0. The others
 	// use the following ports.
 	BasePort int
@@ -40,8 +39,8 @@ type Options struct {
 	Grace time.Duration
 	// Backoff is the pause before a restart. It doubles up to BackoffMax while the
 	// server keeps dying; defaults are 250 ms and 30 s. After the server has been up
-	// for Steady, 10 s if 0, the pause is Backoff again.
-	Backoff, BackoffMax, Steady time.Duration
+	// for 10 s the pause is Backoff again.
+	Backoff, BackoffMax time.Duration
 
 	// Watchdog is the command that makes this program call Watchdog, normally
 	// /proc/self/exe.
@@ -63,8 +62,11 @@ const (
 	DefaultGrace        = 3 * time.Second
 	defaultBackoff      = 250 * time.Millisecond
 	defaultBackoffMax   = 30 * time.Second
-	defaultSteady       = 10 * time.Second
+	steady              = 10 * time.Second
 )
+
+// host is the address that servers listen on.
+const host = "127.0.0.1"
 
 // Command starts a server. Args and the values of Set may contain {host} and {port}.
 type Command struct {
@@ -79,10 +81,8 @@ func (o *Options) fill() {
 	o.Grace = cmp.Or(o.Grace, DefaultGrace)
 	o.Backoff = cmp.Or(o.Backoff, defaultBackoff)
 	o.BackoffMax = cmp.Or(o.BackoffMax, defaultBackoffMax)
-	o.Steady = cmp.Or(o.Steady, defaultSteady)
 	o.Servers = cmp.Or(o.Servers, 1)
 	o.LogBytes = cmp.Or(o.LogBytes, DefaultLogBytes)
-	o.Host = cmp.Or(o.Host, "127.0.0.1")
 	o.BasePort = cmp.Or(o.BasePort, DefaultBasePort)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if len(o.Watchdog) == 0 {
@@ -135,7 +135,7 @@ var errNoProgram = errors.New("no program")
 
 // portFree returns an error if the port is taken.
 func (o *Options) portFree(port int) error {
-	ln, err := net.Listen("tcp", net.JoinHostPort(o.Host, strconv.Itoa(port)))
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("port %d is taken: stop the program that listens there, or choose another base_port", port)
 	}

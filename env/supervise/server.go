@@ -27,7 +27,7 @@ type server struct {
 func newServer(o *Options, port int) *server {
 	return &server{
 		o: o, port: port,
-		url: "http://" + net.JoinHostPort(o.Host, strconv.Itoa(port)),
+		url: "http://" + net.JoinHostPort(host, strconv.Itoa(port)),
 		log: filepath.Join(o.LogDir, fmt.Sprintf("%s_%d.log", o.Name, port)),
 	}
 }
@@ -53,7 +53,7 @@ func (s *server) run(ctx context.Context, first chan<- error) {
 			o.OnDown(s.url, err)
 		}
 		o.Log.Warn("environment server is started again", "env", o.Name, "error", err, "log", s.log)
-		if time.Since(began) >= o.Steady {
+		if time.Since(began) >= steady {
 			pause = o.Backoff
 		}
 		for {
@@ -186,5 +186,5 @@ func (s *server) environ() []string {
 
 // expand replaces the placeholders.
 func (s *server) expand(v string) string {
-	return strings.NewReplacer("{host}", s.o.Host, "{port}", strconv.Itoa(s.port)).Replace(v)
+	return strings.NewReplacer("{host}", host, "{port}", strconv.Itoa(s.port)).Replace(v)
 }

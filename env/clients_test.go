@@ -36,7 +36,7 @@ func TestMazeTranscript(t *testing.T) {
 	_, err = c.Step(ctx, "move down")
 	asError(t, err, KindEnvironment)
 	if ServerFault(err) {
-		t.Error("an error object was blamed on the server")
+		t.Error("an error object counts as a fault of the server")
 	}
 	for range 2 {
 		if err := c.Close(ctx); err != nil {

@@ -21,8 +21,7 @@ func actionOf(a string, ok bool) string {
 	return a
 }
 
-// The examples of the protocol, sections 4.2 and 4.3, and the rest of its
-// function tables.
+// The vectors are the examples of protocol sections 4.2 and 4.3, and cases for every other function there.
 func TestFunctionCalling(t *testing.T) {
 	type vector struct{ text, want string }
 	for name, tt := range map[string]struct {
@@ -41,16 +40,16 @@ func TestFunctionCalling(t *testing.T) {
 			{"{}", invalid},
 			{"", invalid},
 			{"}{", invalid},
-			{`{"function_name":"click","arguments":{"item":"x"}}`, invalid}, // no thought
+			{`{"function_name":"click","arguments":{"item":"x"}}`, invalid}, // without thought
 			{`{"thought":null,"function_name":"click","arguments":{"item":"x"}}`, "click[x]"},
 			{`{"thought":"t","function_name":7,"arguments":{"item":"x"}}`, invalid},
 			{`{"thought":"t","arguments":{"item":"x"}}`, invalid},
 			{`{"thought":"t","function_name":"click"}`, invalid},
 			{`{"thought":"t","function_name":"click","arguments":null}`, invalid},
 			{`{"thought":"t","function_name":"click","arguments":["x"]}`, invalid},
-			{`{"Thought":"t","function_name":"click","arguments":{"item":"x"}}`, invalid}, // keys are exact
+			{`{"Thought":"t","function_name":"click","arguments":{"item":"x"}}`, invalid}, // keys are case-sensitive
 			{"{\"thought\":\"two\nlines\tand a tab\",\"function_name\":\"click\",\"arguments\":{\"item\":\"a \\\"b\\\"\"}}", `click[a "b"]`},
-			{"{\"thought\":\"\\\n\",\"function_name\":\"click\",\"arguments\":{\"item\":\"x\"}}", invalid}, // an escaped line end
+			{"{\"thought\":\"\\\n\",\"function_name\":\"click\",\"arguments\":{\"item\":\"x\"}}", invalid}, // an escaped line break
 			{fc("click", `{"item":"a{}b"}`), "click[a{}b]"},
 			{fc("click", `{"item":["x"]}`), invalid},
 			{fc("click", `{"item":{}}`), invalid},
@@ -62,7 +61,7 @@ func TestFunctionCalling(t *testing.T) {
 			{fc("click", `{"item":1e22}`), "click[1e+22]"},
 			{fc("click", `{"item":-0}`), "click[0]"},
 			{fc("click", `{"item":-12}`), "click[-12]"},
-			{fc("click", `{"item":"x"}`) + fc("click", `{"item":"y"}`), invalid}, // two objects are none
+			{fc("click", `{"item":"x"}`) + fc("click", `{"item":"y"}`), invalid}, // two objects are not a call
 		}},
 		"alfworld": {alfworldFunctions, []vector{
 			{fc("put", `{"obj":"mug 1","recep":"desk 1"}`), "put mug 1 in/on desk 1"},
@@ -72,7 +71,7 @@ func TestFunctionCalling(t *testing.T) {
 			{fc("examine", `{"obj":"lamp"}`), invalid},
 			{fc("examine", `{"recep":"desk 1"}`), "examine desk 1"},
 			{fc("examine", `{"recep":"desk 1","obj":"lamp 1"}`), "examine desk 1 with lamp 1"},
-			{fc("take", `{"recep":"desk 1"}`), invalid}, // the first parameter is looked up
+			{fc("take", `{"recep":"desk 1"}`), invalid}, // the first parameter is missing
 			{fc("take", `{"obj":"mug 1"}`), "take mug 1"},
 			{fc("take", `{"obj":"mug 1","recep":"desk 1"}`), "take mug 1 from desk 1"},
 			{fc("take", `{"obj":"mug 1","place":"desk 1"}`), invalid},
@@ -88,7 +87,7 @@ func TestFunctionCalling(t *testing.T) {
 			{fc("inventory", `{}`), "inventory"},
 			{fc("look", `{}`), "look"},
 			{fc("look", `{"obj":"x"}`), invalid},
-			{fc("goto", `{}`), "go to"}, // the bare command, whatever the function
+			{fc("goto", `{}`), "go to"}, // a call without arguments is the bare command
 			{fc("heat", `{}`), "heat"},
 			{fc(" look ", `{}`), "look"},
 		}},
@@ -286,7 +285,7 @@ func TestAdapter(t *testing.T) {
 		{action.Grammar{Parser: action.ParserG2, Format: action.FunctionCalling}, code, invalid},
 		{action.Grammar{Parser: action.ParserG2, Format: action.CodeAsAction}, code, "look"},
 		{action.Grammar{Parser: action.ParserG2, Format: action.CodeAsAction}, call, invalid},
-		{action.Grammar{Parser: action.ParserG2, Format: action.CodeAsAction}, "look()\n</s>", "look"}, // the cut eats the line end
+		{action.Grammar{Parser: action.ParserG2, Format: action.CodeAsAction}, "look()\n</s>", "look"}, // trimEOS removes the line break too
 		{action.Grammar{Parser: action.ParserG2, Format: action.CodeAsAction}, "look()</s>", invalid},
 	} {
 		tt.a.Functions = alfworldFunctions
@@ -303,11 +302,11 @@ func FuzzFunctionCalling(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, fs := range []action.Functions{webshopFunctions, alfworldFunctions, sciworldFunctions} {
 			if a, ok := fs.ParseJSON(s); ok && a == "" && !strings.Contains(s, "choose") {
-				t.Errorf("%q is the empty action", s)
+				t.Errorf("%q gives an empty action", s)
 			}
 		}
 		if object, _ := action.JSONCall(s); !strings.Contains(s, object) {
-			t.Errorf("%q is not in %q", object, s)
+			t.Errorf("%q is not a part of %q", object, s)
 		}
 	})
 }
@@ -319,11 +318,11 @@ func FuzzCodeAsAction(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		code, ok := action.PythonCall(s)
 		if !strings.Contains(s, code) {
-			t.Errorf("%q is not in %q", code, s)
+			t.Errorf("%q is not a part of %q", code, s)
 		}
 		for _, fs := range []action.Functions{webshopFunctions, alfworldFunctions, sciworldFunctions} {
 			if _, is := fs.ParsePython(s); is && !ok {
-				t.Errorf("%q is an action and no call", s)
+				t.Errorf("%q is an action but not a call", s)
 			}
 		}
 	})

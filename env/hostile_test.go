@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/data/transport/transporttest"
 )
 
-// within runs f, which only the transport's own limit ends.
+// within fails the test if f does not return, which only the limits of the transport end.
 func within(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -17,7 +17,7 @@ func within(t *testing.T, f func()) {
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
-		t.Error("it hangs")
+		t.Error("the call does not return")
 	}
 }
 

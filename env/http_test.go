@@ -39,8 +39,8 @@ func asError(t *testing.T, err error, kind Kind) *Error {
 	return e
 }
 
-// TestFailures: every way a call can fail, for a reset (which may be repeated) and a step (which may not), with the
-// error's kind, its text and the number of requests.
+// TestFailures tests each failure of a reset, which may be repeated, and of a step, which may not: the kind of the
+// error, its text and the number of requests.
 func TestFailures(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -102,7 +102,7 @@ func TestFailures(t *testing.T) {
 				resets = 3
 			}
 			if n := s.count("POST /maze/reset"); n != resets {
-				t.Errorf("reset was asked %d times, want %d", n, resets)
+				t.Errorf("%d requests for the reset, want %d", n, resets)
 			}
 
 			r, err := c.Step(context.Background(), "Action: move up")
@@ -147,7 +147,7 @@ func TestMissingKeys(t *testing.T) {
 		c, err := spec("maze").New(context.Background(), quick(s.URL))
 		asError(t, err, KindMalformed)
 		if c != nil {
-			t.Errorf("create reply %s gave a client", body)
+			t.Errorf("the reply %s to create gives a client", body)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestRepeatUntilItWorks(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if s.count("POST /maze/create") != 4 || s.count("POST /maze/reset") != 4 || s.count("POST /maze/step") != 1 {
-		t.Errorf("asked %q", s.Requests())
+		t.Errorf("requests %q", s.Requests())
 	}
 }
 
@@ -246,10 +246,10 @@ func TestBusy(t *testing.T) {
 		t.Errorf("second step: %v", err)
 	}
 	if _, err := c.Reset(context.Background(), 1); !errors.Is(err, ErrBusy) {
-		t.Errorf("reset beside a step: %v", err)
+		t.Errorf("reset during a step: %v", err)
 	}
 	if err := c.Close(context.Background()); !errors.Is(err, ErrBusy) {
-		t.Errorf("close beside a step: %v", err)
+		t.Errorf("close during a step: %v", err)
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -258,7 +258,7 @@ func TestBusy(t *testing.T) {
 
 func TestKeepAlive(t *testing.T) {
 	if shared.IdleConnTimeout <= 0 || shared.IdleConnTimeout >= 5*time.Second {
-		t.Errorf("idle connections are kept %v, uvicorn closes them after 5 s", shared.IdleConnTimeout)
+		t.Errorf("idle connections are kept for %v, want less than the 5 s of uvicorn", shared.IdleConnTimeout)
 	}
 	s := newScript(t, map[string][]reply{
 		"POST /maze/create": ok(`{"id":0}`),
@@ -315,7 +315,7 @@ func TestTimeouts(t *testing.T) {
 		}
 	}
 	if got := (Timeouts{}).of(OpClose, time.Second); got != time.Second {
-		t.Errorf("close: %v, longer than any other call", got)
+		t.Errorf("close: %v, want the limit of all calls", got)
 	}
 
 	s := newScript(t, map[string][]reply{"POST /create": ok(`{"id":0}`), "POST /step": {{Body: "{}", Hold: time.Minute}}})
@@ -325,12 +325,12 @@ func TestTimeouts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := client.Step(context.Background(), "Action: x"); !errors.Is(err, KindTimeout) {
-		t.Errorf("a step of a limit of its own: %v", err)
+		t.Errorf("a step with a time limit: %v", err)
 	}
 	gate <- struct{}{}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := client.Step(ctx, "Action: x"); !errors.Is(err, KindCancelled) {
-		t.Errorf("a step that waits for its turn: %v", err)
+		t.Errorf("a step that waits for the gate: %v", err)
 	}
 }

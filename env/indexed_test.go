@@ -53,7 +53,7 @@ func TestWebshopTranscript(t *testing.T) {
 				t.Fatalf("%+v, %v", obs, err)
 			}
 			steps(t, c, tt.play)
-			if err := c.Close(context.Background()); err != nil { // there is no /close
+			if err := c.Close(context.Background()); err != nil { // the server has no /close
 				t.Error(err)
 			}
 			want := []string{"POST /create", `POST /reset {"session_id":6,"env_idx":23180412}`, "GET /observation?env_idx=23180412"}
@@ -188,7 +188,7 @@ func TestWebarenaTranscript(t *testing.T) {
 			o := quick(s.URL)
 			o.Parser = parser
 			c := open(t, "webarena", o)
-			for range 2 { // both servers' replies
+			for range 2 { // the replies of both versions of the server
 				obs, err := c.Reset(context.Background(), 3)
 				if err != nil || obs.Text != prompt {
 					t.Fatalf("%+v, %v", obs, err)
@@ -200,7 +200,7 @@ func TestWebarenaTranscript(t *testing.T) {
 				unfenced = StepResult{Observation: "Cannot parse action from response", Action: "click [12]", Sent: true}
 				sent = append(sent, `POST /step {"action":"click [12]","env_idx":0}`)
 			}
-			steps(t, c, played{ // only the last reward counts
+			steps(t, c, played{ // the reward of a step before the end is 0
 				{click, StepResult{Observation: "OBSERVATION:\n2", Action: click, Sent: true}},
 				{"click [12]", unfenced},
 			})
@@ -224,7 +224,7 @@ func TestWebarenaTranscript(t *testing.T) {
 
 func TestGaiaTranscript(t *testing.T) {
 	s := newScript(t, map[string][]reply{
-		"POST /create":     ok(`"0b6e-11 f"`), // no UUID, to see the id escaped
+		"POST /create":     ok(`"0b6e-11 f"`), // not a UUID, to test that the id is escaped
 		"POST /reset":      ok(`"New task starts.\n\nQuestion: x?\nGive me one action."`),
 		"GET /observation": ok(`"New task starts.\n\nQuestion: x?\nGive me one action."`),
 		"POST /step": {
@@ -317,7 +317,7 @@ func TestIndexedErrors(t *testing.T) {
 			if err == nil {
 				_, err = c.Reset(ctx, 0)
 			} else if c != nil {
-				t.Error("a client beside an error")
+				t.Error("New returned a client and an error")
 			}
 			if err == nil {
 				_, err = c.Step(ctx, "```sql\nAction: search[x] ```")

@@ -23,7 +23,7 @@ const (
 	finished    = `{"error":"The task with environment 0 has finished."}`
 )
 
-// steps plays texts and compares the results; the last may be an error.
+// steps plays the replies and compares the results.
 func steps(t *testing.T, c Client, play []struct {
 	text string
 	want StepResult
@@ -101,7 +101,7 @@ func TestBabyAIScore(t *testing.T) {
 		})
 		r, err := open(t, "babyai", quick(s.URL)).Step(context.Background(), "Action: drop")
 		if err != nil || r.Reward != want {
-			t.Errorf("score %s is handed on as %v, %v", score, r.Reward, err)
+			t.Errorf("score %s gives reward %v, %v", score, r.Reward, err)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func TestAlfworldTranscript(t *testing.T) {
 				t.Fatalf("%+v, %v", obs, err)
 			}
 			steps(t, c, tt.play)
-			if err := c.Close(context.Background()); err != nil { // there is no /close
+			if err := c.Close(context.Background()); err != nil { // the server has no /close
 				t.Error(err)
 			}
 			asked(t, s, "POST /create", `POST /reset {"game":4,"world_type":"Text","id":0}`, `POST /step {"action":"go to desk 1","id":0}`,
@@ -205,7 +205,7 @@ func TestObjectErrors(t *testing.T) {
 		name, env   string
 		reset, step reply
 		kind        Kind
-		words       string // in the reset's error, or the step's where the reset succeeds
+		words       string // part of the error of the reset, or of the step if the reset succeeds
 		stepFails   bool
 	}{
 		{name: "E1 deleted", env: "sciworld", reset: reply{Body: `{"error":"The task with environment 0 has been deleted."}`}, kind: KindEnvironment, words: "deleted"},
@@ -253,7 +253,7 @@ func TestObjectErrors(t *testing.T) {
 				t.Errorf("%v does not contain %q", e, tt.words)
 			}
 			if obs.Text != "" && !tt.stepFails {
-				t.Errorf("failed with observation %q", obs.Text)
+				t.Errorf("a failed reset returned observation %q", obs.Text)
 			}
 		})
 	}
@@ -325,7 +325,7 @@ func TestActionFormats(t *testing.T) {
 		o := Options{BaseURL: "http://127.0.0.1:1", Attempts: 1, Parser: tt.parser, ActionFormat: tt.format}
 		_, err := spec(tt.env).New(context.Background(), o)
 		invalid := o.Validate(spec(tt.env))
-		if tt.bad == "" { // the server is not there
+		if tt.bad == "" { // no server listens
 			asError(t, err, KindConnection)
 			if invalid != nil {
 				t.Errorf("%s %s: Validate: %v", tt.env, tt.format, invalid)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRecall: if the reply to a step is lost, the client requests the current observation and recognises from a
-// change that the step was executed.
+// TestRecall: after the reply to a step is lost, the client requests the current observation. A new observation shows
+// that the step was executed.
 func TestRecall(t *testing.T) {
 	const at, then = "you are here", "you are there"
 	detail := func(observation, rest string) []reply {
@@ -21,12 +21,12 @@ func TestRecall(t *testing.T) {
 		ok     bool
 		err    error
 	}{
-		{"it was made", detail(then, `"reward":0,"done":false`), StepResult{Observation: then, Action: "move up", Sent: true}, true, nil},
-		{"and was the last", detail(then, `"reward":1,"done":true`), StepResult{Observation: then, Reward: 1, Done: true, Action: "move up", Sent: true}, true, nil},
-		{"nothing moved", detail(at, `"reward":0,"done":false`), StepResult{}, false, nil},
-		{"asked twice", append([]reply{{Drop: true}}, detail(then, `"reward":0,"done":false`)...), StepResult{Observation: then, Action: "move up", Sent: true}, true, nil},
-		{"the game is over", ok(`{"error":"The task with environment 0 has finished."}`), StepResult{}, false, nil},
-		{"an older server", []reply{{Status: 404, Body: `{"detail":"Not Found"}`}}, StepResult{}, false, KindRouting},
+		{"executed", detail(then, `"reward":0,"done":false`), StepResult{Observation: then, Action: "move up", Sent: true}, true, nil},
+		{"executed, the last step", detail(then, `"reward":1,"done":true`), StepResult{Observation: then, Reward: 1, Done: true, Action: "move up", Sent: true}, true, nil},
+		{"same observation", detail(at, `"reward":0,"done":false`), StepResult{}, false, nil},
+		{"first request fails", append([]reply{{Drop: true}}, detail(then, `"reward":0,"done":false`)...), StepResult{Observation: then, Action: "move up", Sent: true}, true, nil},
+		{"task has ended", ok(`{"error":"The task with environment 0 has finished."}`), StepResult{}, false, nil},
+		{"no such endpoint", []reply{{Status: 404, Body: `{"detail":"Not Found"}`}}, StepResult{}, false, KindRouting},
 		{"no reward", detail(then, `"done":false`), StepResult{}, false, KindMalformed},
 	} {
 		for name, path := range map[string]string{"maze": "/maze", "textcraft": ""} {
@@ -46,7 +46,7 @@ func TestRecall(t *testing.T) {
 					t.Fatal(err)
 				}
 				if _, err := client.Step(ctx, "Action: move up"); !errors.Is(err, KindConnection) {
-					t.Fatalf("the step was not lost: %v", err)
+					t.Fatalf("the step did not fail: %v", err)
 				}
 				got, ok, err := client.(Recaller).Recall(ctx)
 				if got != c.want || ok != c.ok || (err == nil) != (c.err == nil) || c.err != nil && !errors.Is(err, c.err) {
@@ -61,7 +61,7 @@ func TestRecall(t *testing.T) {
 }
 
 // After a failed reset there is no observation to compare with.
-func TestRecallAfterALostReset(t *testing.T) {
+func TestRecallAfterFailedReset(t *testing.T) {
 	s := newScript(t, map[string][]reply{
 		"POST /maze/create": ok(`{"id":0}`), "POST /maze/reset": {{Status: 422, Body: "{}"}}, "POST /maze/step": {{Drop: true}},
 		"GET /maze/detail": ok(`{"observation":"x","reward":0,"done":false}`),
@@ -72,7 +72,7 @@ func TestRecallAfterALostReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := client.Step(ctx, "Action: move up"); err == nil {
-		t.Fatal("the step was not lost")
+		t.Fatal("the step did not fail")
 	}
 	if got, ok, err := client.(Recaller).Recall(ctx); ok || err != nil {
 		t.Errorf("%+v, %v", got, err)

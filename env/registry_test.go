@@ -23,7 +23,7 @@ func TestNames(t *testing.T) {
 		"academia", "alfworld", "babyai", "gaia", "maze", "movie", "sciworld", "searchqa", "sheet", "sqlgym", "textcraft", "todo",
 		"weather", "webarena", "webshop", "wordle",
 	}
-	for _, name := range want { // beside these there may be environments of users
+	for _, name := range want { // users may have added others
 		if !slices.Contains(Names(), name) {
 			t.Errorf("no %s", name)
 		}
@@ -79,17 +79,17 @@ func TestCheckIndex(t *testing.T) {
 	for _, name := range Names() {
 		var e *IndexError
 		if err := spec(name).CheckIndex(-1); !errors.As(err, &e) || e.Index != -1 {
-			t.Errorf("%s takes index -1: %v", name, err)
+			t.Errorf("%s accepts index -1: %v", name, err)
 		}
 	}
 }
 
-// The table of the protocol, section 1.4, and the properties of servers from sections 2.5, 3 and 11.
+// The values are those of protocol section 1.4, and of sections 2.5, 3 and 11.
 func TestSpecs(t *testing.T) {
 	type row struct {
 		turns, instances               int
 		one, deterministic, cumulative bool
-		failure, success               float64 // the worst and best reward on either side of success
+		failure, success               float64 // the highest reward of a failure, the lowest of a success
 		greeting                       string
 	}
 	lmrl := "This is environment LMRL-Gym."
@@ -114,7 +114,7 @@ func TestSpecs(t *testing.T) {
 	for _, name := range Names() {
 		s := spec(name)
 		w, ok := want[name]
-		if !ok { // an environment of a user, which has its own test
+		if !ok { // an environment that a user added
 			continue
 		}
 		got := row{s.MaxTurns, s.MaxInstances, s.OneAtATime, s.Deterministic, s.Cumulative, w.failure, w.success, s.Greeting}
@@ -127,7 +127,7 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
-// Every instruction contains an action in each format, and in no other.
+// Every instruction shows an action in the format of the prompt, and in no other format.
 func TestInstructions(t *testing.T) {
 	for _, name := range Names() {
 		s := spec(name)
@@ -152,7 +152,7 @@ func TestInstructions(t *testing.T) {
 			}
 			for f, there := range has {
 				if there != (f == shown) {
-					t.Errorf("%s under %s: is it in format %s? %v\n%s", name, format, f, there, text)
+					t.Errorf("%s under %s shows an action in format %s: %v\n%s", name, format, f, there, text)
 				}
 			}
 		}
@@ -203,7 +203,7 @@ func TestRegisterPanics(t *testing.T) {
 	}
 }
 
-// The names of the tools are those that the servers list.
+// Spec.Tools has the names that the servers list.
 func TestTools(t *testing.T) {
 	if got, want := spec("todo").Tools, []string{
 		"get_user_current_date", "get_user_current_location", "get_projects", "update_project", "get_tasks", "get_task_description",

@@ -42,7 +42,7 @@ func TestToolCalls(t *testing.T) {
 	}
 	for _, name := range Names() {
 		if s := spec(name); (s.ToolCall == nil) != (s.ToolAnswer == nil) {
-			t.Errorf("%s can only do one of calling tools and answering", name)
+			t.Errorf("%s has only one of ToolCall and ToolAnswer", name)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func run(t *testing.T, o check.Options) *check.Report {
 	return report
 }
 
-// none fails the test if a result has status s, except for the checks in but.
+// none fails the test if a check that is not listed in but has status s.
 func none(t *testing.T, report *check.Report, s check.Status, but ...string) {
 	t.Helper()
 	allowed := map[string]bool{}
@@ -53,8 +53,8 @@ func none(t *testing.T, report *check.Report, s check.Status, but ...string) {
 	}
 }
 
-// The built-in servers behave like AgentGym's: no check fails or is skipped, and the only warning is one that
-// AgentGym's servers get too.
+// The built-in servers behave like AgentGym's: no check fails or is skipped, and AgentGym's servers
+// get the only warning too.
 func TestBuiltinServers(t *testing.T) {
 	for name, warns := range map[string][]string{
 		"maze":      {"close"},

@@ -38,7 +38,7 @@ func TestHangingServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	hang := func(_ http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) // net/http notices a client that leaves only after it
+		io.Copy(io.Discard, r.Body) // net/http notices the end of the connection only after the body is read
 		<-r.Context().Done()
 	}
 	for name, tt := range map[string]struct {
@@ -51,7 +51,7 @@ func TestHangingServer(t *testing.T) {
 		"every step":      {instead("/step", hang)(maze), "step", "two sessions", "no episode"},
 		"after some time": {onlyFirst(40, maze, hang), "", "keep-alive", "exceeded the time limit"},
 		"dribbles": {instead("/step", func(w http.ResponseWriter, r *http.Request) {
-			// A server that sends a byte now and then would not be stopped by a limit on single reads.
+			// A server that sends single bytes slowly does not exceed a time limit for each read.
 			w.Header().Set("Content-Length", "1000")
 			for r.Context().Err() == nil {
 				w.Write([]byte(" "))
@@ -101,7 +101,7 @@ func TestSilentPort(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestNoServer(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	report := run(t, check.Options{URL: gone.URL, Env: "maze"})
@@ -223,14 +223,14 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// Tasks other than the default ones, on a server with few tasks.
+	// Options.Tasks replaces the default tasks, on a server with few tasks.
 	few := standins["sqlgym"].standin
 	few.tasks = 3
 	report := run(t, check.Options{URL: few.server(t, 8).URL, Env: "sqlgym", Tasks: []int{0, 2}})
 	none(t, report, check.Fail)
 	report = run(t, check.Options{URL: few.server(t, 8).URL, Env: "sqlgym"})
 	if report.Count(check.Fail) == 0 {
-		t.Error("tasks the server does not have passed")
+		t.Error("tasks that the server lacks passed")
 	}
 }
 
@@ -254,7 +254,7 @@ func TestReport(t *testing.T) {
 		"  reason    so it is\n", "1 passed, 1 warnings, 1 failed, 0 skipped; 12 requests in 0.5 s\n", "step      3  1.0  2.0  3.0  3.2",
 	} {
 		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in\n%s", want, b.String())
+			t.Errorf("%q is missing in\n%s", want, b.String())
 		}
 	}
 	text, err := json.Marshal(r)
@@ -263,7 +263,7 @@ func TestReport(t *testing.T) {
 	}
 	for _, want := range []string{`"check":"step","status":"FAIL","protocol":"AgentGym protocol 5.5","expected":"a reply"`, `"p99_ms":3`} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("no %s in %s", want, text)
+			t.Errorf("%s is missing in %s", want, text)
 		}
 	}
 }

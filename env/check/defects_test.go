@@ -150,17 +150,17 @@ func TestDefectsAreFound(t *testing.T) {
 		plant     func(http.Handler) http.Handler
 	}{
 		{"one id for all", "maze", check.Fail, "ids", "returned twice", replace("/create", `\d+`, "0")},
-		{"ids of creates at once", "maze", check.Fail, "ids", "returned twice", sharedCreates},
+		{"ids of concurrent creates", "maze", check.Fail, "ids", "returned twice", sharedCreates},
 		{"id as text", "maze", check.Fail, "create", `"id" is the string`, replace("/create", `(\d+)`, `"$1"`)},
 		{"id without object", "maze", check.Fail, "create", "want {", replace("/create", `.*?(\d+).*`, `$1`)},
 		{"id below 0", "maze", check.Fail, "create", `"id" is -1`, replace("/create", `(\d+)`, `-1`)},
 		{"id below 0", "weather", check.Fail, "create", "the reply is -1", replace("/create", `(\d+)`, `-1`)},
 		{"two values", "maze", check.Fail, "create", "data after the value", replace("/create", `$`, `{}`)},
 		{"steps go to one session", "maze", check.Fail, "two sessions", "beside another session", asID("/step", func(n int) int { return n &^ 1 })},
-		{"a reset resets its neighbour", "maze", check.Fail, "two sessions", "session", neighbourReset},
-		{"steps at once are mixed", "textcraft", check.Fail, "many at once", "session", mixedWhenBusy()},
-		{"observation of a neighbour", "maze", check.Fail, "observe", "want", on("/observation", func(x *exchange) { x.reply = `"You are elsewhere."` })},
-		{"a dice in the text", "maze", check.Warn, "repeatable", "then", counted("/step")},
+		{"a reset resets another session", "maze", check.Fail, "two sessions", "session", neighbourReset},
+		{"concurrent steps are mixed up", "textcraft", check.Fail, "many at once", "session", mixedWhenBusy()},
+		{"observation of another session", "maze", check.Fail, "observe", "want", on("/observation", func(x *exchange) { x.reply = `"You are elsewhere."` })},
+		{"random text", "maze", check.Warn, "repeatable", "then", counted("/step")},
 		{"reset as bare text", "maze", check.Fail, "reset", "want {", replace("/reset", `.*"observation":(".*").*`, `$1`)},
 		{"reset of another id", "wordle", check.Fail, "reset", "names id 77", replace("/reset", `"id":\d+`, `"id":77`)},
 		{"reset without observation", "maze", check.Fail, "reset", `no key "observation"`, replace("/reset", `"observation"`, `"text"`)},
@@ -176,20 +176,20 @@ func TestDefectsAreFound(t *testing.T) {
 		{"observation as array", "maze", check.Fail, "step", `"observation" is the array`, replace("/step", `"observation":(".*?")`, `"observation":[$1]`)},
 		{"not UTF-8", "maze", check.Fail, "step", "not UTF-8", replace("/step", `position`, "p\xffsition")},
 		{"page for a step", "maze", check.Fail, "step", "an HTML page", on("/step", asPage)},
-		{"JSON called text", "maze", check.Warn, "step", `content type "text/plain"`, on("/step", func(x *exchange) { x.kind = "text/plain" })},
+		{"JSON with content type text", "maze", check.Warn, "step", `content type "text/plain"`, on("/step", func(x *exchange) { x.kind = "text/plain" })},
 		{"step redirected", "maze", check.Fail, "step", "status 307", on("/step", func(x *exchange) { x.status, x.reply = 307, "" })},
 		{"step unavailable", "maze", check.Fail, "step", "status 503", on("/step", func(x *exchange) { x.status, x.kind, x.reply = 503, "text/plain", "busy" })},
-		{"foreign characters", "maze", check.Fail, "any text", "status 500", foreign},
+		{"non-ASCII text", "maze", check.Fail, "any text", "status 500", foreign},
 		{"never done", "maze", check.Fail, "reward at the goal", "would never end", replace("/step", `"done":true`, `"done":false`)},
-		{"a failure that ends nothing", "maze", check.Fail, "end of episode", "not ended after 51 steps", replace("/step", `-1\.0,"done":true`, `-1.0,"done":false`)},
-		{"success unpaid", "maze", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `1\.0,"done":true`, `0,"done":true`)},
-		{"failure unpunished", "maze", check.Fail, "end of episode", "reward 0, want -1", replace("/step", `-1\.0,"done":true`, `0,"done":true`)},
-		{"no goal is reached", "textcraft", check.Fail, "reward at the goal", "would never end", replace("/step", `"done":true`, `"done":false`)},
-		{"a goal unpaid", "textcraft", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":1,`, `"reward":0,`)},
+		{"a failure without end", "maze", check.Fail, "end of episode", "not ended after 51 steps", replace("/step", `-1\.0,"done":true`, `-1.0,"done":false`)},
+		{"success without reward", "maze", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `1\.0,"done":true`, `0,"done":true`)},
+		{"failure without penalty", "maze", check.Fail, "end of episode", "reward 0, want -1", replace("/step", `-1\.0,"done":true`, `0,"done":true`)},
+		{"goal without end", "textcraft", check.Fail, "reward at the goal", "would never end", replace("/step", `"done":true`, `"done":false`)},
+		{"goal without reward", "textcraft", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":1,`, `"reward":0,`)},
 		{"a seventh guess", "wordle", check.Fail, "end of episode", "not ended after 6 steps", replace("/step", `"done":true`, `"done":false`)},
 		{"four guesses", "wordle", check.Fail, "end of episode", "too early", fourGuesses()},
-		{"a lost game paid", "wordle", check.Fail, "end of episode", "reward 1, want 0", replace("/step", `"reward":[0.]+,"done":true`, `"reward":1,"done":true`)},
-		{"a won game unpaid", "wordle", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":1(\.0)?,"done":true`, `"reward":0,"done":true`)},
+		{"lost game with reward", "wordle", check.Fail, "end of episode", "reward 1, want 0", replace("/step", `"reward":[0.]+,"done":true`, `"reward":1,"done":true`)},
+		{"won game without reward", "wordle", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":1(\.0)?,"done":true`, `"reward":0,"done":true`)},
 		{"step after done", "maze", check.Fail, "step after done", "accepted", errorsLike("has finished", func(x *exchange) {
 			x.reply = `{"observation":"Success\n","reward":1.0,"done":true}`
 		})},
@@ -197,7 +197,7 @@ func TestDefectsAreFound(t *testing.T) {
 			x.status, x.kind, x.reply = 500, "text/plain; charset=utf-8", "Internal Server Error"
 		})},
 		{"no reset after done", "maze", check.Fail, "reset after done", "has finished", stuck()},
-		{"unknown id taken", "maze", check.Fail, "unknown id", "accepted", asID("/step", func(n int) int {
+		{"unknown id accepted", "maze", check.Fail, "unknown id", "accepted", asID("/step", func(n int) int {
 			if n > 1000 {
 				return 0
 			}
@@ -210,7 +210,7 @@ func TestDefectsAreFound(t *testing.T) {
 			x.status, x.reply = 404, `{"detail":"no such id"}`
 		})},
 		{"page for an unknown id", "maze", check.Fail, "unknown id", "an HTML page", errorsLike("is not valid", asPage)},
-		{"task out of range taken", "maze", check.Fail, "task out of range", "accepted", errorsLike("The game 26", func(x *exchange) {
+		{"task out of range accepted", "maze", check.Fail, "task out of range", "accepted", errorsLike("The game 26", func(x *exchange) {
 			x.reply = `{"observation":"x"}`
 		})},
 		{"200 for malformed JSON", "maze", check.Fail, "malformed JSON", "accepted", invalids(func(x *exchange) {
@@ -236,22 +236,22 @@ func TestDefectsAreFound(t *testing.T) {
 				}
 			})
 		}},
-		{"everything found", "maze", check.Warn, "unknown path", "status 200", func(next http.Handler) http.Handler {
+		{"every path found", "maze", check.Warn, "unknown path", "status 200", func(next http.Handler) http.Handler {
 			return spoiled(next, func(x *exchange) {
 				if x.status == 404 {
 					x.status, x.reply = 200, `{}`
 				}
 			})
 		}},
-		{"close twice true", "textcraft", check.Fail, "close", "second close: true", replace("/close", "false", "true")},
-		{"close of one in use false", "textcraft", check.Fail, "close", "false for an instance in use", replace("/close", "true", "false")},
-		{"closed and still there", "textcraft", check.Fail, "close", "step after close: accepted", instead("/close", closeFirst())},
+		{"second close true", "textcraft", check.Fail, "close", "second close: true", replace("/close", "false", "true")},
+		{"first close false", "textcraft", check.Fail, "close", "false for an instance in use", replace("/close", "true", "false")},
+		{"closed instance still works", "textcraft", check.Fail, "close", "step after close: accepted", instead("/close", closeFirst())},
 		{"no close", "textcraft", check.Warn, "close", "status 404", instead("/close", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(404)
 			io.WriteString(w, `{"detail":"Not Found"}`)
 		})},
-		{"greeting of another", "maze", check.Warn, "greeting", "Welcome", on("/", func(x *exchange) {
+		{"greeting of another environment", "maze", check.Warn, "greeting", "Welcome", on("/", func(x *exchange) {
 			if x.path == "/" {
 				x.reply = `"Welcome"`
 			}
@@ -263,7 +263,7 @@ func TestDefectsAreFound(t *testing.T) {
 			io.WriteString(w, `{"obs`)
 		})},
 		{"connection closed without reply", "maze", check.Fail, "step", "before a reply", instead("/step", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })},
-		{"no HTTP", "maze", check.Fail, "step", "not an HTTP reply", instead("/step", func(w http.ResponseWriter, _ *http.Request) {
+		{"not HTTP", "maze", check.Fail, "step", "not an HTTP reply", instead("/step", func(w http.ResponseWriter, _ *http.Request) {
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if err != nil {
 				panic(err)
@@ -283,30 +283,30 @@ func TestDefectsAreFound(t *testing.T) {
 			io.WriteString(w, `"move up","move down"]`)
 		})},
 
-		// Defects of servers that this program does not serve itself (TestEveryEnvironment).
+		// Defects of stand-ins.
 		{"observation as text", "babyai", check.Fail, "observe", "want {", replace("/observation", `.*"observation":(".*?[^\\\\]").*`, `$1`)},
 		{"no score", "babyai", check.Fail, "step", `no key "score"`, replace("/step", `"score":[0-9.]+,`, ``)},
-		{"half a success", "babyai", check.Fail, "reward at the goal", "score 0.4, want 0.8875", replace("/step", `"score":0.8875`, `"score":0.4`)},
-		{"completed and not done", "babyai", check.Fail, "reward at the goal", "would never end", replace("/step", `"done":true`, `"done":false`)},
-		{"waits for ever", "sciworld", check.Fail, "end of episode", "not ended after 12 steps", asleep},
+		{"half the score", "babyai", check.Fail, "reward at the goal", "score 0.4, want 0.8875", replace("/step", `"score":0.8875`, `"score":0.4`)},
+		{"completed but not done", "babyai", check.Fail, "reward at the goal", "would never end", replace("/step", `"done":true`, `"done":false`)},
+		{"endless episode", "sciworld", check.Fail, "end of episode", "not ended after 12 steps", asleep},
 		{"no description", "sciworld", check.Fail, "reset", `no key "task_description"`, replace("/reset", `"task_description"`, `"task"`)},
 		{"no actions", "alfworld", check.Fail, "step", `no key "available_actions"`, replace("/step", `"available_actions"`, `"actions"`)},
 		{"reset as bare text", "webshop", check.Fail, "reset", "want [string, null]", replace("/reset", `^\[(.*),null\]$`, `$1`)},
-		{"reset with more than null", "sqlgym", check.Fail, "reset", "want null", replace("/reset", `null\]$`, `{}]`)},
+		{"reset with an object in place of null", "sqlgym", check.Fail, "reset", "want null", replace("/reset", `null\]$`, `{}]`)},
 		{"observation instead of state", "webshop", check.Fail, "step", `no key "state"`, replace("/step", `"state"`, `"observation"`)},
 		{"id in an object", "sqlgym", check.Fail, "create", "want integer", replace("/create", `(.*)`, `{"id":$1}`)},
 		{"unavailable twice", "sqlgym", check.Warn, "step", "status 503", unavailable(2)},
-		{"unavailable for good", "sqlgym", check.Fail, "step", "status 503", unavailable(1 << 30)},
-		{"unavailable twice, where nobody asks again", "weather", check.Fail, "step", "status 503", unavailable(2)},
-		{"another statement", "sqlgym", check.Fail, "end of episode", "would never end", replace("/step", `"done":true`, `"done":false`)},
-		{"the truth unpaid", "sqlgym", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"step (.*)"reward":1.0`, `"[$1"reward":0`)},
-		{"the ninth id", "sqlgym", check.Warn, "instance limit", "returned twice", func(next http.Handler) http.Handler { return next }},
-		{"the third id", "sqlgym", check.Fail, "ids", "returned twice", replace("/create", `.*`, `7`)},
+		{"always unavailable", "sqlgym", check.Fail, "step", "status 503", unavailable(1 << 30)},
+		{"unavailable twice, but clients do not retry", "weather", check.Fail, "step", "status 503", unavailable(2)},
+		{"a second statement", "sqlgym", check.Fail, "end of episode", "would never end", replace("/step", `"done":true`, `"done":false`)},
+		{"no reward for the ground truth", "sqlgym", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"step (.*)"reward":1.0`, `"[$1"reward":0`)},
+		{"the ninth id is the first", "sqlgym", check.Warn, "instance limit", "returned twice", func(next http.Handler) http.Handler { return next }},
+		{"one id for all", "sqlgym", check.Fail, "ids", "returned twice", replace("/create", `.*`, `7`)},
 		{"create as object", "weather", check.Fail, "create", "want integer", replace("/create", `(.*)`, `{"id":$1}`)},
 		{"reset as object", "movie", check.Fail, "reset", "want string", replace("/reset", `(.*)`, `{"observation":$1}`)},
 		{"observation of the last step", "weather", check.Fail, "observe", "want", followingSteps()},
 		{"another opening", "academia", check.Fail, "first text", "New trial", replace("/reset", `Now new trial starts`, `New trial`)},
-		{"finish that ends nothing", "todo", check.Fail, "end of episode", "would never end", replace("/step", `"done":true`, `"done":false`)},
+		{"finish without end", "todo", check.Fail, "end of episode", "would never end", replace("/step", `"done":true`, `"done":false`)},
 		{"half a reward for a list", "todo", check.Fail, "reward at the goal", "reward 0.5, want 1", replace("/step", `"reward":1.0,"done":true`, `"reward":0.5,"done":true`)},
 		{"answer without info", "searchqa", check.Fail, "step", `no key "info"`, replace("/step", `,"info":null`, ``)},
 		{"no question", "searchqa", check.Fail, "first text", "Answer", replace("/reset", `Question: `, ``)},
@@ -319,10 +319,10 @@ func TestDefectsAreFound(t *testing.T) {
 				}
 			})
 		}},
-		{"terminate that ends nothing", "gaia", check.Fail, "end of episode", "would never end", replace("/step", `"done":true`, `"done":false`)},
+		{"terminate without end", "gaia", check.Fail, "end of episode", "would never end", replace("/step", `"done":true`, `"done":false`)},
 
 		// Servers with wrong rewards, or of another environment.
-		{"goal unpaid", "babyai", check.Fail, "reward at the goal", "reward 0, want 0.8875", scaled(0)},
+		{"goal without reward", "babyai", check.Fail, "reward at the goal", "reward 0, want 0.8875", scaled(0)},
 		{"rewards times 5", "babyai", check.Fail, "reward at the goal", "reward 4.4375, want 0.8875", scaled(5)},
 		{"rewards halved", "babyai", check.Fail, "reward at the goal", "want 0.8875", scaled(0.5)},
 		{"task index ignored", "babyai", check.Fail, "reward at the goal", "task 130 begins with", sameTask},
@@ -334,17 +334,17 @@ func TestDefectsAreFound(t *testing.T) {
 		{"replies one step late", "maze", check.Fail, "reward at the goal", "would never end", lateSteps()},
 		{"replies one step late", "textcraft", check.Fail, "observe", "want", lateSteps()},
 		{"replies one step late", "weather", check.Fail, "tools", "lists no tools", lateSteps()},
-		{"a first text of other goals", "babyai", check.Fail, "reward at the goal", "task 0 begins with", replace("/reset", "red ball", "blue ball")},
+		{"first text of another goal", "babyai", check.Fail, "reward at the goal", "task 0 begins with", replace("/reset", "red ball", "blue ball")},
 		{"other goals", "weather", check.Fail, "reward at the goal", "task 0 begins with", replace("/(reset|observation)", "yesterday", "tomorrow")},
-		{"every finish paid", "weather", check.Fail, "end of episode", "reward 1, want 0", replace("/step", `"reward":[0-9.]+,"done":true`, `"reward":1.0,"done":true`)},
-		{"no finish paid", "weather", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":[0-9.]+,"done":true`, `"reward":0.0,"done":true`)},
-		{"no answer paid", "movie", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":[0-9.]+,"done":true`, `"reward":0.0,"done":true`)},
-		{"no answer paid", "academia", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":[0-9.]+,"done":true`, `"reward":0.0,"done":true`)},
-		{"any statement paid", "sqlgym", check.Fail, "end of episode", "reward 1, want 0", replace("/step", `"reward":[0-9.]+`, `"reward":1.0`)},
-		{"paid on the way", "babyai", check.Fail, "reward at the goal", "before the goal", replace("/step", `"reward":0,"score":0,`, `"reward":0.5,"score":0.5,`)},
+		{"reward for every finish", "weather", check.Fail, "end of episode", "reward 1, want 0", replace("/step", `"reward":[0-9.]+,"done":true`, `"reward":1.0,"done":true`)},
+		{"no reward for a right finish", "weather", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":[0-9.]+,"done":true`, `"reward":0.0,"done":true`)},
+		{"no reward for a right answer", "movie", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":[0-9.]+,"done":true`, `"reward":0.0,"done":true`)},
+		{"no reward for a right answer", "academia", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":[0-9.]+,"done":true`, `"reward":0.0,"done":true`)},
+		{"reward for every statement", "sqlgym", check.Fail, "end of episode", "reward 1, want 0", replace("/step", `"reward":[0-9.]+`, `"reward":1.0`)},
+		{"reward before the goal", "babyai", check.Fail, "reward at the goal", "before the goal", replace("/step", `"reward":0,"score":0,`, `"reward":0.5,"score":0.5,`)},
 		{"reward above the range", "alfworld", check.Fail, "step", "reward 5, want 0 to 1", replace("/step", `"reward":[0-9.]+`, `"reward":5`)},
-		{"a tool less", "weather", check.Fail, "tools", "get_elevation", replace("/step", `'get_elevation', `, ``)},
-		{"one request a connection", "maze", check.Warn, "keep-alive", "after 1 request", func(next http.Handler) http.Handler {
+		{"a tool is missing", "weather", check.Fail, "tools", "get_elevation", replace("/step", `'get_elevation', `, ``)},
+		{"one request for each connection", "maze", check.Warn, "keep-alive", "after 1 request", func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Connection", "close")
 				next.ServeHTTP(w, r)
@@ -372,7 +372,7 @@ func TestDefectsAreFound(t *testing.T) {
 					t.Errorf("%s: %s: %s; want %s: %s", r.Check, r.Status, r.Came, d.status, d.came)
 				}
 				if r.Expected == "" || !strings.HasPrefix(r.Protocol, "AgentGym protocol ") || r.Status == check.Warn && r.Reason == "" {
-					t.Errorf("the result lacks something: %+v", r)
+					t.Errorf("incomplete result: %+v", r)
 				}
 				return
 			}
@@ -396,7 +396,7 @@ func scaled(by float64) func(http.Handler) http.Handler {
 	})
 }
 
-// sameTask resets to task 0 whatever index is requested.
+// sameTask resets to task 0 for every index.
 func sameTask(next http.Handler) http.Handler {
 	index := regexp.MustCompile(`"(data_idx|game|session_id)":\d+`)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -409,8 +409,8 @@ func sameTask(next http.Handler) http.Handler {
 	})
 }
 
-// lateSteps delays replies by one step: every step of an instance gets the reply of the step before it, the first
-// after a reset an empty one.
+// lateSteps delays replies by one step: each step of an instance gets the reply to the previous step, the first step
+// after a reset an empty reply.
 func lateSteps() func(http.Handler) http.Handler {
 	var mu sync.Mutex
 	held := map[string]string{}
@@ -444,7 +444,7 @@ func sharedCreates(next http.Handler) http.Handler {
 		if strings.HasSuffix(x.path, "/create") && x.status == 200 {
 			mu.Lock()
 			defer mu.Unlock()
-			if made++; made > 2 { // the first two come one by one
+			if made++; made > 2 { // only the third and later creates are concurrent
 				x.reply = `{"id":2}`
 			}
 		}
@@ -481,7 +481,7 @@ func mixedWhenBusy() func(http.Handler) http.Handler {
 			mu.Lock()
 			busy++
 			mu.Unlock()
-			time.Sleep(2 * time.Millisecond) // long enough to meet others
+			time.Sleep(2 * time.Millisecond) // gives other steps time to arrive
 			mu.Lock()
 			h := next
 			if busy > 1 {
@@ -508,7 +508,7 @@ func counted(endpoint string) func(http.Handler) http.Handler {
 	})
 }
 
-// stuck keeps an instance finished once it has finished.
+// stuck refuses every request to an instance whose episode has ended.
 func stuck() func(http.Handler) http.Handler {
 	var mu sync.Mutex
 	over := false
@@ -640,7 +640,7 @@ func asleep(next http.Handler) http.Handler {
 	})
 }
 
-// A server of one tool environment that is declared as another is found, for every pair of them.
+// The checks find a tool server that is declared as another one, for every pair of tool servers.
 func TestSwappedToolServersAreFound(t *testing.T) {
 	tools := []string{"weather", "movie", "academia", "todo", "sheet"}
 	for _, is := range tools {
@@ -666,7 +666,7 @@ func TestUnjudgedRewards(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
-	// Tasks other than the recorded ones.
+	// No solution is recorded for these tasks.
 	report := run(t, check.Options{URL: standins["weather"].server(t, 0).URL, Env: "weather", Tasks: []int{5, 6}})
 	if r := find(t, report, "reward at the goal"); r.Status != check.Skip || !strings.Contains(r.Reason, "tasks [0 1]") {
 		t.Errorf("%+v", r)

@@ -57,9 +57,9 @@ func TestExchangeFaults(t *testing.T) {
 		{"no such call", "textcraft", get("/goal?id=0", `""`), "does not send this request"},
 		{"without the suffix", "maze", step(`{"observation":"","reward":0,"done":false}`), "does not send this request"},
 		{"another method", "textcraft", get("/step", `{}`), "does not send this request"},
-		{"lost", "textcraft", data.Exchange{Method: "POST", Path: "/step", Body: `{"action":"a","id":0}`, Err: "connection reset"}, "connection reset"},
+		{"no reply", "textcraft", data.Exchange{Method: "POST", Path: "/step", Body: `{"action":"a","id":0}`, Err: "connection reset"}, "connection reset"},
 		{"status", "textcraft", data.Exchange{Method: "POST", Path: "/step", Body: `{"action":"a","id":0}`, Status: 500, Reply: "Internal Server Error"}, "status 500: Internal Server Error"},
-		{"busy where nobody asks again", "weather", data.Exchange{Method: "POST", Path: "/step", Body: `{"action":"a","env_idx":0}`, Status: 503}, "status 503"},
+		{"busy, but the client does not retry", "weather", data.Exchange{Method: "POST", Path: "/step", Body: `{"action":"a","env_idx":0}`, Status: 503}, "status 503"},
 		{"error object", "textcraft", step(`{"error":"The id 0 is not valid."}`), "The id 0 is not valid."},
 		{"invalid JSON", "textcraft", step(`<html>`), "invalid JSON"},
 		{"missing key", "textcraft", step(`{"observation":"","reward":0}`), `no key "done"`},
@@ -67,7 +67,7 @@ func TestExchangeFaults(t *testing.T) {
 		{"reward out of range", "textcraft", step(`{"observation":"","reward":2,"done":false}`), "reward 2, want 0 to 1"},
 		{"body of another environment", "textcraft", post("/reset", `{"item_id":1,"env_idx":0}`, `{}`), `the request: the body has no key "data_idx"`},
 		{"body where none is sent", "babyai", post("/create", `{}`, `{"id":0}`), "AgentGym's client sends none"},
-		{"body that is none", "textcraft", post("/close", `{`, `true`), "is invalid JSON"},
+		{"body is not JSON", "textcraft", post("/close", `{`, `true`), "is invalid JSON"},
 		{"no instance", "sqlgym", get("/observation", `""`), "does not give the instance as env_idx"},
 	} {
 		if _, fault := check.Exchange(c.env, c.x); !strings.Contains(fault, c.want) {
@@ -83,7 +83,7 @@ func TestPlayed(t *testing.T) {
 	}
 	for env, reply := range map[string]string{"sqlgym": `{"observation":"","reward":1.0,"done":true}`, "maze": `{`, "chess": `{}`} {
 		if _, _, err := check.Played(env, reply); err == nil {
-			t.Errorf("%s: %s is a step", env, reply)
+			t.Errorf("%s: %s was accepted as a step", env, reply)
 		}
 	}
 }

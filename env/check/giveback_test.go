@@ -17,7 +17,7 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// ledger counts the instances that a server created and the ones that are open.
+// ledger counts the created and the open instances of a server.
 type ledger struct {
 	next http.Handler
 
@@ -122,7 +122,7 @@ func TestInterruptedGivesBack(t *testing.T) {
 }
 
 // The instance limit, which would share instances that are in use, is tested only with Options.Limit.
-func TestLimitIsAskedFor(t *testing.T) {
+func TestLimitIsOptional(t *testing.T) {
 	l := keepsLedger(t, "sqlgym")
 	server := httptest.NewServer(l)
 	defer server.Close()

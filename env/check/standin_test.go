@@ -17,24 +17,24 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// standin is a server of an environment that this program does not serve, with the replies of the protocol's
-// transcripts. It keeps a task and a number of steps for each instance and includes both in its texts, so that
-// mixed-up instances are noticed.
+// standin is a server with the replies of the protocol's transcripts, for an environment without a built-in server. It
+// keeps a task and a number of steps for each instance and includes both in its texts, so that a test detects instances
+// that are mixed up.
 type standin struct {
 	greeting string
-	needs    bool                  // create wants a body
+	needs    bool                  // create requires a body
 	created  func(id int) string   // reply to create
 	id       func(n int) string    // nth id as JSON; nil: n
 	idKey    string                // in requests
 	taskKey  string                // of reset
-	tasks    int                   // how many there are; 0: all
+	tasks    int                   // number of tasks; 0: any index is a task
 	first    func(task int) string // text of a reset
 	reset    func(id string, text string) string
 	step     func(text string, reward string, done bool) string
 	observe  func(first, last string) string // JSON
 	done     func(action string, steps int) bool
-	pays     func(action string) string // of an action that ends the episode; nil: "1.0"
-	recorded string                     // the environment whose recording it repeats, "" if none
+	pays     func(action string) string // reward of an action that ends the episode; nil: "1.0"
+	recorded string                     // the environment whose recording it replays, "" if none
 	finished bool                       // a step after done is refused
 	unknown  func(w http.ResponseWriter, id string)
 	// close returns the reply to the nth close of an id, "" if there is no such endpoint; status 500 is "500".
@@ -84,7 +84,7 @@ func texts(raw json.RawMessage) (text string, done bool) {
 	return o.Observation, o.Done
 }
 
-// compact is JSON on one line, as servers send it.
+// compact returns JSON on one line, as servers send it.
 func compact(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
@@ -96,7 +96,7 @@ func compact(raw json.RawMessage) string {
 // seat is an instance.
 type seat struct {
 	task, steps int
-	solved      int // recorded actions that were repeated; -1 after another one
+	solved      int // recorded actions played so far; -1 after a different action
 	first, last string
 	over        bool
 	closed      int

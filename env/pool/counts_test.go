@@ -35,8 +35,8 @@ func TestRowOfFailures(t *testing.T) {
 		{"three in a row", []int{500, 200, 500, 500, 500, 200}, 3, 1},
 		{"nine in a row", []int{500, 500, 500, 500, 500, 500, 500, 500, 500, 200}, 0, 0},
 		{"ten in a row", []int{500, 500, 500, 500, 500, 500, 500, 500, 500, 500, 200}, 0, 1},
-		{"every one counts", []int{500, 200, 500, 200}, 1, 2},
-		{"what was refused is not the server's fault", []int{422, 422, 422, 422}, 1, 0},
+		{"limit of one failure", []int{500, 200, 500, 200}, 1, 2},
+		{"a refused request is no fault", []int{422, 422, 422, 422}, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := envtest.New(t, map[string][]envtest.Reply{
@@ -57,13 +57,13 @@ func TestRowOfFailures(t *testing.T) {
 					faults[e.Seen()]++
 				}
 			}
-			l.Fail(&env.Error{Kind: env.KindServer, Observed: true}) // was counted when it happened
+			l.Fail(&env.Error{Kind: env.KindServer, Observed: true}) // the client has observed it
 			got := p.Counts()
 			if got.Quarantines != c.want {
 				t.Errorf("%d quarantines, want %d", got.Quarantines, c.want)
 			}
 			if d := cmp.Diff(faults, got.Faults); d != "" {
-				t.Errorf("met (-) and counted (+): %s", d)
+				t.Errorf("faults (-want +got): %s", d)
 			}
 			if got.Exchanges < int64(len(c.steps))+1 || got.Instances != 1 {
 				t.Errorf("counts %+v", got)
@@ -135,7 +135,7 @@ func TestRecallOfAnEndIsNoFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := l.Client().Step(ctx, "Action: move up"); !errors.Is(err, env.KindConnection) {
-		t.Fatalf("the step was not lost: %v", err)
+		t.Fatalf("the step did not fail: %v", err)
 	}
 	if _, ok, err := l.Client().(env.Recaller).Recall(ctx); ok || err != nil {
 		t.Errorf("recalled: %t, %v", ok, err)

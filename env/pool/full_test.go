@@ -20,7 +20,7 @@ import (
 // step for another question than that of its reset.
 type bird struct {
 	t    *testing.T
-	fail func(n int) bool // answer 500 after carrying request n out
+	fail func(n int) bool // replies 500 to request n after it was executed
 
 	mu      sync.Mutex
 	n       int // requests
@@ -37,20 +37,20 @@ func (b *bird) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ItemID int    `json:"item_id"`
 		Action string `json:"action"`
 	}
-	_ = json.NewDecoder(r.Body).Decode(&body) // a create has none
-	if r.URL.Path == "/" {                    // a probe does not wait for its turn
+	_ = json.NewDecoder(r.Body).Decode(&body) // a create has no body
+	if r.URL.Path == "/" {                    // a probe does not wait
 		fmt.Fprint(w, `"ok"`)
 		return
 	}
 	b.mu.Lock()
 	if b.busy {
-		b.t.Error("two requests at once")
+		b.t.Error("two concurrent requests")
 	}
 	b.busy = true
 	b.n++
 	n := b.n
 	b.mu.Unlock()
-	time.Sleep(200 * time.Microsecond) // others would come now
+	time.Sleep(200 * time.Microsecond) // gives other requests time to arrive
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.busy = false
@@ -66,7 +66,7 @@ func (b *bird) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply = `"question"`
 	case "/step":
 		if want := fmt.Sprintf("SELECT %d", b.items[body.EnvIdx]); body.Action != want {
-			b.t.Errorf("instance %d gets the step %q, its episode has %q", body.EnvIdx, body.Action, want)
+			b.t.Errorf("instance %d received the step %q, want %q", body.EnvIdx, body.Action, want)
 		}
 		reply = `{"state":"[]","reward":0.0,"done":true,"info":{}}`
 	}
@@ -116,7 +116,7 @@ func TestFullServerSharesNoInstance(t *testing.T) {
 						id := l.Client().(leased).Client.(interface{ ServerID() string }).ServerID()
 						mu.Lock()
 						if inUse[id] || len(inUse) >= birdHolds {
-							t.Errorf("instance %s is leased beside %v", id, inUse)
+							t.Errorf("instance %s is leased twice, leases %v", id, inUse)
 						}
 						inUse[id] = true
 						mu.Unlock()
@@ -142,7 +142,7 @@ func TestFullServerSharesNoInstance(t *testing.T) {
 			}
 			c := p.Counts()
 			if name == "failing" && (b.created <= birdHolds || c.Quarantines == 0 || c.Faults["http_500"] == 0) {
-				t.Errorf("%d instances were created, counts %+v: the test shows nothing", b.created, c)
+				t.Errorf("%d instances were created, counts %+v, too few for this test", b.created, c)
 			}
 			if name == "healthy" && (b.created != birdHolds || len(c.Faults) != 0 || c.Instances != birdHolds) {
 				t.Errorf("%d instances were created, counts %+v", b.created, c)
@@ -151,8 +151,7 @@ func TestFullServerSharesNoInstance(t *testing.T) {
 	}
 }
 
-// If a server has only instances that are in use, the pool returns an error that states it, and does not share one of
-// them.
+// If a server returns only instances that are in use, the pool returns an error and does not share an instance.
 func TestOnlySharedInstances(t *testing.T) {
 	b := &bird{t: t, items: map[int]int{}}
 	srv := httptest.NewServer(b)

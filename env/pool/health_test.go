@@ -40,25 +40,25 @@ func TestHealth(t *testing.T) {
 		want verdict
 	}
 	for name, events := range map[string][]told{
-		"a few failures are nothing":        {{fails(status), keep}, {fails(reset), keep}, {good, keep}, {fails(reset), keep}, {fails(status), keep}, {good, keep}},
-		"three in a row make it suspect":    {{fails(status), keep}, {fails(reset), keep}, {fails(status), check}, {fails(status), keep}, {greets, keep}},
-		"one in vain does":                  {{fails(hang), check}, {greets, keep}, {fails(hang), check}},
-		"nobody listens":                    {{fails(refused), takeOut}},
-		"silent, and good before it":        {{good, keep}, {fails(hang), check}, {silent, takeOut}},
-		"silent, but it works":              {{fails(hang), check}, {good, keep}, {silent, keep}, {fails(hang), check}, {silent, takeOut}},
-		"no way there":                      {{fails(cut), check}, {silent, takeOut}},
-		"it greets and does nothing":        {{fails(status), keep}, {fails(status), keep}, {fails(status), check}, {greets, keep}, {fails(status), check}, {fails(status), takeOut}},
-		"a good one ends the row":           {{fails(status), keep}, {fails(status), keep}, {fails(status), check}, {greets, keep}, {fails(status), check}, {good, keep}, {fails(status), keep}},
-		"no instance comes about":           {{uncreated, check}, {greets, keep}, {good, keep}, {uncreated, check}, {greets, keep}, {good, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {uncreated, takeOut}},
-		"one does in between":               {{uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {created, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}},
-		"it is asked once at a time":        {{fails(hang), check}, {fails(cut), keep}, {uncreated, keep}, {greets, keep}, {fails(cut), check}},
-		"what comes when it is out is late": {{fails(cut), check}, {silent, takeOut}, {fails(refused), keep}, {uncreated, keep}, {good, keep}, {silent, keep}, {back, keep}, {fails(status), keep}},
+		"few failures":                    {{fails(status), keep}, {fails(reset), keep}, {good, keep}, {fails(reset), keep}, {fails(status), keep}, {good, keep}},
+		"three failures in a row":         {{fails(status), keep}, {fails(reset), keep}, {fails(status), check}, {fails(status), keep}, {greets, keep}},
+		"one timeout":                     {{fails(hang), check}, {greets, keep}, {fails(hang), check}},
+		"refused connection":              {{fails(refused), takeOut}},
+		"no greeting":                     {{good, keep}, {fails(hang), check}, {silent, takeOut}},
+		"no greeting, but a good request": {{fails(hang), check}, {good, keep}, {silent, keep}, {fails(hang), check}, {silent, takeOut}},
+		"no connection":                   {{fails(cut), check}, {silent, takeOut}},
+		"only the greeting works":         {{fails(status), keep}, {fails(status), keep}, {fails(status), check}, {greets, keep}, {fails(status), check}, {fails(status), takeOut}},
+		"a success resets the count":      {{fails(status), keep}, {fails(status), keep}, {fails(status), check}, {greets, keep}, {fails(status), check}, {good, keep}, {fails(status), keep}},
+		"creates fail":                    {{uncreated, check}, {greets, keep}, {good, keep}, {uncreated, check}, {greets, keep}, {good, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {uncreated, takeOut}},
+		"a create succeeds in between":    {{uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {created, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}},
+		"one check at a time":             {{fails(hang), check}, {fails(cut), keep}, {uncreated, keep}, {greets, keep}, {fails(cut), check}},
+		"events while out of service":     {{fails(cut), check}, {silent, takeOut}, {fails(refused), keep}, {uncreated, keep}, {good, keep}, {silent, keep}, {back, keep}, {fails(status), keep}},
 	} {
 		h := &health{limit: 5}
 		for i, e := range events {
 			got := e.do(h)
 			if got != e.want {
-				t.Errorf("%s: %d is said of event %d (%s), want %d", name, got, i+1, e.name, e.want)
+				t.Errorf("%s: verdict %d for event %d (%s), want %d", name, got, i+1, e.name, e.want)
 			}
 			if got == takeOut {
 				h.takenOut()
@@ -73,7 +73,7 @@ func TestHealthPauses(t *testing.T) {
 	h := &health{limit: 1}
 	took := []int{h.takenOut(), h.probeFailed(), h.probeFailed()}
 	h.restored()
-	took = append(took, h.takenOut()) // it greeted, and failed again
+	took = append(took, h.takenOut()) // the probe succeeded, then requests failed
 	h.restored()
 	h.requestOK()
 	h.requestFailed(&env.Error{Kind: env.KindTimeout})
@@ -85,7 +85,7 @@ func TestHealthPauses(t *testing.T) {
 	took = append(took, h.takenOut())
 	for i, want := range []int{0, 1, 2, 3, 0, 1} {
 		if took[i] != want {
-			t.Errorf("the pauses are number %v, want 0, 1, 2, 3, 0, 1", took)
+			t.Errorf("numbers of the pauses: %v, want 0, 1, 2, 3, 0, 1", took)
 			break
 		}
 	}
@@ -99,7 +99,7 @@ func TestLossyServerKeepsItsInstances(t *testing.T) {
 		"POST /create": {{Body: `{"id":0}`}, {Body: `{"id":1}`}, {Body: `{"id":2}`}},
 		"POST /step":   {fails, fails, fails, fails, well}, "GET /": envtest.OK(`"up"`), "POST /close": envtest.OK("true"),
 	})
-	s.Overlap = true // it is asked at any time
+	s.Overlap = true // a probe may come at any time
 	p := newPool(t, Options{}, s.URL)
 	kept, free := acquire(t, p), acquire(t, p)
 	free.Release()
@@ -114,7 +114,7 @@ func TestLossyServerKeepsItsInstances(t *testing.T) {
 	}
 	kept.Release()
 	for range 2 {
-		acquire(t, p) // both are there still
+		acquire(t, p) // the lease and the free instance still exist
 	}
 	if got := p.Counts(); got.Quarantines != 0 || got.Instances != 2 {
 		t.Errorf("%+v", got)
@@ -135,16 +135,16 @@ func TestSilentServerIsTakenOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "it is out", func() bool { return p.servers[0].isDown(p) })
+	until(t, "the server is quarantined", func() bool { return p.servers[0].isDown(p) })
 	for range 3 {
 		if at := acquire(t, p).Server(); at != b.URL {
-			t.Errorf("a lease at %s, which is down", at)
+			t.Errorf("a lease on %s, which is down", at)
 		}
 	}
 	a.off.Store(false)
-	until(t, "it is back", func() bool { return !p.servers[0].isDown(p) })
+	until(t, "the server is in service", func() bool { return !p.servers[0].isDown(p) })
 	if at := acquire(t, p).Server(); at != a.URL {
-		t.Errorf("a lease at %s, which has more", at)
+		t.Errorf("a lease on %s, which has more leases", at)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestHealthOfResets(t *testing.T) {
 		got = append(got, h.resetFailed(task))
 	}
 	if want := []verdict{keep, keep, keep, keep, takeOut}; !slices.Equal(got[3:], want[3:]) || h.failures != 0 {
-		t.Errorf("five tasks: %v, a row of %d", got, h.failures)
+		t.Errorf("five tasks: %v, %d failures", got, h.failures)
 	}
 	h.takenOut()
 	h.restored()

@@ -67,7 +67,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 					t.Errorf("the list of its tools was requested: %q", s.Requests())
 				}
 				if slices.ContainsFunc(s.Requests(), func(r string) bool { return strings.HasPrefix(r, "POST /reset") }) {
-					t.Errorf("it was played on: %q", s.Requests())
+					t.Errorf("an episode was started: %q", s.Requests())
 				}
 			})
 		}
@@ -97,7 +97,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 				made = append(made, x.Path)
 			}
 			if !slices.Equal(made, []string{"/create"}) {
-				t.Errorf("the lease's exchanges are %q, want the create alone", made)
+				t.Errorf("the lease's exchanges are %q, want only the create", made)
 			}
 			s.Replies["POST /create"] = envtest.OK(map[string]string{"0": "1", "1": "2"}[l.slot.id])
 		}
@@ -105,7 +105,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			t.Errorf("%d requests for the list of tools: %q", n, s.Requests())
 		}
 	})
-	t.Run("no answer", func(t *testing.T) { // the question is not put again with every instance
+	t.Run("no answer", func(t *testing.T) { // a server that does not answer is asked once, not for every instance
 		s := envtest.New(t, map[string][]envtest.Reply{
 			"GET /": envtest.OK(`"ok"`), "POST /create": {{Body: "0"}, {Body: "1"}, {Body: "2"}}, "POST /step": {{Status: 500, Body: "Internal Server Error"}},
 		})
@@ -124,7 +124,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			t.Errorf("%d requests for the list of tools: %q", n, s.Requests())
 		}
 	})
-	t.Run("later", func(t *testing.T) { // a server that was not there at the start
+	t.Run("later", func(t *testing.T) { // a server that starts after the check
 		_, err := pool(t, "weather", server(t, recorded["movie"].Tools).URL).Acquire(t.Context())
 		if other := (*env.OtherEnvError)(nil); !errors.As(err, &other) {
 			t.Errorf("%v", err)
@@ -140,13 +140,13 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			{"textcraft", `"hello"`, ""},
 			{"textcraft", `"ok"`, ""},
 			{"webshop", `"This is environment TextCraft."`, "textcraft"},
-			{"gaia", `"This is environment TextCraft."`, ""}, // its own greeting is not known
+			{"gaia", `"This is environment TextCraft."`, ""}, // the greeting of gaia is unknown
 		} {
 			s := envtest.New(t, map[string][]envtest.Reply{"GET /": envtest.OK(tt.greeting)})
 			err := pool(t, tt.name, s.URL).Check(t.Context())
 			var other *env.OtherEnvError
 			if tt.other == "" && err != nil || tt.other != "" && (!errors.As(err, &other) || other.Other != tt.other) {
-				t.Errorf("%s, which greets with %s: %v", tt.name, tt.greeting, err)
+				t.Errorf("%s with the greeting %s: %v", tt.name, tt.greeting, err)
 			}
 		}
 	})

@@ -19,11 +19,11 @@ import (
 )
 
 // crowd is a server of a minimal environment that can be switched off. It
-// counts instances and fails the test if one serves two requests at once.
+// counts instances and fails the test if an instance has two concurrent requests.
 type crowd struct {
 	*httptest.Server
 	t   *testing.T
-	off atomic.Bool // answer 500 to everything
+	off atomic.Bool // every request is answered with 500
 
 	mu      sync.Mutex
 	created int
@@ -45,7 +45,7 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var body struct{ ID int }
-	_ = json.NewDecoder(r.Body).Decode(&body) // a GET has none
+	_ = json.NewDecoder(r.Body).Decode(&body) // a GET has no body
 	id := fmt.Sprint(body.ID)
 	c.mu.Lock()
 	switch r.URL.Path {
@@ -60,10 +60,10 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "true")
 	case "/reset", "/step":
 		if c.inUse[id] {
-			c.t.Errorf("instance %s plays twice at once", id)
+			c.t.Errorf("instance %s has two concurrent requests", id)
 		}
 		if !c.open[id] {
-			c.t.Errorf("instance %s plays though it is closed", id)
+			c.t.Errorf("instance %s has a request after its close", id)
 		}
 		c.inUse[id] = true
 		c.mu.Unlock()
@@ -138,7 +138,7 @@ func quarantine(p *Pool, l *Lease) {
 	l.Fail(nil)
 }
 
-// until waits for a condition that other goroutines establish.
+// until waits for a condition that other goroutines fulfil.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
@@ -229,15 +229,15 @@ func TestPoolCheck(t *testing.T) {
 	}
 	b.off.Store(true)
 	if err := p.Check(t.Context()); err != nil {
-		t.Errorf("one of two answers: %v", err)
+		t.Errorf("one of two servers answers: %v", err)
 	}
 	if l := acquire(t, p); l.Server() != a.URL {
-		t.Errorf("a lease at %s, which is down", l.Server())
+		t.Errorf("a lease on %s, which is down", l.Server())
 	} else {
 		l.Release()
 	}
 	b.off.Store(false)
-	until(t, "the other comes back", func() bool { return p.allDown() == nil && !p.servers[1].isDown(p) })
+	until(t, "both servers are in service", func() bool { return p.allDown() == nil && !p.servers[1].isDown(p) })
 
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
@@ -290,13 +290,13 @@ func TestPoolQuarantine(t *testing.T) {
 	kept, free, bad := acquire(t, p), acquire(t, p), acquire(t, p)
 	free.Release()
 	quarantine(p, bad)
-	until(t, "the failed and the free instance are given back", func() bool { _, open := a.counts(); return open == 1 })
+	until(t, "the failed and the free instance are closed", func() bool { _, open := a.counts(); return open == 1 })
 	l := acquire(t, p)
 	if created, _ := a.counts(); created != 4 {
 		t.Errorf("%d created: instances from before the failure must not be used again", created)
 	}
-	kept.Release() // of the time before: given back as well
-	until(t, "the old instance is given back", func() bool { _, open := a.counts(); return open == 1 })
+	kept.Release() // created before the failure: closed too
+	until(t, "the old instance is closed", func() bool { _, open := a.counts(); return open == 1 })
 	l.Release()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -319,7 +319,7 @@ func TestPoolFail(t *testing.T) {
 		a := newCrowd(t)
 		p := newPool(t, Options{QuarantineAfter: 1}, a.URL)
 		acquire(t, p).Fail(tt.err)
-		until(t, "the instance is given back", func() bool { _, open := a.counts(); return open == 0 })
+		until(t, "the instance is closed", func() bool { _, open := a.counts(); return open == 0 })
 		acquire(t, p).Release()
 		a.mu.Lock()
 		if (a.probes > 0) != tt.blame {
@@ -340,7 +340,7 @@ func TestPoolClosed(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	l.Release()
-	until(t, "the late instance is given back", func() bool { _, open := a.counts(); return open == 0 })
+	until(t, "the late instance is closed", func() bool { _, open := a.counts(); return open == 0 })
 }
 
 func TestPoolWrongAddress(t *testing.T) {
@@ -354,11 +354,11 @@ func TestPoolWrongAddress(t *testing.T) {
 	}
 	for _, urls := range [][]string{nil, {""}, {"http://h:1", "http://h:1/"}} {
 		if _, err := New(crowdSpec, urls, Options{}); err == nil {
-			t.Errorf("%q was taken", urls)
+			t.Errorf("%q was accepted", urls)
 		}
 	}
 	if _, err := New(crowdSpec, []string{"http://h"}, Options{Client: env.Options{Parser: "g9"}}); err == nil {
-		t.Error("parser g9 was taken")
+		t.Error("parser g9 was accepted")
 	}
 }
 
@@ -386,7 +386,7 @@ func TestLeaseRecord(t *testing.T) {
 }
 
 // Many goroutines on servers that stop and return, with failing instances: every lease is exclusive, and no instance
-// is open in the end.
+// is open at the end.
 func TestPoolUnderLoad(t *testing.T) {
 	crowds := []*crowd{newCrowd(t), newCrowd(t), newCrowd(t)}
 	p := newPool(t, Options{MaxPerServer: 6, WaitHealthy: time.Minute}, crowds[0].URL, crowds[1].URL, crowds[2].URL)
@@ -431,7 +431,7 @@ func TestPoolUnderLoad(t *testing.T) {
 	}
 }
 
-// Leases on a given server, and on any server except given ones.
+// AcquireAt leases on the server of Place.Only, and avoids the servers of Place.Avoid.
 func TestPoolPlace(t *testing.T) {
 	a, b := newCrowd(t), newCrowd(t)
 	p := newPool(t, Options{MaxPerServer: 2, WaitHealthy: 20 * time.Millisecond, ProbePause: time.Hour, ProbeMax: time.Hour}, a.URL, b.URL)
@@ -452,11 +452,11 @@ func TestPoolPlace(t *testing.T) {
 	if _, err := p.AcquireAt(t.Context(), Place{Only: b.URL, NoWait: true}); !errors.Is(err, ErrFull) {
 		t.Errorf("a third lease on %s: %v", b.URL, err)
 	}
-	at(Place{Avoid: []string{a.URL}}, a.URL) // the other is full
+	at(Place{Avoid: []string{a.URL}}, a.URL) // the other server is full
 	leases[0].Release()
 	at(Place{Avoid: []string{a.URL}, NoWait: true}, b.URL)
 	if _, err := p.AcquireAt(t.Context(), Place{Only: "http://h:1"}); err == nil || !strings.Contains(err.Error(), "http://h:1 is not one of the servers") {
-		t.Errorf("a server that is not one: %v", err)
+		t.Errorf("an unknown server: %v", err)
 	}
 	b.off.Store(true)
 	p.ServerDown(b.URL, errors.New("it died"))

@@ -26,7 +26,7 @@ type phoenix struct {
 	*httptest.Server
 	refusals atomic.Int64
 	bare     bool          // ids and first texts are bare values, not objects
-	hold     chan struct{} // closed when steps may be answered; nil: at once
+	hold     chan struct{} // steps wait until it is closed; nil: no wait
 	stepping chan struct{} // receives once for every step
 
 	mu    sync.Mutex
@@ -140,7 +140,7 @@ func (ph *phoenix) pool(t *testing.T, name string) *Pool {
 	return p
 }
 
-// at leases an instance and begins a task on it.
+// at leases an instance and resets it to a task.
 func (ph *phoenix) at(t *testing.T, p *Pool, task int) *Lease {
 	t.Helper()
 	l := acquire(t, p)
@@ -154,19 +154,19 @@ func (ph *phoenix) at(t *testing.T, p *Pool, task int) *Lease {
 func plays(t *testing.T, l *Lease, task int) {
 	t.Helper()
 	if res, err := l.Client().Step(context.Background(), "Action: look"); err != nil || res.Observation != fmt.Sprintf("task %d", task) {
-		t.Errorf("the episode of task %d gets %q, %v", task, res.Observation, err)
+		t.Errorf("the episode of task %d received %q, %v", task, res.Observation, err)
 	}
 }
 
 func isLost(t *testing.T, l *Lease) {
 	t.Helper()
 	if res, err := l.Client().Step(context.Background(), "Action: look"); !errors.Is(err, env.ErrRestarted) {
-		t.Errorf("an episode from before the restart gets %q, %v", res.Observation, err)
+		t.Errorf("an episode from before the restart received %q, %v", res.Observation, err)
 	}
 	l.Fail(env.ErrRestarted)
 }
 
-// TestUnseenRestart: if a server restarts unnoticed, an episode never continues in the task of another one.
+// TestUnseenRestart: if a server restarts unnoticed, an episode never continues with the task of another episode.
 func TestUnseenRestart(t *testing.T) {
 	for name, bare := range map[string]bool{"textcraft": false, "weather": true, "academia": true, "searchqa": true} {
 		t.Run(name, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestUnseenRestart(t *testing.T) {
 				ph := newPhoenix(t, bare)
 				p := ph.pool(t, name)
 				a, b := ph.at(t, p, 5), ph.at(t, p, 6)
-				ph.at(t, p, 9).Release() // it waits for the next lease
+				ph.at(t, p, 9).Release() // the instance is free
 				ph.restart()
 				b.Fail(errors.New("it was told something strange"))
 				// The idle instance does not exist on the restarted server.
@@ -188,7 +188,7 @@ func TestUnseenRestart(t *testing.T) {
 				}
 				c.Release()
 				if l := acquire(t, p); l.slot != c.slot {
-					t.Error("the new instance is not used again")
+					t.Error("the new instance is not reused")
 				}
 				if got := p.Counts(); got.Quarantines != 0 {
 					t.Errorf("%+v: the server that answered was taken out of service", got)
@@ -239,7 +239,7 @@ func TestRefusedStepIsNotSentToTheNextServer(t *testing.T) {
 	steps := len(ph.stepping)
 	ph.refusals.Store(1)
 	if res, err := a.Client().Step(context.Background(), "Action: look"); err == nil {
-		t.Errorf("the episode of task 5 gets %q", res.Observation)
+		t.Errorf("the episode of task 5 received %q", res.Observation)
 	}
 	if n := len(ph.stepping); n != steps {
 		t.Errorf("%d steps reached the new server", n-steps)
@@ -266,7 +266,7 @@ func TestReplyOfTheTimeOfARestart(t *testing.T) {
 	close(ph.hold)
 	var e *env.Error
 	if err := <-told; !errors.Is(err, env.ErrRestarted) || !errors.As(err, &e) || !e.Sent {
-		t.Errorf("the episode gets %v", err)
+		t.Errorf("the episode received %v", err)
 	}
 }
 
@@ -284,7 +284,7 @@ func TestIDsCountedWithoutALock(t *testing.T) {
 		mu.Lock()
 		n := made
 		made++
-		if made == 3 { // the second and the third are together
+		if made == 3 { // the second and the third create are concurrent
 			close(two)
 		}
 		mu.Unlock()
@@ -316,7 +316,7 @@ func TestIDsCountedWithoutALock(t *testing.T) {
 		t.FailNow()
 	}
 	if leases[0].slot.id == leases[1].slot.id {
-		t.Errorf("both have instance %s", leases[0].slot.id)
+		t.Errorf("both leases have instance %s", leases[0].slot.id)
 	}
 	for _, l := range append(leases, old) {
 		if _, err := l.Client().Step(context.Background(), ""); err != nil {

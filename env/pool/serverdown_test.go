@@ -16,7 +16,7 @@ func TestPoolServerRestarts(t *testing.T) {
 	ctx := context.Background()
 	old, spare := acquire(t, p), acquire(t, p)
 	spare.Release()
-	p.ServerDown("http://127.0.0.1:1", errors.New("not of this pool")) // changes nothing
+	p.ServerDown("http://127.0.0.1:1", errors.New("not of this pool")) // is ignored
 	if _, err := old.Client().Step(ctx, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestPoolServerRestarts(t *testing.T) {
 		err := ask()
 		var e *env.Error
 		if !errors.Is(err, env.ErrRestarted) || !errors.As(err, &e) || e.Sent || e.Retryable() || e.Kind != env.KindConnection {
-			t.Errorf("the old lease gets %v", err)
+			t.Errorf("the old lease received %v", err)
 		}
 		old.Fail(err)
 	}
@@ -65,7 +65,7 @@ func TestPoolServerRestarts(t *testing.T) {
 		t.Error("an error of an instance from before the restart counted against the server")
 	}
 	if _, open := c.counts(); open != 1 {
-		t.Errorf("%d instances are open: the old one was closed under its new owner", open)
+		t.Errorf("%d instances are open: the instance of the new lease was closed", open)
 	}
 }
 
@@ -79,6 +79,6 @@ func TestPoolServerRestartsWhileDown(t *testing.T) {
 	l.Fail(err)
 	p.ServerDown(c.URL, errors.New("it died"))
 	c.off.Store(false)
-	p.ServerUp(c.URL) // the next probe of its own would be due in weeks
+	p.ServerUp(c.URL) // otherwise the next probe is weeks away
 	acquire(t, p)
 }

@@ -44,15 +44,15 @@ func TestVersion(t *testing.T) {
 	}{
 		{"one", []string{serve(info)}, "FastAPI 0.1.0", ""},
 		{"equal ones", []string{serve(info), serve(info)}, "FastAPI 0.1.0", ""},
-		{"others", []string{serve(info), serve(`{"info":{"title":"Craft","version":"2"}}`)}, "Craft 2, FastAPI 0.1.0", ""},
+		{"different ones", []string{serve(info), serve(`{"info":{"title":"Craft","version":"2"}}`)}, "Craft 2, FastAPI 0.1.0", ""},
 		{"none", []string{serve("404")}, "", ""},
-		{"a page", []string{serve("<html>")}, "", ""},
-		{"after a moment", []string{serve("500", info)}, "FastAPI 0.1.0", ""},
+		{"an HTML page", []string{serve("<html>")}, "", ""},
+		{"at the second request", []string{serve("500", info)}, "FastAPI 0.1.0", ""},
 		{"never", []string{serve("500")}, "", `server error, status 500: "busy"`},
-		{"not for us", []string{serve("403")}, "", `request refused, status 403: "busy"`},
+		{"forbidden", []string{serve("403")}, "", `request refused, status 403: "busy"`},
 		{"cut off", []string{serve("cut")}, "", "connection failure: unexpected EOF"},
 		{"one of two", []string{serve(info), serve("500")}, "", "status 500"},
-		{"nobody there", []string{gone.URL}, "", "connection failure"},
+		{"no server", []string{gone.URL}, "", "connection failure"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			spec, err := env.Lookup("textcraft")

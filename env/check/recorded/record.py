@@ -1,13 +1,13 @@
-"""Records solutions.json: how AgentGym's own servers answer recorded winning sequences.
+"""Records solutions.json: the replies of AgentGym's own servers to recorded winning sequences.
 
     python3 record.py CHECKOUT BABYAI WEATHER MOVIE ACADEMIA > solutions.json
 
-CHECKOUT is AgentGym at 3ef9235 (2026-05-30), the others are addresses of its servers; babyai ran with
-minigrid 2.3.1, the tool servers without network. babyai's sequences are those of rows babyai_0,
+CHECKOUT is AgentGym at 3ef9235 (2026-05-30), the other arguments are addresses of its servers; babyai ran with
+minigrid 2.3.1, the tool servers without network. The sequences of babyai are from the rows babyai_0,
 babyai_130 and babyai_324 of AgentTraj-L (OpenManus-RL's data/babyai/train.parquet), whose first
-observations these servers repeat to the letter. The answers of the tool servers' tasks are those of
-agentenv-tool/Toolusage/data/*.jsonl. todo and sheet need live accounts: their texts are written as
-their servers' code writes them, from the same files.
+observations these servers return unchanged. The answers to the tool servers' tasks are from
+agentenv-tool/Toolusage/data/*.jsonl. todo and sheet need live accounts: the script builds their texts
+from the same files, as the code of these servers does.
 """
 
 import json
@@ -67,7 +67,7 @@ for env, answer in {"todo": "You can use following valid actions: %s", "sheet": 
     for task in [0, 1]:
         goal = goals(env)[task]
         steps = []
-        if env == "todo" and task == 0:  # it asks for a date and changes nothing
+        if env == "todo" and task == 0:  # the task is a question about a date
             [answer] = goal["subgoals"]
             reply = {"observation": "Observation: " + answer + "\nGive me one action.", "reward": 1.0, "done": True}
             steps = [{"action": finish(answer), "reply": reply}]

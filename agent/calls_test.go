@@ -27,7 +27,7 @@ func TestCallFormats(t *testing.T) {
 		{codeAsAction, "x = click('Buy Now')", "", false},
 		{codeAsAction, "", "", false},
 	} {
-		want := Parsed{Action: tt.action, Text: tt.text, OK: tt.ok} // the client gets the full text
+		want := Parsed{Action: tt.action, Text: tt.text, OK: tt.ok} // the client receives the full text
 		if diff := cmp.Diff(want, tt.f.Parse(tt.text)); diff != "" {
 			t.Errorf("%s of %q (-want +got):\n%s", tt.f.Name(), tt.text, diff)
 		}
@@ -48,6 +48,6 @@ func TestRecordedIsNoCall(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := Recorded(t.Context(), task, shop, codeAsAction, Options{}, false); err == nil || !strings.Contains(err.Error(), "webshop_1") {
-		t.Errorf("recorded text actions were taken for calls: %v", err)
+		t.Errorf("recorded text actions were accepted as calls: %v", err)
 	}
 }

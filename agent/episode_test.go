@@ -34,7 +34,7 @@ func TestEpisodeTokenByToken(t *testing.T) {
 	if diff := cmp.Diff(ep.Tokens, e.context); diff != "" {
 		t.Errorf("the episode differs from the engine's input (-episode +engine):\n%s", diff)
 	}
-	// The mask: exactly the sampled ids, stop token included.
+	// The mask is 1 exactly on the sampled ids, including the stop token.
 	var sampled []int32
 	for i, id := range ep.Tokens {
 		if ep.Mask[i] == 1 {
@@ -126,15 +126,15 @@ func TestOutcomes(t *testing.T) {
 			want:   data.ContextLimit, err: "116 tokens.*max_prompt_tokens is 50"},
 		{name: "an observation does not fit", replies: []fakeReply{act},
 			client: fakeClient{steps: []env.StepResult{{Observation: strings.Repeat("x", 1000)}}}, want: data.ContextLimit, turns: 1},
-		{name: "a reply is cut by the context", replies: []fakeReply{{text: "Action: x", stop: engine.StopContext}},
+		{name: "the context limit cuts a reply", replies: []fakeReply{{text: "Action: x", stop: engine.StopContext}},
 			want: data.ContextLimit, turns: 1},
-		{name: "a reply after a success is cut by the context", replies: []fakeReply{act, {text: "Action: y", stop: engine.StopContext}},
+		{name: "the context limit cuts a reply after a success", replies: []fakeReply{act, {text: "Action: y", stop: engine.StopContext}},
 			client: fakeClient{steps: []env.StepResult{{Reward: 1}}}, change: func(s *Setup) { s.Spec.Cumulative = true },
 			want: data.Success, turns: 2, reward: 1},
 		{name: "parse limit", replies: []fakeReply{{text: "hm"}, {text: "hm"}},
 			client: fakeClient{steps: []env.StepResult{goOn, goOn}},
 			change: func(s *Setup) { s.Options.ParseLimit = 2 }, want: data.ParseLimit, turns: 2},
-		{name: "parse limit counts in a row", replies: []fakeReply{{text: "hm"}, act, {text: "hm"}},
+		{name: "the parse limit counts consecutive replies", replies: []fakeReply{{text: "hm"}, act, {text: "hm"}},
 			client: fakeClient{steps: []env.StepResult{goOn, goOn, goOn}},
 			change: func(s *Setup) { s.Options.ParseLimit = 2 }, want: data.TurnLimit, turns: 3},
 		{name: "a final answer", replies: []fakeReply{{text: "<answer>4</answer>"}},
@@ -162,7 +162,7 @@ func TestOutcomes(t *testing.T) {
 					ep.Outcome, ep.Err, len(ep.Turns), ep.Reward, tt.want, tt.err, tt.turns, tt.reward)
 			}
 			if ep.Cumulative != setup.Spec.Cumulative {
-				t.Errorf("the rewards are running scores: %t", ep.Cumulative)
+				t.Errorf("Cumulative is %t", ep.Cumulative)
 			}
 			for i, turn := range ep.Turns {
 				cut := i == len(ep.Turns)-1 && (turn.Stop == string(engine.StopContext) || ep.Outcome == data.EnvError)
@@ -222,10 +222,10 @@ func TestUnparsableTextGoesToTheEnvironment(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff([]string{"move left"}, c.texts); diff != "" {
-			t.Errorf("%s: step was given (-want +got):\n%s", f.Name(), diff)
+			t.Errorf("%s: Step received (-want +got):\n%s", f.Name(), diff)
 		}
 		if ep.Turns[0].Parsed {
-			t.Errorf("%s: counted as parsed", f.Name())
+			t.Errorf("%s: the reply counts as parsed", f.Name())
 		}
 	}
 }
@@ -245,7 +245,7 @@ func TestObservationIsShortened(t *testing.T) {
 	}
 	seen := ep.Messages[2].Content
 	if len(seen) > 100 || len(seen) < 60 || !strings.HasPrefix(seen, "head ") || !strings.HasSuffix(seen, "tail ") || !strings.Contains(seen, cutMark) {
-		t.Errorf("the model saw %q", seen)
+		t.Errorf("the model received %q", seen)
 	}
 	if ep.Turns[0].Observation != long || !ep.Turns[0].Truncated || ep.Turns[1].Truncated {
 		t.Errorf("the turns are %+v", ep.Turns)
@@ -259,7 +259,7 @@ func TestCapObservation(t *testing.T) {
 			got, cut, err := truncate(text, limit, TruncateMiddle, runes)
 			n, _ := runes(got)
 			if err != nil || limit > 0 && n > limit || cut != (got != text) || !strings.HasPrefix(text, got[:min(len(got), 1)]) {
-				t.Errorf("limit %d of %d: %q, cut %v, %v", limit, len(text), got, cut, err)
+				t.Errorf("limit %d of %d: %q, shortened %v, %v", limit, len(text), got, cut, err)
 			}
 			if limit > 0 && len([]rune(text)) > limit && n < limit/2 {
 				t.Errorf("limit %d of %d: only %d left", limit, len(text), n)

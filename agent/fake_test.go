@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The fake template has one id per byte, and ids from 256 on for its marks.
+// The fake template has one id per byte. Ids from 256 on are its special tokens.
 const (
 	idEnd = 256 + iota
 	idSystem

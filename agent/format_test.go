@@ -20,9 +20,9 @@ func TestActionTags(t *testing.T) {
 		name, text string
 		want       Parsed
 	}{
-		// Spec 12.5, with the value intended where upstream is wrong.
+		// Spec 12.5, with the intended values where upstream is wrong.
 		{"action wins over an earlier response", "<response>r</response><action> go </action>", ok("go")},
-		{"act, which upstream does not see", "<act>x</act>", ok("x")},
+		{"act, which upstream ignores", "<act>x</act>", ok("x")},
 		{"the first of two, over a line end", "<action>a\nb</action><action>c</action>", ok("a\nb")},
 		{"case counts", "<Action>x</Action>", none("<Action>x</Action>")},
 		{"unclosed", "<action>x", none("<action>x")},
@@ -49,7 +49,7 @@ func TestActionTags(t *testing.T) {
 	}
 }
 
-// A server with its own tags receives them under every format based on
+// A server that defines tags receives them under every format based on
 // action_tags.
 func TestOwnTags(t *testing.T) {
 	searchqa, err := env.Lookup("searchqa")
@@ -88,7 +88,7 @@ func TestActionTagsThroughTheClientsParsers(t *testing.T) {
 		"split": action.ParseSplit(text), "one": one, "react": action.ParseReact(text), "craft1": action.ParseCraft1(text),
 	} {
 		if got != "get 2 oak log" || !ok {
-			t.Errorf("parser %s makes %q of %q", name, got, text)
+			t.Errorf("parser %s extracts %q from %q", name, got, text)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestReact(t *testing.T) {
 		{"", "", false},
 	}
 	for _, tt := range tests {
-		want := Parsed{Action: tt.action, Text: tt.text, OK: tt.ok} // the full text, whatever was found
+		want := Parsed{Action: tt.action, Text: tt.text, OK: tt.ok} // Text is always the full reply
 		if diff := cmp.Diff(want, react.Parse(tt.text)); diff != "" {
 			t.Errorf("Parse(%q) (-want +got):\n%s", tt.text, diff)
 		}
@@ -127,7 +127,7 @@ func TestPromptsAgreeWithParsers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if prompt := f.Prompt(); prompt != "" && !f.Parse(prompt).OK {
-			t.Errorf("%s: no action in its own prompt %q", name, prompt)
+			t.Errorf("%s: no action in the prompt %q of the format", name, prompt)
 		}
 		for _, e := range env.Names() {
 			spec, err := env.Lookup(e)
@@ -146,10 +146,10 @@ func TestPromptsAgreeWithParsers(t *testing.T) {
 				if !slices.Contains(spec.ActionFormats, action.Format(name)) {
 					continue
 				}
-				_, text, _ = strings.Cut(text, "like this:\n") // a reply is nothing but the call
+				_, text, _ = strings.Cut(text, "like this:\n") // the reply is the call alone
 			}
 			if len(spec.Tools) > 0 && !slices.Contains(builtinFormats, name) {
-				continue // its own test has an instruction for tools, if it can call them
+				continue // a registered test format; the instruction may need tools
 			}
 			if !f.Parse(text).OK {
 				t.Errorf("%s in %s: no action in the instruction %q", name, e, text)
@@ -158,11 +158,11 @@ func TestPromptsAgreeWithParsers(t *testing.T) {
 	}
 }
 
-// unheard is a format without instructions in any environment.
-type unheard struct{ wholeReply }
+// noInstruction is a format without instructions in any environment.
+type noInstruction struct{ wholeReply }
 
-func (unheard) Name() string   { return "unheard" }
-func (unheard) Prompt() string { return "say x" }
+func (noInstruction) Name() string   { return "unknown" }
+func (noInstruction) Prompt() string { return "say x" }
 
 func TestInstruction(t *testing.T) {
 	spec := env.Spec{Instruction: func(format string) string { return "own for " + format }}
@@ -176,13 +176,13 @@ func TestInstruction(t *testing.T) {
 	}{
 		{"recorded", data.Task{Env: "textcraft", Conversation: recorded}, react, "file", "recorded"},
 		{"recorded for another format", data.Task{Env: "textcraft", Conversation: recorded}, actionTags{}, "", "recorded\n\n" + actionTags{}.Prompt()},
-		{"maze is fused", data.Task{Env: "maze", Conversation: recorded}, react, "", "own for react"},
-		{"wordle is fused", data.Task{Env: "wordle", Conversation: recorded}, react, "file", "file"},
-		{"recorded without functions", data.Task{Env: "webshop", Conversation: recorded}, functionCalling, "", "own for function_calling"},
+		{"the recorded instruction of maze is incomplete", data.Task{Env: "maze", Conversation: recorded}, react, "", "own for react"},
+		{"the recorded instruction of wordle is incomplete", data.Task{Env: "wordle", Conversation: recorded}, react, "file", "file"},
+		{"the recorded instruction names no functions", data.Task{Env: "webshop", Conversation: recorded}, functionCalling, "", "own for function_calling"},
 		{"nothing recorded", data.Task{Env: "textcraft"}, actionTags{}, "", "own for action_tags"},
 		{"a file", data.Task{Env: "textcraft"}, actionTags{}, "file", "file"},
-		{"a format that environments do not know", data.Task{Env: "textcraft"}, unheard{}, "", "own for unheard\n\nsay x"},
-		{"such a format and a recorded instruction", data.Task{Env: "textcraft", Conversation: recorded}, unheard{}, "", "recorded\n\nsay x"},
+		{"a format that environments do not know", data.Task{Env: "textcraft"}, noInstruction{}, "", "own for unknown\n\nsay x"},
+		{"an unknown format and a recorded instruction", data.Task{Env: "textcraft", Conversation: recorded}, noInstruction{}, "", "recorded\n\nsay x"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestOpening(t *testing.T) {
 		}
 	}
 	if _, err := Opening("a", "b", "tool"); err == nil {
-		t.Error("role tool was taken")
+		t.Error("the role tool was accepted")
 	}
 }
 

@@ -46,9 +46,9 @@ func anyServer(t *testing.T, name string, actions *[]string) string {
 	return s.URL
 }
 
-// A reply as shown in the instruction must reach the server as a valid action,
+// A reply in the form of the instruction must reach the server as a valid action,
 // through the format and both generations of the client's parser. The patterns of
-// the tool servers are those of the servers themselves (protocol 5.10).
+// the tool servers are copied from the servers (protocol 5.10).
 func TestWhatInstructionsShowReachesTheServer(t *testing.T) {
 	toolCall := `^(Thought: [^\n]*\n\n)?Action: ?([a-z_A-Z]+) with Action Input: ?(\{.*\})\n?$`
 	want := map[string]string{
@@ -93,10 +93,10 @@ func TestWhatInstructionsShowReachesTheServer(t *testing.T) {
 					}
 					r, err := client.Step(ctx, f.Parse(reply).Text)
 					if err != nil || !r.Sent || len(actions) != 1 || r.Action != actions[0] {
-						t.Fatalf("%+v, %v, the server got %q", r, err, actions)
+						t.Fatalf("%+v, %v, the server received %q", r, err, actions)
 					}
 					if !regexp.MustCompile(want[name]).MatchString(actions[0]) {
-						t.Errorf("of %q the server got %q, want %s", reply, actions[0], want[name])
+						t.Errorf("for %q the server received %q, want %s", reply, actions[0], want[name])
 					}
 				})
 			}

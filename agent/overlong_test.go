@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// A first prompt that is too long loses text of its observation on one side. The
-// instruction and the template's text are kept, and the ids are those of the
+// In a first prompt that is too long, the observation is shortened on one side. The
+// instruction and the template's text are kept, and the ids are the ids of the
 // shortened messages.
 func TestFirstPromptIsTruncated(t *testing.T) {
 	obs := "HEAD " + strings.Repeat("a", 200) + strings.Repeat("z", 200) + " TAIL"
@@ -38,7 +38,7 @@ func TestFirstPromptIsTruncated(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			frame := empty.Turns[0].Start // of a prompt without an observation
+			frame := empty.Turns[0].Start // tokens of a prompt without an observation
 			e.contexts, e.context, e.params = nil, nil, nil
 			setup.Options.MaxPrompt, setup.Options.Truncation = frame+limit, c.truncation
 			ep, err := RunEpisode(t.Context(), setup, Start{Task: data.Task{ID: "fake_5"}, Client: client})
@@ -54,14 +54,14 @@ func TestFirstPromptIsTruncated(t *testing.T) {
 				t.Errorf("the first prompt is %q and its message %q", text, shown)
 			}
 			if strings.Contains(shown, "HEAD") != c.head || strings.Contains(shown, "TAIL") != c.tail || strings.Count(shown, cutMark) != 1 {
-				t.Errorf("shown: %q", shown)
+				t.Errorf("the shown observation is %q", shown)
 			}
 			if ep.FirstObservation != obs {
 				t.Error("the recorded observation differs from the environment's")
 			}
-			for i, s := range ep.ContextSpans() { // tokens are exact
+			for i, s := range ep.ContextSpans() { // the recorded tokens equal the engine's
 				if got, want := (fakeRenderer{}).Decode(ep.Tokens[s[0]:s[1]]), (fakeRenderer{}).Decode(e.all()[i]); got != want {
-					t.Errorf("context %d holds %q, the engine saw %q", i, got, want)
+					t.Errorf("context %d holds %q, the engine received %q", i, got, want)
 				}
 				if text := (fakeRenderer{}).Decode(ep.Tokens[s[0]:s[1]]); strings.Contains(text, obs) {
 					t.Errorf("context %d shows the whole observation: %q", i, text)

@@ -32,7 +32,7 @@ func (e *contextEngine) Restart(*engine.Session) error {
 
 func (e *contextEngine) all() [][]int32 { return append(e.contexts, e.context) }
 
-// Every context of an episode equals the ids that the engine had seen, and its
+// Every context of an episode equals the ids that the engine received, and its
 // mask is 1 only on the ids sampled in it.
 func TestEveryTurnIsAContext(t *testing.T) {
 	e := &contextEngine{fakeEngine: fakeEngine{replies: []fakeReply{
@@ -90,7 +90,7 @@ func TestEveryTurnIsAContext(t *testing.T) {
 			t.Errorf("row %d of %s, %d of %d: sampled %q, want %q", i, r.UID, r.Context, r.Contexts, got, said)
 		}
 		if p := ep.Turns[i].Prompt; len(p) != 2 || p[1].Role != RoleUser || !strings.Contains(want[i], p[1].Content) {
-			t.Errorf("turn %d was shown %+v", i, p)
+			t.Errorf("turn %d has the prompt %+v", i, p)
 		}
 	}
 	said := []data.Message{
@@ -146,7 +146,7 @@ func TestContextLimitOfAContext(t *testing.T) {
 			}
 			for _, s := range ep.ContextSpans() {
 				if s[1]-s[0] > 900 {
-					t.Errorf("a context of %d tokens", s[1]-s[0])
+					t.Errorf("a context has %d tokens", s[1]-s[0])
 				}
 			}
 		})
@@ -179,12 +179,12 @@ func TestHistoryLength(t *testing.T) {
 	lines := []string{"[Observation 1: as above, Action 1: 'a']", "[Observation 2: 'o2', Action 2: 'b']", "[Observation 3: 'o3', Action 3: 'c']"}
 	for _, tt := range []struct {
 		length int
-		want   []string // of lines, in the last prompt
+		want   []string // lines of the last prompt
 	}{{0, nil}, {1, lines[2:]}, {2, lines[1:]}, {3, lines}, {9, lines}} {
 		got := prompts(t, history{length: tt.length}, []string{"o1", "o2", "o3", "o4"}, replies...)[3]
 		for i, line := range lines {
 			if there := i >= len(lines)-len(tt.want); strings.Contains(got, line) != there {
-				t.Errorf("length %d: is %q there? want %v\n%s", tt.length, line, there, got)
+				t.Errorf("length %d: %q is in the prompt: want %v\n%s", tt.length, line, there, got)
 			}
 		}
 		if !strings.Contains(got, "o1") || !strings.Contains(got, "Now you see:\no4") {
@@ -220,10 +220,10 @@ func TestSummaries(t *testing.T) {
 	f := fitted(t, env.FormatHistory, "maze", FormatOptions{Summarizer: z})
 	got := prompts(t, f, []string{"o1", "o2", "o3", "o4"}, "<action>a</action>", "<action>b</action>", "hm")
 	if !strings.Contains(got[1], "[Observation 1: as above, Action 1: 'a']") {
-		t.Errorf("one step is not shown as it is:\n%s", got[1])
+		t.Errorf("a single step is summarised:\n%s", got[1])
 	}
 	if len(z.asked) != 2 || !strings.Contains(got[2], "2 steps so far, in short:\nnotes\n") || strings.Contains(got[2], "'b'") {
-		t.Errorf("asked %d times; after two steps:\n%s", len(z.asked), got[2])
+		t.Errorf("%d requests; the prompt after two steps:\n%s", len(z.asked), got[2])
 	}
 	for i, want := range [][]string{
 		{"o1", "as above, Action 1: 'a'", "[Observation 2: 'o2', Action 2: 'b']", "KeyEvents", "600 characters"},
@@ -246,8 +246,7 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
-// A failed summary fails the attempt, because a prompt without it would be another
-// task.
+// A failed summary fails the attempt, because the task would be different without it.
 func TestFailedSummaryFailsTheAttempt(t *testing.T) {
 	for name, reply := range map[string]func(int) (string, error){
 		"error": func(int) (string, error) { return "", errors.New("status 500") }, "empty": func(int) (string, error) { return " \n", nil },
@@ -292,7 +291,7 @@ func TestStagedMemory(t *testing.T) {
 		"<action>c</action><plan>unclosed <memory query>key")
 	for i, want := range [][]string{
 		{"o1\n\nReply in"},
-		// The plan's query runs before the lines are stored, the reflection's after.
+		// The plan's query runs before the lines are stored, the reflection's query after it.
 		{"Your memory holds nothing on 'key'.", "Your memory on 'red':\n[E:maze_1#3|S:1] the KEY is red", "Action 1: 'a'"},
 		{"Your memory on 'key':\n[E:maze_1#3|S:1] the KEY is red", "Your memory on 'doors':\nan old note on Doors", "Your memory on 'good':\n[E:maze_1#3|S:1] [Reflection] good", "[Observation 2: 'o2', Action 2: 'b']"},
 		{"Now you see:\no4"},
@@ -312,18 +311,18 @@ func TestStagedMemory(t *testing.T) {
 	}
 	const want = "an old note on Doors\n\n  \x1b[31mtorn\n[E:maze_1#3|S:1] the KEY is red\n[E:maze_1#3|S:1] [Reflection] good\n"
 	if string(b) != want {
-		t.Errorf("the file holds %q, want %q", b, want)
+		t.Errorf("the file contains %q, want %q", b, want)
 	}
 
-	// Another episode of the run finds only the file's earlier lines, a later run
-	// finds all.
+	// Another episode of the run finds only the lines that the file had before the run. A
+	// later run finds all lines.
 	query := "<plan><memory query>key</memory query></plan>"
 	if got := prompts(t, f, []string{"o1", "o2"}, query)[1]; !strings.Contains(got, "nothing on 'key'") {
-		t.Errorf("an episode sees lines stored by another one:\n%s", got)
+		t.Errorf("an episode finds lines that another episode stored:\n%s", got)
 	}
 	again := fitted(t, env.FormatStaged, "maze", FormatOptions{MemoryFile: path})
 	if got := prompts(t, again, []string{"o1", "o2"}, query)[1]; !strings.Contains(got, "the KEY is red") {
-		t.Errorf("a later run does not know it:\n%s", got)
+		t.Errorf("a later run does not find the stored line:\n%s", got)
 	}
 }
 
@@ -344,10 +343,10 @@ func TestMemory(t *testing.T) {
 
 	dir := t.TempDir()
 	if _, err := openMemory(dir); err == nil {
-		t.Error("a folder was taken for a memory file")
+		t.Error("a folder was accepted as a memory file")
 	}
 	if _, err := openMemory(filepath.Join(dir, "none", "memory.md")); err == nil {
-		t.Error("a file in no folder was made")
+		t.Error("a file in a missing folder was accepted")
 	}
 	long := filepath.Join(dir, "long.md")
 	if err := os.WriteFile(long, []byte("first\n"+strings.Repeat("0123456789abcde\n", memoryRead/16)), 0o644); err != nil {
@@ -364,6 +363,6 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := f.append("x"); err == nil {
-		t.Error("a line that could not be written was taken for written")
+		t.Error("a write error was not reported")
 	}
 }

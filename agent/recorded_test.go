@@ -44,7 +44,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// Replies that changed nothing stay in the conversation without loss.
+// Replies that changed nothing stay in the conversation and are not in the loss.
 func TestRecordedSkipsIdle(t *testing.T) {
 	no, yes := false, true
 	maze, err := env.Lookup("maze")

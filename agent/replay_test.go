@@ -19,11 +19,11 @@ import (
 )
 
 // walker is an instance of a deterministic environment: it answers with all actions
-// so far. fail can make it fail.
+// so far. fail injects errors.
 type walker struct {
 	fail    func(call int, op string) error
-	odd     bool // it answers otherwise than the others
-	long    int  // its turns; 0: four
+	odd     bool // its answers differ from other instances
+	long    int  // turns until it is done; 0: four
 	calls   int
 	actions []string
 }
@@ -84,7 +84,7 @@ func walk(t *testing.T, deterministic bool, instances ...*walker) (ep *data.Epis
 		Task: data.Task{ID: "fake_3", Index: 3}, Attempt: 1, Client: instances[0], Replays: replays,
 		Replace: func(_ context.Context, lost error) (env.Client, error) {
 			if lost == nil {
-				t.Error("an instance is replaced, and nothing was wrong with it")
+				t.Error("a working instance was replaced")
 			}
 			if used == len(instances) {
 				return nil, nil
@@ -113,7 +113,7 @@ func TestReplay(t *testing.T) {
 		instances []*walker
 		random    bool // not deterministic
 		used      int
-		err       string // "": the episode is the undisturbed one
+		err       string // "": the episode equals an undisturbed one
 	}{
 		{name: "lost in the reset", instances: []*walker{{fail: at(1)}, {}}, used: 2},
 		{name: "lost in the reset of a random environment", instances: []*walker{{fail: at(1)}, {}}, random: true, used: 2},
@@ -126,15 +126,15 @@ func TestReplay(t *testing.T) {
 			}
 			return nil
 		}}, {}}, used: 2},
-		{name: "each gets further than the one before", instances: []*walker{{fail: at(2)}, {fail: at(3)}, {fail: at(4)}, {fail: at(5)}, {}}, used: 5},
-		{name: "each gets past where one was lost twice", instances: []*walker{{fail: at(4)}, {fail: at(4)}, {fail: at(5)}, {fail: at(3)}, {fail: at(4)}, {fail: at(2)}, {fail: at(5)}, {}}, used: 8},
-		{name: "no instance gets past the third step", instances: []*walker{{fail: at(4)}, {fail: at(3)}, {fail: at(4)}, {fail: at(4)}, {}}, used: 4, err: "3 instances in a row were lost in turn 3 "},
-		{name: "no instance gets as far again", instances: []*walker{{fail: at(4)}, {fail: at(1)}, {fail: at(1)}, {fail: at(1)}, {}}, used: 4, err: "3 instances in a row were lost in the reset"},
+		{name: "each instance passes one point more", instances: []*walker{{fail: at(2)}, {fail: at(3)}, {fail: at(4)}, {fail: at(5)}, {}}, used: 5},
+		{name: "an instance passes the point at which two were lost", instances: []*walker{{fail: at(4)}, {fail: at(4)}, {fail: at(5)}, {fail: at(3)}, {fail: at(4)}, {fail: at(2)}, {fail: at(5)}, {}}, used: 8},
+		{name: "no instance passes the third step", instances: []*walker{{fail: at(4)}, {fail: at(3)}, {fail: at(4)}, {fail: at(4)}, {}}, used: 4, err: "3 instances in a row were lost in turn 3 "},
+		{name: "no instance reaches the same point again", instances: []*walker{{fail: at(4)}, {fail: at(1)}, {fail: at(1)}, {fail: at(1)}, {}}, used: 4, err: "3 instances in a row were lost in the reset"},
 		{name: "lost in a step of a random environment", instances: []*walker{{fail: at(3)}, {}}, random: true, used: 1, err: "server error"},
-		{name: "no other is left", instances: []*walker{{fail: at(3)}, {fail: always}}, used: 2, err: "server error"},
-		{name: "another answers otherwise", instances: []*walker{{fail: at(4)}, {odd: true}, {}}, used: 2, err: `answers turn 2 of the same actions with "Action: a Action: b!`},
-		{name: "no server wants the action", instances: []*walker{{fail: refuses}, {fail: refuses}, {}}, used: 2, err: "The id 3 is not valid."},
-		{name: "no failure of the exchange", instances: []*walker{{fail: func(int, string) error { return errors.New("odd") }}, {}}, used: 1, err: "odd"},
+		{name: "no other instance works", instances: []*walker{{fail: at(3)}, {fail: always}}, used: 2, err: "server error"},
+		{name: "another instance answers differently", instances: []*walker{{fail: at(4)}, {odd: true}, {}}, used: 2, err: `answers turn 2 of the same actions with "Action: a Action: b!`},
+		{name: "every server rejects the action", instances: []*walker{{fail: refuses}, {fail: refuses}, {}}, used: 2, err: "The id 3 is not valid."},
+		{name: "an error that is not a failed request", instances: []*walker{{fail: func(int, string) error { return errors.New("odd") }}, {}}, used: 1, err: "odd"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ep, used, sampled, err := walk(t, !c.random, c.instances...)
@@ -162,7 +162,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// If no other instance is available, the episode has that error.
+// If no other instance is available, the episode ends with this error.
 func TestNoOtherInstance(t *testing.T) {
 	down := &pool.DownError{Env: "fake", Err: errors.New("all down")}
 	e := &fakeEngine{replies: []fakeReply{{text: "Action: a"}}}
@@ -178,8 +178,8 @@ func TestNoOtherInstance(t *testing.T) {
 	}
 }
 
-// A server that loses one call in five at random ends no episode. A server that
-// loses nearly all calls ends it soon.
+// An episode completes on a server that loses one call in five at random. On a server
+// that loses nearly all calls it fails soon.
 func TestReplaysOnALossyServer(t *testing.T) {
 	play := func(seed uint64, turns int, share float64) (ep *data.Episode, steps int) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -224,7 +224,7 @@ func TestReplaysInAll(t *testing.T) {
 	for point := 0; l.add(point); point = 1 - point {
 		l.passed(point)
 		if n++; n > 1000 {
-			t.Fatal("no end was found")
+			t.Fatal("there is no limit")
 		}
 	}
 	err := l.limitError(1, broken("step"))
@@ -233,8 +233,8 @@ func TestReplaysInAll(t *testing.T) {
 	}
 }
 
-// recaller is a walker whose server can report the result of a lost step. knows
-// selects the steps; recallErr fails the request.
+// recaller is a walker whose server can report the result of a lost step, if knows is
+// true. recallErr is the error of the request.
 type recaller struct {
 	*walker
 	knows     bool
@@ -273,13 +273,13 @@ func TestRecall(t *testing.T) {
 		recallErr   error
 		asked, used int
 	}{
-		{name: "it knows", fail: loses(env.KindConnection), knows: true, asked: 1, used: 1},
-		{name: "of a random environment too", fail: loses(env.KindConnection), random: true, knows: true, asked: 1, used: 1},
-		{name: "it cannot tell", fail: loses(env.KindServer), asked: 1, used: 2},
-		{name: "it does not answer", fail: loses(env.KindConnection), knows: true, recallErr: broken("observe"), asked: 1, used: 2},
-		{name: "it may be at it still", fail: loses(env.KindTimeout), knows: true, used: 2},
-		{name: "it refused", fail: loses(env.KindEnvironment), knows: true, used: 2},
-		{name: "what was lost is the reset", fail: at(1), knows: true, used: 2},
+		{name: "the server knows the result", fail: loses(env.KindConnection), knows: true, asked: 1, used: 1},
+		{name: "the server of a random environment knows the result", fail: loses(env.KindConnection), random: true, knows: true, asked: 1, used: 1},
+		{name: "the server does not know the result", fail: loses(env.KindServer), asked: 1, used: 2},
+		{name: "the server does not answer", fail: loses(env.KindConnection), knows: true, recallErr: broken("observe"), asked: 1, used: 2},
+		{name: "after a timeout the server is not asked", fail: loses(env.KindTimeout), knows: true, used: 2},
+		{name: "the server rejected the action", fail: loses(env.KindEnvironment), knows: true, used: 2},
+		{name: "the reset was lost", fail: at(1), knows: true, used: 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &recaller{walker: &walker{fail: c.fail}, knows: c.knows, recallErr: c.recallErr}
@@ -298,7 +298,7 @@ func TestRecall(t *testing.T) {
 				t.Errorf("undisturbed (-) and disturbed (+): %s", d)
 			}
 			if n := len(r.actions); n != len(slices.Compact(slices.Clone(r.actions))) {
-				t.Errorf("it received %q", r.actions)
+				t.Errorf("the server received %q", r.actions)
 			}
 		})
 	}

@@ -39,7 +39,7 @@ func TestToolCall(t *testing.T) {
 		{"lines of text", "gaia", "<tool_call>tool: web_search\nparameters: the king</tool_call>",
 			Parsed{Action: "tool: web_search\nparameters: the king", Text: "Action: web_search Action Input: the king", OK: true}},
 		{"an answer", "gaia", "So <answer> 42 </answer>", Parsed{Action: "42", Text: "Action: terminate Action Input: 42", OK: true, Final: true}},
-		{"the call counts", "weather", `<answer>4</answer><tool_call>{"tool_name":"a"}</tool_call>`,
+		{"a call and an answer", "weather", `<answer>4</answer><tool_call>{"tool_name":"a"}</tool_call>`,
 			Parsed{Action: `{"tool_name":"a"}`, Text: "Action: a with Action Input: {}", OK: true}},
 		{"broken JSON", "gaia", `<tool_call>{"tool_name":</tool_call>`, Parsed{Text: `<tool_call>{"tool_name":</tool_call>`}},
 		{"no name", "gaia", `<tool_call>{"tool_input":1}</tool_call>`, Parsed{Text: `<tool_call>{"tool_input":1}</tool_call>`}},
@@ -58,7 +58,7 @@ func TestToolCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := FormatFor(env.FormatToolCall, maze, FormatOptions{}); err == nil || !strings.Contains(err.Error(), "no tools") {
-		t.Errorf("tools in a maze: %v", err)
+		t.Errorf("tool_call in maze: %v", err)
 	}
 	if _, err := FormatFor("none", maze, FormatOptions{}); err == nil || !strings.Contains(err.Error(), "tool_call") {
 		t.Errorf("an unknown format: %v", err)

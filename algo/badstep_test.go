@@ -50,7 +50,7 @@ func TestRunWithBadSteps(t *testing.T) {
 	must(t, json.Unmarshal(text, &file))
 	if skipped != 1 || len(file.Rows) != 1 || len(file.Rows[0].Tokens) == 0 || len(file.Rows[0].Mask) != len(file.Rows[0].Tokens) ||
 		!strings.Contains(file.Cause, "loss is NaN") {
-		t.Errorf("%v steps were left out; kept: %.300s", skipped, text)
+		t.Errorf("%v steps were skipped; written: %.300s", skipped, text)
 	}
 
 	r = newRig(t)
@@ -61,12 +61,12 @@ func TestRunWithBadSteps(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	if files, err := os.ReadDir((&rundir.Folder{Dir: r.dir}).BadSteps()); err != nil || len(files) != 3 {
-		t.Errorf("%d bad steps are kept, want 3 (%v)", len(files), err)
+		t.Errorf("%d bad steps are written, want 3 (%v)", len(files), err)
 	}
 }
 
 // TestBadStepOfContexts: the contexts of a skipped optimiser step have no entropies, since these would not describe
-// the policy. Those of other steps are reported, and the run continues.
+// the policy. The entropies of other steps are reported, and the run continues.
 func TestBadStepOfContexts(t *testing.T) {
 	r := newRig(t)
 	r.format, r.steps = "history", 2
@@ -76,7 +76,7 @@ func TestBadStepOfContexts(t *testing.T) {
 	}
 	calls := 0
 	r.spoil = func(l torch.Tensor) torch.Tensor {
-		if calls++; calls == 3 { // two of four contexts have theirs already
+		if calls++; calls == 3 { // two of four contexts already have entropies
 			return l.MulScalar(math.NaN())
 		}
 		return l
@@ -87,7 +87,7 @@ func TestBadStepOfContexts(t *testing.T) {
 		skipped += m["actor/skipped_steps"]
 		if h, ok := m["actor/entropy/turn_1"]; ok {
 			if reported++; !(h > 0) {
-				t.Errorf("an entropy of %v", h)
+				t.Errorf("the entropy is %v", h)
 			}
 		}
 		return nil

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestBestIsKept checks that the best checkpoint is kept when newer ones are pruned, whatever the save interval, and
-// that the link points to it.
+// TestBestIsKept: the best checkpoint is kept when newer ones are pruned, with any save interval, and the link points
+// to it.
 func TestBestIsKept(t *testing.T) {
 	r := newRig(t)
 	r.keep, r.steps = 1, 4
@@ -17,12 +17,12 @@ func TestBestIsKept(t *testing.T) {
 	st, err := rundir.ReadState(filepath.Join(run.Checkpoints(), "step_000004"))
 	must(t, err)
 	if st.Best == nil {
-		t.Fatal("no validation was rated")
+		t.Fatal("no validation was compared")
 	}
 	best, err := rundir.ReadState(run.Best())
 	must(t, err)
 	if best.Step != st.Best.Step {
-		t.Errorf("the link leads to step %d, the best is %+v", best.Step, st.Best)
+		t.Errorf("the link points to step %d, the best is %+v", best.Step, st.Best)
 	}
 	left, err := os.ReadDir(run.Checkpoints())
 	must(t, err)
@@ -31,8 +31,8 @@ func TestBestIsKept(t *testing.T) {
 	}
 }
 
-// TestBestIsThere: the weights before supervised training are validated, so they get a checkpoint, which is kept
-// while it is the best. If the best checkpoint has been deleted, the next one becomes the best.
+// TestBestIsThere: the weights before supervised training are validated and saved, and their checkpoint is kept
+// while it is the best. If the best checkpoint was deleted, the next checkpoint becomes the best.
 func TestBestIsThere(t *testing.T) {
 	r := newRig(t)
 	r.supervised, r.keep = true, 1
@@ -42,7 +42,7 @@ func TestBestIsThere(t *testing.T) {
 	must(t, err)
 	best, err := rundir.ReadState(run.Best())
 	if err != nil || newest.Best == nil || best.Step != newest.Best.Step {
-		t.Fatalf("best leads to %+v (%v), want %+v", best, err, newest.Best)
+		t.Fatalf("best points to %+v (%v), want %+v", best, err, newest.Best)
 	}
 
 	r = newRig(t)
@@ -54,6 +54,6 @@ func TestBestIsThere(t *testing.T) {
 	r.steps += 2
 	must(t, r.fit(t, t.Context(), t.Context()))
 	if best, err = rundir.ReadState(run.Best()); err != nil || best.Step <= 3 {
-		t.Errorf("after %s was lost best leads to %+v (%v)", filepath.Base(was), best, err)
+		t.Errorf("after %s was deleted best points to %+v (%v)", filepath.Base(was), best, err)
 	}
 }

@@ -37,7 +37,7 @@ func splitContexts(r data.Row, lengths ...int) []data.Row {
 	return rows
 }
 
-// An episode counts once, however many contexts it has. If every context counted, long episodes would outweigh short
+// An episode counts once for any number of contexts. If every context counted, long episodes would outweigh short
 // ones.
 func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	rows := specRows("a", "a", "a", "b")
@@ -57,7 +57,7 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	of, err := BatchMetrics(cut)
 	must(t, err)
 	if d := cmp.Diff(whole, of); d != "" {
-		t.Errorf("metrics (-whole +parted):\n%s", d)
+		t.Errorf("metrics (-one context +several contexts):\n%s", d)
 	}
 
 	if n := episodesIn(cut); n != 4 {
@@ -66,12 +66,12 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	kept, singles, err := DropSingles(cut)
 	must(t, err)
 	if len(kept) != 6 || singles != 1 {
-		t.Errorf("%d rows kept beside %d episodes that are alone", len(kept), singles)
+		t.Errorf("%d rows are kept, %d groups are single", len(kept), singles)
 	}
 	kept, stats, err := DropZeroSpread(cut, GroupMetrics["seq_final_reward"])
 	must(t, err)
 	if len(kept) != 6 || stats.Single != 1 {
-		t.Errorf("%d rows kept of groups %+v", len(kept), stats)
+		t.Errorf("%d rows are kept, groups %+v", len(kept), stats)
 	}
 	// PF-PPO resamples whole episodes.
 	drawn, err := advantage.Resample(cut, "pow", registry.Values{"pf_ppo_weight_pow": 1.0}, 5, 1)
@@ -94,7 +94,7 @@ func TestContextsUnderEveryEstimator(t *testing.T) {
 		r.Values, r.OldLogProbs, r.Baseline, r.SumPiSquared = values[i], old[i], &baseline, []float32{.1, .2, .3, .4, .5}
 		r.Parts = []data.RewardPart{{Weight: 1, Value: float64(i)}, {Weight: .5, Value: float64(-i * i)}}
 		r.FirstObservation = "start"
-		for at, m := range r.Mask { // a turn for every sampled token
+		for at, m := range r.Mask { // every sampled token is a turn
 			if m == 1 {
 				r.Turns = append(r.Turns, data.Turn{Start: at, End: at + 1, Parsed: at != 3, Observation: []string{"start", "on", "on", "wall", "end"}[at]})
 			}
@@ -129,11 +129,11 @@ func TestContextsUnderEveryEstimator(t *testing.T) {
 				got = append(got, of(&cut[i])...)
 			}
 			if d := cmp.Diff(want, got); d != "" {
-				t.Errorf("%s, %s (-whole +parted):\n%s", name, what, d)
+				t.Errorf("%s, %s (-one context +several contexts):\n%s", name, what, d)
 			}
 		}
 		if !slices.ContainsFunc(rows[0].Advantages, func(a float32) bool { return a != 0 }) {
-			t.Errorf("%s: no advantage at all, so nothing was compared", name)
+			t.Errorf("%s: all advantages are 0, so the test checks nothing", name)
 		}
 	}
 }

@@ -60,10 +60,10 @@ func TestCourse(t *testing.T) {
 	again.undisturbed()
 	must(t, again.fit(t, t.Context(), t.Context()))
 	if d := cmp.Diff(want, drawn(t, again.dir, again.steps)); d != "" {
-		t.Errorf("tasks differ from those of a run nothing happened to:\n%s", d)
+		t.Errorf("the tasks differ from the tasks of an undisturbed run:\n%s", d)
 	}
 	if d := cmp.Diff(whole, again.result(t)); d != "" {
-		t.Errorf("the end differs:\n%s", d)
+		t.Errorf("the final state differs:\n%s", d)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/openmanus/openmanus/data/crash"
 )
 
-// Environment variables of the process to kill: crashFolder is its run folder; if crashAside is set, the run first
+// Environment variables of the process to kill: crashFolder is the run folder; if crashAside is set, the run first
 // returns to step 1.
 const (
 	crashFolder = "OPENMANUS_TEST_CRASH_FOLDER"
@@ -53,7 +53,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 		n := passages[point]
 		if slices.Contains(rare, point) {
 			if n > 0 {
-				t.Errorf("%s is passed by every run: take it from the list of the rare", point)
+				t.Errorf("every run passes %s: remove it from rare", point)
 			}
 			continue
 		}
@@ -61,38 +61,38 @@ func TestKilledAtEveryPoint(t *testing.T) {
 			t.Errorf("no run passes %s", point)
 			continue
 		}
-		// In the middle of the run: every kind of save has happened, and more follow.
+		// In the middle of the run, after every kind of save and before more.
 		at := fmt.Sprintf("%s:%d", point, (n+1)/2)
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			r := crashRig(t)
 			die(t, r.dir, at)
-			r.nothingButTheStepInFlight(t)
+			r.onlyStepInFlightLost(t)
 			must(t, r.fit(t, t.Context(), t.Context()))
 			r.sameAsUndisturbed(t)
 		})
 	}
 
-	t.Run("again while cleaning up", func(t *testing.T) {
+	t.Run("killed again while cleaning up", func(t *testing.T) {
 		t.Parallel()
 		r := crashRig(t)
 		die(t, r.dir, fmt.Sprintf("checkpoint/rename:%d", passages["checkpoint/rename"]/2+1))
 		die(t, r.dir, "checkpoint/clean")
-		r.nothingButTheStepInFlight(t)
+		r.onlyStepInFlightLost(t)
 		must(t, r.fit(t, t.Context(), t.Context()))
 		r.sameAsUndisturbed(t)
 	})
 	for _, at := range []string{"set-aside/metrics", "set-aside/rollouts", "checkpoint/set-aside:1", "checkpoint/set-aside:2"} {
-		t.Run("going back, "+at, func(t *testing.T) {
+		t.Run("killed while returning to step 1, "+at, func(t *testing.T) {
 			t.Parallel()
 			r := crashRig(t)
-			r.keep = 0 // there is a step 1 to go back to
+			r.keep = 0 // keep the checkpoint of step 1
 			must(t, r.fit(t, t.Context(), t.Context()))
 			want := r.result(t).Weights
 			die(t, r.dir, at, crashAside+"=1")
 			must(t, r.fit(t, t.Context(), t.Context()))
 			if !bytes.Equal(r.result(t).Weights, want) {
-				t.Error("weights differ from those before")
+				t.Error("the weights differ from the weights before the return")
 			}
 		})
 	}
@@ -121,18 +121,18 @@ func dieIn(t *testing.T, dir string) {
 func die(t *testing.T, dir, at string, env ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKilledAtEveryPoint$")
-	// The killed process cannot remove its temporary files; they are deleted with those of this test.
+	// The killed process cannot remove its temporary files. They are deleted with the files of this test.
 	cmd.Env = append(append(os.Environ(), crashFolder+"="+dir, crash.Variable+"="+at, "TMPDIR="+t.TempDir()), env...)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Fatalf("the process was to die at %s, but: %v\n%s", at, err, out)
+		t.Fatalf("the process did not die at %s: %v\n%s", at, err, out)
 	}
 }
 
-// nothingButTheStepInFlight compares the newest checkpoint with the episodes of the last step that had begun. The run
+// onlyStepInFlightLost compares the newest checkpoint with the episodes of the last step that began. The run
 // saves after every step.
-func (r *rig) nothingButTheStepInFlight(t *testing.T) {
+func (r *rig) onlyStepInFlightLost(t *testing.T) {
 	t.Helper()
 	run := &rundir.Folder{Dir: r.dir}
 	begun := 0
@@ -150,10 +150,10 @@ func (r *rig) nothingButTheStepInFlight(t *testing.T) {
 		t.Errorf("damaged: %v", refused)
 	}
 	switch {
-	case errors.Is(err, checkpoint.ErrNone) && begun == 0: // it died before the first save
+	case errors.Is(err, checkpoint.ErrNone) && begun == 0: // killed before the first save
 	case err != nil:
 		t.Error(err)
 	case c.Step < begun-1:
-		t.Errorf("step %d had begun, the newest checkpoint is of step %d", begun, c.Step)
+		t.Errorf("step %d began, the newest checkpoint is of step %d", begun, c.Step)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // TestCriticsBadStepsAreResumed: the number of the critic's bad steps in a row survives a resume, also during its
-// warm-up. The critic's memory and time are reported apart from the actor's.
+// warm-up. The critic's memory and time are reported separately from the actor's.
 func TestCriticsBadStepsAreResumed(t *testing.T) {
 	r := quick(t, func(o *Options) {
 		o.Estimator, o.Critic = "gae", criticOptions()
@@ -25,7 +25,7 @@ func TestCriticsBadStepsAreResumed(t *testing.T) {
 	must(t, r.fit(t, t.Context(), t.Context()))
 	m := r.lines(t)[2]
 	if m["critic/skipped_steps"] != 1 {
-		t.Errorf("%v steps of the critic were left out, want 1", m["critic/skipped_steps"])
+		t.Errorf("%v steps of the critic were skipped, want 1", m["critic/skipped_steps"])
 	}
 	// The actor's output layer, which the critic does not have, is tied to the embedding in this model and adds no
 	// memory.
@@ -75,7 +75,7 @@ func criticIsResumed(t *testing.T, shared bool) {
 	calm, resumed := run(0), run(1)
 	for step := 1; step <= 3; step++ {
 		if lr, updated := calm[step]["actor/lr"]; updated != (step > 1) || updated && lr != rate.LR(step-2) {
-			t.Errorf("step %d: the actor's rate is %v: it begins with the actor's first step", step, lr)
+			t.Errorf("step %d: the actor's rate is %v: the schedule begins with the actor's first step", step, lr)
 		}
 		for _, name := range []string{
 			"critic/vf_loss", "critic/grad_norm", "critic/lr", "critic/values/mean", "perf/memory_bytes/critic", "actor/pg_loss", "actor/grad_norm",
@@ -92,7 +92,7 @@ func criticIsResumed(t *testing.T, shared bool) {
 		}
 		// A shared critic computes its values in the pass of the log-probs, except during the warm-up.
 		if _, alone := calm[step]["timing_s/values"]; alone != (!shared || step == 1) {
-			t.Errorf("step %d: the values had a pass of their own: %v", step, alone)
+			t.Errorf("step %d: the values had a separate pass: %v", step, alone)
 		}
 	}
 	if c, w := calm[3]["perf/memory_bytes/critic"], calm[3]["perf/memory_bytes/weights"]; shared != (c < w/10) {

@@ -30,22 +30,22 @@ func TestEvolKeeps(t *testing.T) {
 			got += fmt.Sprintf(" %s%d", ep.Task.ID, ep.Sample)
 		}
 		if got != " "+want {
-			t.Errorf("%d of a task: kept%s, want %s", perTask, got, want)
+			t.Errorf("%d per task: kept%s, want %s", perTask, got, want)
 		}
 	}
 	m := Metrics{}
 	keptMetrics(m, []Env{{Name: "maze", Weight: 1}, {Name: "wordle", Weight: 1}, {Name: "textcraft"}}, episodes, episodes[1:3])
 	want := Metrics{
 		"agentevol/overall/kept": 2, "agentevol/overall/kept_share": 2. / 7, "agentevol/maze/kept": 2, "agentevol/maze/kept_share": 2. / 7,
-		"agentevol/wordle/kept": 0, // of no episode that counts: no share
+		"agentevol/wordle/kept": 0, // no trainable episode: no share
 	}
 	if d := cmp.Diff(want, m); d != "" {
 		t.Errorf("metrics (-want +got):\n%s", d)
 	}
 }
 
-// A step replays the kept trajectories, or at most the configured number: each at most once a step, never cut, and
-// different ones from step to step.
+// A step replays all trajectories or the configured number: each at most once per step, complete, and different
+// ones in different steps.
 func TestEvolReplays(t *testing.T) {
 	o := &Evol{Original: []data.Row{{UID: "o1"}, {UID: "o2"}}}
 	var earlier []data.Row
@@ -79,16 +79,16 @@ func TestEvolReplays(t *testing.T) {
 	}
 	first, again, other := names(4, 1), names(4, 1), names(4, 2)
 	if len(slices.Compact(slices.Sorted(slices.Values(first)))) != 4 || !slices.Equal(first, again) || slices.Equal(first, other) {
-		t.Errorf("four are %v, by the same seed %v, by another %v", first, again, other)
+		t.Errorf("four are %v, with the same seed %v, with another %v", first, again, other)
 	}
 	o.Original = nil
 	if rows, err := o.replay(nil, 1); err != nil || len(rows) != 0 {
-		t.Errorf("of nothing: %v, %v", rows, err)
+		t.Errorf("without trajectories: %v, %v", rows, err)
 	}
 }
 
-// AgentEvol keeps successful episodes, trains on them together with the recorded trajectories and those kept before,
-// and gives the same results after a resume.
+// AgentEvol keeps successful episodes, trains on them together with the recorded trajectories and the episodes kept
+// before, and gives the same results after a resume.
 func TestAgentEvol(t *testing.T) {
 	run := func(killAfter int) *rig {
 		r := quick(t, nil)
@@ -121,11 +121,11 @@ func TestAgentEvol(t *testing.T) {
 		}
 		m := lines[step]
 		if m["agentevol/stored"] != float64(stored) || m["agentevol/trajectories"] != float64(stored+2) || m["agentevol/maze/kept_share"] != m["agentevol/maze/kept"]/6 {
-			t.Errorf("step %d: %v are stored, %v learned from, a share of %v; %d were won", step, m["agentevol/stored"], m["agentevol/trajectories"],
+			t.Errorf("step %d: %v are stored, %v learned from, a share of %v; %d succeeded", step, m["agentevol/stored"], m["agentevol/trajectories"],
 				m["agentevol/maze/kept_share"], stored)
 		}
 		if !(m["agentevol/loss"] > 0) || !(m["actor/grad_norm"] > 0) {
-			t.Errorf("step %d: a loss of %v and a gradient of %v", step, m["agentevol/loss"], m["actor/grad_norm"])
+			t.Errorf("step %d: the loss is %v and the gradient norm %v", step, m["agentevol/loss"], m["actor/grad_norm"])
 		}
 		for _, name := range []string{"agentevol/loss", "agentevol/stored", "agentevol/trajectories", "actor/grad_norm", "episode/success_rate"} {
 			if again[step][name] != m[name] {
@@ -134,7 +134,7 @@ func TestAgentEvol(t *testing.T) {
 		}
 	}
 	if stored == 0 {
-		t.Fatal("nothing was won: the test saw nothing")
+		t.Fatal("no episode succeeded, so the test checks nothing")
 	}
 	last := filepath.Join(calm.dir, "checkpoints", "step_000003")
 	st, err := rundir.ReadState(last)

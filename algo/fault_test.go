@@ -19,8 +19,8 @@ import (
 
 var errFull = &os.PathError{Op: "write", Path: "somewhere", Err: syscall.ENOSPC}
 
-// TestFaults: a run with a fault ends with an error that names it. Started again, the run ends with the results of an
-// undisturbed one.
+// TestFaults: a run with a fault ends with an error that names the fault. Started again, the run ends with the results
+// of an undisturbed run.
 func TestFaults(t *testing.T) {
 	noServer := func(err error) bool {
 		var down *pool.DownError
@@ -92,7 +92,7 @@ func TestFaults(t *testing.T) {
 		{
 			name: "the episodes of a step cannot be written",
 			disturb: func(t *testing.T, r *rig, _ context.CancelFunc) {
-				// A folder at the path of the file, until the run is started again.
+				// The path of the file is a folder until the run is started again.
 				folder := filepath.Join(r.dir, "rollouts", "step_2.jsonl")
 				must(t, os.MkdirAll(folder, 0o755))
 				r.repair = func() { must(t, os.Remove(folder)) }
@@ -162,10 +162,10 @@ func TestFaults(t *testing.T) {
 			run := &rundir.Folder{Dir: r.dir}
 			found, _, err := checkpoint.Latest(t.Context(), run.Checkpoints())
 			if err != nil || found.Step != c.saved {
-				t.Fatalf("the newest checkpoint is %+v (%v), want that of step %d", found, err, c.saved)
+				t.Fatalf("the newest checkpoint is %+v (%v), want step %d", found, err, c.saved)
 			}
 			if names, err := filepath.Glob(filepath.Join(run.Checkpoints(), "*.tmp")); err != nil || len(names) > 0 {
-				t.Errorf("left behind: %v %v", names, err)
+				t.Errorf("files were left behind: %v %v", names, err)
 			}
 			r.undisturbed()
 			must(t, r.fit(t, t.Context(), t.Context()))
@@ -198,7 +198,7 @@ func TestInterruptedValidationIsNoResult(t *testing.T) {
 	}
 }
 
-// TestKilled: after a kill at any place, the run that is started again ends with the results of an undisturbed one.
+// TestKilled: after a kill at any place, the run that is started again ends with the results of an undisturbed run.
 // Cancelling the hard context ends the trainer without a save, as kill -9 does.
 func TestKilled(t *testing.T) {
 	for _, c := range []struct {
@@ -229,12 +229,12 @@ func TestKilled(t *testing.T) {
 			}
 			found, _, err := checkpoint.Latest(t.Context(), (&rundir.Folder{Dir: r.dir}).Checkpoints())
 			if err != nil {
-				t.Fatalf("nothing to go on from: %v", err)
+				t.Fatalf("no checkpoint to resume: %v", err)
 			}
 			st, err := rundir.ReadState(found.Path)
 			must(t, err)
 			if c.name == "in the warm start" && st.WarmSteps != 4 {
-				t.Errorf("%d steps of the warm start are kept, want 4", st.WarmSteps)
+				t.Errorf("%d steps of the warm start are saved, want 4", st.WarmSteps)
 			}
 			r.undisturbed()
 			must(t, r.fit(t, t.Context(), t.Context()))

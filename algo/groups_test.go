@@ -38,11 +38,11 @@ func TestGroupMetricScore(t *testing.T) {
 		rows[i].Score = score
 		rows[i].EnvReward = min(score, .5)
 	}
-	rows[0].Rewards = []float32{0, 0, 0, 0, .5} // slower than its neighbour
+	rows[0].Rewards = []float32{0, 0, 0, 0, .5} // slower than the other episode
 	rows[1].Rewards = []float32{0, 0, 0, 0, .75}
-	rows[2].Score = .75 // an overlong success; its neighbour failed
+	rows[2].Score = .75 // an overlong success; the other episode failed
 	won := specRows("won", "won", "lost", "lost")
-	for i := range won { // two of each, one of them overlong: nothing to learn by accuracy
+	for i := range won { // each group has an overlong episode and equal accuracy
 		won[i].Score, won[i].EnvReward = []float64{1, .5, 0, -.5}[i], []float64{1, 1, 0, 0}[i]
 	}
 	for metric, want := range map[string]int{"score": 4, "env_reward": 0} {
@@ -57,7 +57,7 @@ func TestGroupMetricScore(t *testing.T) {
 	}
 }
 
-// The same score spread over three tokens and over two gives groups without spread, despite rounding.
+// A group has no spread if one score is distributed over three tokens and over two, despite rounding.
 func TestRoundingIsNoSpread(t *testing.T) {
 	third := float32(1. / 3)
 	rows := []data.Row{
@@ -71,9 +71,8 @@ func TestRoundingIsNoSpread(t *testing.T) {
 	}
 }
 
-// TestAloneInItsGroup: an episode that is left alone in its group, since the servers lost the others, has no
-// advantage under estimators that compare within groups. gpg keeps groups without spread, since its factor counts
-// them.
+// TestAloneInItsGroup: the only episode of its group that the servers did not lose has no advantage under estimators
+// that compare within groups. gpg keeps groups without spread, since its factor counts them.
 func TestAloneInItsGroup(t *testing.T) {
 	for name, want := range map[string][]string{
 		"grpo": {"a", "a"}, "rloo": {"a", "a"}, "gpg": {"a", "a", "c", "c"}, "reinforce_plus_plus_baseline": {"a", "a", "c", "c"},

@@ -47,7 +47,7 @@ func TestFilterOverlong(t *testing.T) {
 			r := quick(t, func(o *Options) { o.Estimator, o.DropZeroSpread, o.ValBeforeTrain = estimator, false, true })
 			r.maze = lengthened(r.maze, 17)
 			r.play = func(o *agent.Options) { o.MaxPrompt, o.FilterOverlong = 300, true }
-			r.steps = 3 // of 2 tasks, so that each of the 3 is drawn
+			r.steps = 3 // 2 tasks per step: each of the 3 tasks is drawn
 			must(t, r.fit(t, t.Context(), t.Context()))
 			lines, left := r.lines(t), 0.0
 			for step := 1; step <= 3; step++ {
@@ -89,7 +89,7 @@ func TestEveryPromptIsOverlong(t *testing.T) {
 	}
 }
 
-// Replacements come from the same order of tasks: a step that is repeated after a kill draws the same ones.
+// Replacements come from the order of tasks: a step that is repeated after a kill draws the same replacements.
 func TestFilterOverlongIsRepeated(t *testing.T) {
 	play := func(r *rig) []string {
 		var got []string
@@ -113,12 +113,12 @@ func TestFilterOverlongIsRepeated(t *testing.T) {
 		if !killed {
 			want = play(r)
 		} else if got := play(r); !slices.Equal(got, want) {
-			t.Errorf("resumed:\n%v\nwant\n%v", got, want)
+			t.Errorf("after a resume:\n%v\nwant\n%v", got, want)
 		}
 	}
 }
 
-// A truncated first prompt is trained on in its truncated form.
+// Training uses the truncated form of a truncated first prompt.
 func TestTruncatedPromptsAreTrainedOn(t *testing.T) {
 	r := quick(t, nil)
 	r.maze = lengthened(r.maze, 17, 18, 2)
@@ -133,7 +133,7 @@ func TestTruncatedPromptsAreTrainedOn(t *testing.T) {
 	}
 	for _, ep := range dumped(t, filepath.Join(r.dir, "rollouts", "step_1.jsonl")) {
 		if !ep.PromptTruncated || strings.Contains(ep.Messages[0].Content, ep.FirstObservation) {
-			t.Errorf("%s: the dump lacks the shown text", ep.UID)
+			t.Errorf("%s: the dump lacks the truncated text", ep.UID)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func TestBadTaskIsReplaced(t *testing.T) {
 				o.Train.Replays = 5
 			})
 			r.maze = lacking(r.maze, func(game int) bool { return game == 17 })
-			r.steps = 3 // of 1 task, so that each of the 3 is drawn
+			r.steps = 3 // 1 task per step: each of the 3 tasks is drawn
 			must(t, r.fit(t, t.Context(), t.Context()))
 			left := 0.0
 			for step, m := range r.lines(t) {
@@ -211,12 +211,12 @@ func TestUnplayedTasks(t *testing.T) {
 		ep("1/a#2", "a", data.OverlongPrompt), ep("1/c", "c", data.EnvError),
 	})
 	if strings.Join(got, " ") != "a a" {
-		t.Errorf("left out %v", got)
+		t.Errorf("the overlong tasks are %v", got)
 	}
 	got = badTasks([]*data.Episode{
 		ep("1/a", "a", data.EnvError), ep("1/a", "a", data.EnvError), ep("1/b", "b", data.EnvError), ep("1/c", "c", data.Done), ep("1/c", "c", data.EnvError),
 	}, []string{"a", "c"})
 	if strings.Join(got, " ") != "a" {
-		t.Errorf("bad are %v", got)
+		t.Errorf("the bad tasks are %v", got)
 	}
 }

@@ -27,8 +27,8 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// paying rewards every action by its bytes, so that groups of a tiny model have a spread: the maze itself pays all
-// failed episodes the same.
+// paying computes the reward of every action from its bytes, so that groups of a tiny model have a spread: the maze
+// gives all failed episodes the same reward.
 func paying(inner http.Handler) http.Handler {
 	return paid(inner, func(action []byte) float64 {
 		sum := 0
@@ -39,7 +39,7 @@ func paying(inner http.Handler) http.Handler {
 	})
 }
 
-// paid replaces the reward of every step by worth of its action.
+// paid replaces the reward of every step by worth(action).
 func paid(inner http.Handler, worth func(action []byte) float64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !strings.HasSuffix(req.URL.Path, "/step") {
@@ -105,14 +105,14 @@ func TestEveryMethodTrains(t *testing.T) {
 	type method struct {
 		name   string
 		change func(o *Options)
-		shows  []string // metrics that say so
+		shows  []string // metrics that must be present
 	}
 	var methods []method
 	add := func(name string, change func(o *Options), shows ...string) {
 		methods = append(methods, method{name, change, shows})
 	}
-	// Estimators and losses are independent: the i-th of each train together,
-	// and so do KLs with aggregations, and controllers with reweightings.
+	// Estimators and losses are independent, so one run trains the i-th of each. The
+	// same holds for KLs and aggregations, and for controllers and reweightings.
 	losses := loss.Policies.Names()
 	estimators := advantage.Estimators.Names()
 	for i := range max(len(losses), len(estimators)) {
@@ -225,30 +225,30 @@ func TestFilterGroups(t *testing.T) {
 		name  string
 		learn bool
 	}{
-		{"groups that differ", true},
-		{"groups that never do", false},
+		{"groups with a spread", true},
+		{"groups without a spread", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := quick(t, func(o *Options) { o.FilterGroups, o.MaxGenBatches = true, 3 })
 			if !c.learn {
-				r.maze = newRig(t).maze // the maze itself rewards all failed episodes equally
+				r.maze = newRig(t).maze // the maze gives all failed episodes the same reward
 			}
 			must(t, r.fit(t, t.Context(), t.Context()))
 			m := r.lines(t)[1]
 			if c.learn != (m["actor/updated_rows"] > 0) {
-				t.Errorf("%v rows were learned from", m["actor/updated_rows"])
+				t.Errorf("%v rows were trained on", m["actor/updated_rows"])
 			}
 			if !c.learn && m["group/gen_batches"] != 3 {
 				t.Errorf("%v batches were played, want all 3", m["group/gen_batches"])
 			}
 			if m["actor/updated_rows"] > 6 {
-				t.Errorf("%v rows were learned from, a step has 6", m["actor/updated_rows"])
+				t.Errorf("%v rows were trained on, a step has 6", m["actor/updated_rows"])
 			}
 			episodes := dumped(t, filepath.Join(r.dir, "rollouts", "step_1.jsonl"))
 			if want := int(m["group/gen_batches"]) * 6; len(episodes) != want {
-				t.Errorf("%d episodes are kept, want %d", len(episodes), want)
+				t.Errorf("%d episodes are dumped, want %d", len(episodes), want)
 			}
-			seeds := map[uint64]bool{} // 3 tasks in 3 batches of 2 come again
+			seeds := map[uint64]bool{} // 3 batches of 2 tasks repeat the 3 tasks
 			for _, e := range episodes {
 				if seeds[e.Seed] {
 					t.Errorf("two episodes have the seed %d", e.Seed)
@@ -268,7 +268,7 @@ func TestFilterGroupsMeasuresEveryBatch(t *testing.T) {
 	must(t, r.fit(t, t.Context(), t.Context()))
 	m := r.lines(t)[1]
 	if m["group/gen_batches"] != 3 || m["reward/batch/mean"] != 2 {
-		t.Errorf("the mean over %v batches, numbered from 1, is %v; want that of 3", m["group/gen_batches"], m["reward/batch/mean"])
+		t.Errorf("the mean over %v batches, numbered from 1, is %v, want the mean of 3 batches", m["group/gen_batches"], m["reward/batch/mean"])
 	}
 	turns, valid := 0.0, 0.0
 	for _, e := range dumped(t, filepath.Join(r.dir, "rollouts", "step_1.jsonl")) {
@@ -277,7 +277,7 @@ func TestFilterGroupsMeasuresEveryBatch(t *testing.T) {
 		valid += float64(good)
 	}
 	if got := m["episode/valid_action_ratio"]; got != valid/turns {
-		t.Errorf("%v of the actions are valid, of the episodes that are kept %v", got, valid/turns)
+		t.Errorf("the share of valid actions is %v, in the dumped episodes %v", got, valid/turns)
 	}
 }
 

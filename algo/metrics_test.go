@@ -22,7 +22,7 @@ func TestHistogram(t *testing.T) {
 	}
 	got = Metrics{}
 	if histogram(got, "h", nil); len(got) > 0 {
-		t.Errorf("of nothing: %v", got)
+		t.Errorf("without values: %v", got)
 	}
 }
 
@@ -51,15 +51,15 @@ func TestEntropyByTurn(t *testing.T) {
 	}
 	got = Metrics{}
 	rejected := row([]float32{0, 1, 0, 3, 8}, [2]int{1, 4}, [2]int{4, 5})
-	rejected.Mask[2], rejected.Mask[4] = 0, 0 // out of the loss, and without an entropy
+	rejected.Mask[2], rejected.Mask[4] = 0, 0 // rejected tokens have no entropy
 	entropyByTurn(got, []data.Row{rejected})
 	if d := cmp.Diff(Metrics{"actor/entropy/turn_1": 2}, got); d != "" {
-		t.Errorf("with tokens that are not in the loss:\n%s", d)
+		t.Errorf("with rejected tokens:\n%s", d)
 	}
 	got = Metrics{}
 	entropyByTurn(got, []data.Row{long})
 	if got["actor/entropy/turn_9"] != 9 || got["actor/entropy/turn_10"] != 11 || len(got) != lastTurn { // 10, 11, 12
-		t.Errorf("twelve turns: %v", got)
+		t.Errorf("with twelve turns: %v", got)
 	}
 }
 

@@ -1,10 +1,11 @@
 package algo
 
 import (
-	"github.com/openmanus/openmanus/algo/learner"
 	"maps"
 	"slices"
 	"testing"
+
+	"github.com/openmanus/openmanus/algo/learner"
 )
 
 // TestPassesAreResumed: a run with several shuffled passes of actor and critic gives the same results after a kill

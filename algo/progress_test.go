@@ -45,11 +45,11 @@ func TestProgressOfPhases(t *testing.T) {
 					t.Errorf("%s of %d was reported %d times", name, p.Total, p.calls)
 				}
 				if (p.Of != "") != (name == "testing") {
-					t.Errorf("%s is of %q", name, p.Of)
+					t.Errorf("%s has Of = %q", name, p.Of)
 				}
 			}
 			if seen == 0 {
-				t.Errorf("no %s", name)
+				t.Errorf("no phase %s was reported", name)
 			}
 		}
 	}

@@ -36,14 +36,15 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// rig is a run that a test can disturb: the whole trainer with a tiny model, which plays mazes over HTTP on a server
-// that can fail, and writes to a disk that can fill up. A rig may make several trainers, one after another, to
-// restart the run.
+// rig is a run with fault injection: the whole trainer with a tiny model, which plays mazes over HTTP on a server that
+// can fail, and writes to a disk that can be full. A rig can make several trainers, one after another, to restart
+// the run.
 type rig struct {
 	dir  string
 	maze http.Handler
 
-	// onRequest is called for every request; false breaks the connection, as a dying server does. nil accepts all.
+	// onRequest is called for every request. If it returns false, the connection breaks as if the server died. nil
+	// accepts all requests.
 	onRequest func(path string, body []byte) bool
 	// onWrite and onSave return the errors of writing metrics and of saving weights; nil means no errors.
 	onWrite func(step int, m track.Metrics) error
@@ -55,7 +56,7 @@ type rig struct {
 
 	format string                 // of prompts; "": react
 	play   func(o *agent.Options) // changes the options of episodes; nil: no change
-	// spoil and spoilCritic change losses; nil leaves them.
+	// spoil and spoilCritic change losses; nil: no change.
 	spoil, spoilCritic func(torch.Tensor) torch.Tensor
 
 	supervised bool
@@ -66,7 +67,7 @@ type rig struct {
 	steps      int
 	options    func(o *Options) // changes the options of the run; nil: no change
 	keep       int              // checkpoints
-	phases     []seenPhase      // as reported to Events
+	phases     []seenPhase      // reported to Events
 }
 
 // seenPhase is a phase with its reported progress.
@@ -121,7 +122,7 @@ func (r *rig) dieInValidation(n int32) {
 	}
 }
 
-// fit opens the run folder as a fresh process would and trains.
+// fit opens the run folder like a new process and trains.
 func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(r.serve))
@@ -226,7 +227,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 		o.Method, o.WarmStart = Supervised{*o.WarmStart}, nil
 	}
 	if ref == nil && o.needsReference() {
-		ref, err = model.New(ctx, thread, tinyConfig(), 12, torch.Float32) // another draw than the actor's
+		ref, err = model.New(ctx, thread, tinyConfig(), 12, torch.Float32) // different weights from the actor's
 		must(t, err)
 		defer ref.Close()
 	}
@@ -257,7 +258,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	return trainer.Fit(ctx, soft)
 }
 
-// critic makes the configured critic, or loads that of a checkpoint.
+// critic makes the configured critic, or loads the critic of a checkpoint.
 func (r *rig) critic(t *testing.T, ctx context.Context, a *learner.Actor, o Options, found string) (c *learner.Critic) {
 	t.Helper()
 	var m *model.Model

@@ -74,8 +74,8 @@ func TestPartsOfTheReward(t *testing.T) {
 		scorer *reward.Composer
 		want   []data.RewardPart
 	}{
-		{"of the environment", nil, []data.RewardPart{{Weight: 1, Value: 60}, {Weight: .5, Value: -2}, {Weight: 2, Value: -1}}},
-		{"of components", &reward.Composer{Components: []reward.Component{
+		{"environment's reward", nil, []data.RewardPart{{Weight: 1, Value: 60}, {Weight: .5, Value: -2}, {Weight: 2, Value: -1}}},
+		{"components", &reward.Composer{Components: []reward.Component{
 			{Name: "z", Weight: 3, Scorer: fixedScore(7)}, {Name: "a", Weight: -.25, Scorer: fixedScore(4)},
 		}}, []data.RewardPart{{Weight: 3, Value: 7}, {Weight: -.25, Value: 4}, {Weight: .5, Value: -2}, {Weight: 2, Value: -1}}},
 	} {
@@ -94,7 +94,7 @@ func TestPartsOfTheReward(t *testing.T) {
 			sum += p.Weight * p.Value
 		}
 		if got := rows[0].RewardSum(); got != sum {
-			t.Errorf("%s: the episode is paid %g, the sum of the parts is %g", c.name, got, sum)
+			t.Errorf("%s: the episode's reward is %g, the sum of the parts is %g", c.name, got, sum)
 		}
 	}
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/openmanus/openmanus/data/table"
 )
 
-// sparing gives all episodes of the maze spared the same reward, and every other episode a different one, so that
-// only the group of that maze has no spread.
+// sparing gives all episodes of the maze spared the same reward and every other episode a different reward, so that
+// only the group of this maze has no spread.
 func sparing(inner http.Handler, spared int) http.Handler {
 	var mu sync.Mutex
-	plays := map[int64]int{} // which maze, by instance
+	plays := map[int64]int{} // maze by instance
 	steps := 0
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var body bytes.Buffer
@@ -28,7 +28,7 @@ func sparing(inner http.Handler, spared int) http.Handler {
 			ID   int64
 			Game *int
 		}
-		_ = json.Unmarshal(body.Bytes(), &asked) // of a GET it is nothing
+		_ = json.Unmarshal(body.Bytes(), &asked) // the body of a GET is empty
 		req.Body = readCloser{&body}
 		worth := 0.
 		mu.Lock()
@@ -44,9 +44,9 @@ func sparing(inner http.Handler, spared int) http.Handler {
 	})
 }
 
-// TestThroughputCountsWhatAPhaseWasGiven: the throughput of a phase counts only the tokens it processes. The group
+// TestThroughputCountsTokensOfPhase: the throughput of a phase counts only the tokens it processes. The group
 // without spread is part of the earlier passes, but not of the update.
-func TestThroughputCountsWhatAPhaseWasGiven(t *testing.T) {
+func TestThroughputCountsTokensOfPhase(t *testing.T) {
 	const spared = 17
 	r := quick(t, func(o *Options) {
 		o.BatchTasks, o.Policy.Passes.Epochs = 3, 2
@@ -66,7 +66,7 @@ func TestThroughputCountsWhatAPhaseWasGiven(t *testing.T) {
 	})
 	must(t, err)
 	if m["group/dropped_rows"] != 3 || !(0 < left && left < all) {
-		t.Fatalf("%v episodes were left out; %d of %d tokens are left", m["group/dropped_rows"], left, all)
+		t.Fatalf("%v episodes were dropped; %d of %d tokens are left", m["group/dropped_rows"], left, all)
 	}
 	for phase, want := range map[string]struct {
 		metric string
@@ -76,7 +76,7 @@ func TestThroughputCountsWhatAPhaseWasGiven(t *testing.T) {
 	} {
 		got := m["perf/"+want.metric+"_tokens_per_s"] * m["timing_s/"+phase]
 		if math.Abs(got-float64(want.tokens)) > 1e-6*float64(want.tokens) {
-			t.Errorf("%s handled %v tokens, want %d", phase, got, want.tokens)
+			t.Errorf("%s processed %v tokens, want %d", phase, got, want.tokens)
 		}
 	}
 }

@@ -14,15 +14,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	torch.SetNumThreads(1) // a second thread that waits for a busy core costs more than it does
+	torch.SetNumThreads(1) // on busy cores the wait for a second thread takes longer than its work
 	torchtest.Main(m)
 }
 
 // tinyVocab is 256 bytes and the two tokens of a chat.
 const tinyVocab = 258
 
-// tinyConfig is a llama with large weights: with the usual deviation of 0.02 all log-probs would be nearly equal, and
-// tests would not notice errors.
+// tinyConfig is a llama with large weights. With the usual deviation of 0.02 all log-probs would be nearly equal, and
+// tests would not detect errors.
 func tinyConfig() model.Config {
 	end := int32(tinyVocab - 1)
 	return model.Config{
@@ -54,7 +54,7 @@ func expertTasks() []data.Task {
 	}
 }
 
-// clipHigher returns the constants of the vanilla loss; other losses have their own.
+// clipHigher returns the parameters of all losses, with the clip bounds of the vanilla loss.
 func clipHigher() loss.Options {
 	return loss.Options{Params: registry.Values{
 		"clip_ratio_low": .2, "clip_ratio_high": .28, "clip_ratio_c": 3.0, "tau_pos": 1.0, "tau_neg": 1.05,

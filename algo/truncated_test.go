@@ -10,7 +10,7 @@ import (
 )
 
 // TestTruncatedSampling trains on episodes sampled with top-p and top-k: every training pass computes log-probs over
-// the kept tokens and reproduces those of sampling.
+// the kept tokens and reproduces the log-probs of sampling.
 func TestTruncatedSampling(t *testing.T) {
 	for _, c := range []struct {
 		name, format string
@@ -66,6 +66,6 @@ func TestFullKLOfTruncatedSampling(t *testing.T) {
 	r.reference = true
 	r.play = func(o *agent.Options) { o.TopP = 0.6 }
 	if err := r.fit(t, t.Context(), t.Context()); err == nil {
-		t.Error("a KL over the whole vocabulary was trained on")
+		t.Error("a KL over the whole vocabulary was accepted")
 	}
 }

@@ -21,7 +21,7 @@ type result struct {
 	Metrics  []map[string]float64
 	Weights  []byte
 	Rollouts []string
-	Labels   []string // of the validations
+	Labels   []string // labels of the validations
 }
 
 func (r *rig) result(t *testing.T) result {
@@ -81,10 +81,10 @@ func (r *rig) sameAsUndisturbed(t *testing.T) {
 	}
 	got := r.result(t)
 	if d := cmp.Diff(want.Metrics, got.Metrics); d != "" {
-		t.Errorf("metrics differ from those of an undisturbed run:\n%s", d)
+		t.Errorf("the metrics differ from an undisturbed run:\n%s", d)
 	}
 	if !bytes.Equal(want.Weights, got.Weights) {
-		t.Error("weights differ from those of an undisturbed run")
+		t.Error("the weights differ from an undisturbed run")
 	}
 	if d := cmp.Diff(want.Rollouts, got.Rollouts); d != "" {
 		t.Errorf("rollouts differ:\n%s", d)

@@ -19,7 +19,7 @@ func TestUtilization(t *testing.T) {
 	m := fit(peak)
 	did := func(of, phase string) float64 { return m["perf/mfu/"+of] * m["timing_s/"+phase] * peak }
 	rollout, actor, critic := did("rollout", "gen"), did("actor", "update_actor"), did("critic", "update_critic")
-	const ( // of the tiny model
+	const ( // sizes of the tiny model
 		linear    = 15360          // weights of the linear layers
 		output    = 32 * tinyVocab // weights of the output layer
 		attention = 2 * 4 * 8      // layers, heads, width of a head
@@ -28,18 +28,18 @@ func TestUtilization(t *testing.T) {
 	without := 2*linear*tokens + 2*output*sampled
 	least, most := without+2*attention*tokens*m["episode/length/min"], without+2*attention*tokens*m["episode/length/max"]
 	if rollout < least*(1-1e-9) || rollout > most*(1+1e-9) {
-		t.Errorf("playing %v tokens computed %v, want %v to %v", tokens, rollout, least, most)
+		t.Errorf("playing %v tokens counts %v operations, want %v to %v", tokens, rollout, least, most)
 	}
-	// Every played token is trained on.
+	// Training uses every played token.
 	if math.Abs(actor/rollout-3) > 1e-6 {
-		t.Errorf("the update computed %v, playing %v", actor, rollout)
+		t.Errorf("the update counts %v operations, playing %v", actor, rollout)
 	}
 	if saved := 6 * (output - 32) * sampled; math.Abs(actor-critic-saved) > 1e-6*actor {
-		t.Errorf("the actor computed %v, the critic %v: want %v apart", actor, critic, saved)
+		t.Errorf("the actor counts %v operations, the critic %v: want a difference of %v", actor, critic, saved)
 	}
 	for name := range fit(0) {
 		if strings.HasPrefix(name, "perf/mfu") {
-			t.Errorf("%s without a peak", name)
+			t.Errorf("%s is reported without a peak", name)
 		}
 	}
 }

@@ -106,8 +106,8 @@ func sqlTasks(n int) []data.Task {
 	return out
 }
 
-// A task that no server can reset costs few requests, is named and excluded, and
-// no server is quarantined for it.
+// A task that no server can reset is excluded after a few requests. A warning names it,
+// and no server is quarantined.
 func TestBadTask(t *testing.T) {
 	bad := []int{0, 3}
 	lacks := func(task int) bool { return slices.Contains(bad, task) }
@@ -139,14 +139,14 @@ func TestBadTask(t *testing.T) {
 			}
 			for _, line := range []string{"task=sqlgym_0", "task=sqlgym_3"} {
 				if text := log.String(); strings.Count(text, "task excluded") != 2 || !strings.Contains(text, line) || strings.Contains(text, "episode dropped") {
-					t.Errorf("want a warning that names %s, and no other of it:\n%s", line, text)
+					t.Errorf("want one warning that names %s:\n%s", line, text)
 				}
 			}
 		})
 	}
 }
 
-// A task that one of two servers can reset is played there.
+// A task that only one of two servers can reset is played on this server.
 func TestTaskOfOneServer(t *testing.T) {
 	lacking := newSQLServer(t, func(task int) bool { return task%2 == 0 })
 	whole := newSQLServer(t, func(int) bool { return false })
@@ -167,7 +167,7 @@ func TestTaskOfOneServer(t *testing.T) {
 }
 
 // If every task is bad, a rollout with MaxFailed above 0 ends with an error. With
-// MaxFailed 0 it returns, and its caller can play other tasks.
+// MaxFailed 0 it returns without an error, so the caller can play other tasks.
 func TestAllTasksBad(t *testing.T) {
 	for _, share := range []float64{0, .99} {
 		var log bytes.Buffer

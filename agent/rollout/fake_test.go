@@ -29,7 +29,7 @@ type fakeModel struct {
 	fail   func(engine.Work) bool
 }
 
-const idEnd = 26 // ids below are the letters a to z
+const idEnd = 26 // smaller ids are the letters a to z
 
 func (f *fakeModel) Capacity() int  { return 1 << 16 }
 func (f *fakeModel) BlockSize() int { return 16 }
@@ -105,7 +105,7 @@ type fakeWorld struct {
 	created int
 	closed  int
 	inUse   int
-	most    int // in use at once
+	most    int // largest number in use at once
 	faults  []string
 }
 
@@ -179,7 +179,7 @@ func (c *fakeInstance) Step(ctx context.Context, text string) (env.StepResult, e
 			return env.StepResult{Sent: true}, err
 		}
 	}
-	// Some words end the episode, some of these with a reward.
+	// Some words end the episode, and some of these give a reward.
 	done := len(text)%4 == 1
 	return env.StepResult{
 		Observation: fmt.Sprintf("you said %d", len(text)), Sent: true, Action: text, Done: done,
@@ -241,7 +241,7 @@ func (s *stage) finish(t *testing.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.created != w.closed {
-		t.Errorf("%d instances created, %d closed: a lease did not come back", w.created, w.closed)
+		t.Errorf("%d instances created, %d closed: a lease was not released", w.created, w.closed)
 	}
 	for _, f := range w.faults {
 		t.Error(f)

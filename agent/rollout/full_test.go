@@ -11,7 +11,7 @@ import (
 )
 
 // A wave acquires its leases before it plays. If a server is quarantined, the wave
-// is smaller and does not wait for leases that its own episodes hold.
+// is smaller: it does not wait for leases that its episodes hold.
 func TestWaveOnFewerServers(t *testing.T) {
 	s := newStage(t, true)
 	spec := s.world.spec()

@@ -45,7 +45,7 @@ func (s *stage) twoServers(t *testing.T, o pool.Options, log *bytes.Buffer) {
 func onServer(server string, index int) string { return fmt.Sprintf("task %d of %s", index, server) }
 
 // If two servers have different tasks under one index, each group plays the task of
-// one server; a single warning names them, and the groups are counted.
+// one server. One warning names the servers, and the groups are counted.
 func TestGroupsBeginAlike(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		t.Run(fmt.Sprint(deterministic), func(t *testing.T) {
@@ -117,10 +117,10 @@ func TestStartsInWavesDoNotDependOnDelays(t *testing.T) {
 			continue
 		}
 		if diff := cmp.Diff(episodes, eps, sameButTimes); diff != "" {
-			t.Fatalf("round %d has other episodes:\n%s", round, diff)
+			t.Fatalf("round %d has different episodes:\n%s", round, diff)
 		}
 		if diff := cmp.Diff(shapes, s.model.shapes); diff != "" {
-			t.Fatalf("round %d forms other batches:\n%s", round, diff)
+			t.Fatalf("round %d forms different batches:\n%s", round, diff)
 		}
 	}
 }
@@ -152,10 +152,10 @@ func TestStartsOfOneServerDiffer(t *testing.T) {
 			}
 			different := Metrics(eps)["group/different_starts"]
 			if deterministic && (failed != 2 || different != 0) || !deterministic && (failed != 0 || different != 1) {
-				t.Errorf("%d episodes failed, %v groups began differently", failed, different)
+				t.Errorf("%d episodes failed, %v groups have different starts", failed, different)
 			}
 			if deterministic && s.world.created != 1 {
-				t.Errorf("%d instances: the instance did nothing wrong", s.world.created)
+				t.Errorf("%d instances: a working instance was replaced", s.world.created)
 			}
 		})
 	}
@@ -166,21 +166,21 @@ func TestStartsOfOneServerDiffer(t *testing.T) {
 func TestGroupWhoseServerIsGone(t *testing.T) {
 	s := newStage(t, false)
 	s.world.first = onServer
-	const gone, there = "http://127.0.0.1:1", "http://127.0.0.1:2"
+	const down, up = "http://127.0.0.1:1", "http://127.0.0.1:2"
 	s.twoServers(t, pool.Options{WaitHealthy: 20 * time.Millisecond, ProbePause: time.Hour, ProbeMax: time.Hour}, nil)
-	s.envs["fake"].Pool.ServerDown(gone, errors.New("it died"))
+	s.envs["fake"].Pool.ServerDown(down, errors.New("it died"))
 	eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(2), Options{
 		GroupSize: 2, Concurrency: 2, Skip: func(uid string, sample int) bool { return uid == "0/fake/fake_0" && sample == 0 },
-		Starts: map[string]Start{"0/fake/fake_0": {onServer(gone, 0), gone}},
+		Starts: map[string]Start{"0/fake/fake_0": {onServer(down, 0), down}},
 	})
 	if err != nil || len(eps) != 3 || stats.Failed != 1 || stats.Retries != 0 || stats.MixedStarts != 1 {
 		t.Fatalf("%d episodes, stats %+v, %v", len(eps), stats, err)
 	}
-	if ep := eps[0]; ep.Outcome != data.EnvError || !strings.Contains(ep.Err, "server "+gone+" did not answer") {
+	if ep := eps[0]; ep.Outcome != data.EnvError || !strings.Contains(ep.Err, "server "+down+" did not answer") {
 		t.Errorf("%s: %s", ep.Outcome, ep.Err)
 	}
 	for _, ep := range eps[1:] {
-		if !ep.Outcome.Trainable() || ep.Server != there {
+		if !ep.Outcome.Trainable() || ep.Server != up {
 			t.Errorf("%s on %s: %s %s", ep.Task.ID, ep.Server, ep.Outcome, ep.Err)
 		}
 	}
@@ -194,13 +194,13 @@ func TestStartsOfEarlierEpisodes(t *testing.T) {
 	earlier := []*data.Episode{
 		{UID: "0/fake/fake_0", Outcome: data.EnvError, FirstObservation: "lost", Server: "http://127.0.0.1:1"},
 		{UID: "0/fake/fake_0", Outcome: data.Done, FirstObservation: onServer("http://127.0.0.1:2", 0), Server: "http://127.0.0.1:2"},
-		{UID: "0/fake/fake_1", Outcome: data.Done}, // of a dump without first observations
+		{UID: "0/fake/fake_1", Outcome: data.Done}, // from a dump without first observations
 	}
 	eps, _, err := RunEpisodes(t.Context(), s.envs, tasks(2), Options{GroupSize: 1, Concurrency: 1, Starts: StartsOf(earlier)})
 	if err != nil || eps[0].Server != "http://127.0.0.1:2" || !eps[0].Outcome.Trainable() || !eps[1].Outcome.Trainable() {
 		t.Errorf("%+v, %v", eps, err)
 	}
-	// A start that no server has, and a start of a dump without server names.
+	// A start that no server gives, and a start from a dump without server names.
 	for _, start := range []Start{{"another", "http://127.0.0.1:9"}, {"another", ""}} {
 		e := s.envs["fake"]
 		e.Setup.Spec.Deterministic = true

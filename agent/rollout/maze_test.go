@@ -35,8 +35,8 @@ func (e *expert) Generate(_ context.Context, s *engine.Session, _ []int32, p eng
 func (e *expert) Close(*engine.Session) {}
 
 // Over real HTTP, the expert solves the maze from every start, even if the server
-// drops requests, truncates replies and resets connections: none of these may count
-// against the model.
+// drops requests, truncates replies and resets connections: these faults must not
+// change the model's results.
 func TestMazeOverHTTP(t *testing.T) {
 	const faults = "500:0.03,truncate:0.02,reset:0.02,seed=3"
 	for name, c := range map[string]struct {

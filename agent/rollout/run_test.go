@@ -22,7 +22,7 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// sameButTimes compares episodes without their times.
+// sameButTimes compares episodes and ignores times.
 var sameButTimes = cmp.Options{
 	cmpopts.IgnoreFields(data.Episode{}, "Millis"),
 	cmpopts.IgnoreFields(data.Turn{}, "GenMillis", "EnvMillis"),
@@ -53,7 +53,7 @@ func TestEpisodesDoNotDependOnConcurrency(t *testing.T) {
 		sampled, turns, success := 0, 0, 0
 		for i, ep := range eps {
 			if want := fmt.Sprintf("fake_%d", i/4); ep.Task.ID != want || ep.Sample != i%4 || ep.UID != "0/fake/"+want {
-				t.Errorf("place %d holds %s sample %d of group %s", i, ep.Task.ID, ep.Sample, ep.UID)
+				t.Errorf("result %d is %s sample %d of group %s", i, ep.Task.ID, ep.Sample, ep.UID)
 			}
 			sampled += ep.SampledTokens()
 			turns += len(ep.Turns)
@@ -91,15 +91,15 @@ func TestSeeds(t *testing.T) {
 			uids[j.uid]++
 		}
 		if len(uids) != 10 {
-			t.Errorf("%d groups for 10 tasks, a repeated one included", len(uids))
+			t.Errorf("%d groups for 10 tasks, one of which is repeated", len(uids))
 		}
 	}
-	// The second part of a step continues the numbering of the first.
+	// The second rollout of a step continues the numbering of the first.
 	whole, _, _ := jobsOf(append(tasks(5), tasks(5)...), nil, Options{GroupSize: 2, Seed: 1})
 	rest, _, _ := jobsOf(tasks(5), nil, Options{GroupSize: 2, Seed: 1, Earlier: tasks(5)})
 	for i, j := range rest {
 		if w := whole[len(whole)-len(rest)+i]; j.uid != w.uid || j.seed != w.seed {
-			t.Errorf("in a second part %s has seed %d, in one %s has %d", j.uid, j.seed, w.uid, w.seed)
+			t.Errorf("in a second rollout %s has seed %d, in a single one %s has %d", j.uid, j.seed, w.uid, w.seed)
 		}
 	}
 	// A run's results depend on the seeds, so they must not change.
@@ -141,8 +141,8 @@ func TestFlakyEnvironmentIsRetried(t *testing.T) {
 			if stats.Retries != 2 || stats.Failed != 1 || stats.Done != 8 {
 				t.Errorf("stats %+v, want 2 retries and 1 failed of 8", stats)
 			}
-			if s.world.created < 4 { // one for each failure, and a working one
-				t.Errorf("%d instances created: a failed attempt's was used again", s.world.created)
+			if s.world.created < 4 { // one per failure, and a working one
+				t.Errorf("%d instances created: the instance of a failed attempt was used again", s.world.created)
 			}
 		})
 	}
@@ -161,7 +161,7 @@ func TestEngineFailureIsRetriedAndKeepsTheInstance(t *testing.T) {
 		t.Errorf("%+v, %+v, %v", eps[0], stats, err)
 	}
 	if s.world.created != 1 {
-		t.Errorf("%d instances: the environment did nothing wrong", s.world.created)
+		t.Errorf("%d instances: a working instance was replaced", s.world.created)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestTooManyFailures(t *testing.T) {
 			}
 			for i, ep := range eps {
 				if ep == nil || ep.Outcome == "" {
-					t.Errorf("place %d holds %+v", i, ep)
+					t.Errorf("result %d is %+v", i, ep)
 				}
 			}
 		})
@@ -249,7 +249,7 @@ func TestCancelledMidWay(t *testing.T) {
 			cancelled := 0
 			for i, ep := range eps {
 				if ep == nil {
-					t.Fatalf("place %d is empty", i)
+					t.Fatalf("result %d is nil", i)
 				}
 				cancelled += int(share(ep.Outcome == data.Cancelled))
 			}
@@ -285,7 +285,7 @@ func TestServersDown(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if stats.Retries > 0 || stats.Done > 4 || asked.Load() > 2 || len(eps) != 40 {
-			t.Errorf("stats %+v, %d creations tried: every episode waited for itself", stats, asked.Load())
+			t.Errorf("stats %+v, %d attempts to create an instance: every episode waited", stats, asked.Load())
 		}
 	}
 }
@@ -428,7 +428,10 @@ func TestWaves(t *testing.T) {
 	s.world.step = func(context.Context, int, int) error { cancel(); return nil }
 	_, _, err = RunEpisodes(ctx, s.envs, tasks(3), Options{
 		GroupSize: 1, Concurrency: 3, Deterministic: true,
-		OnWave: func(wave []*data.Episode) error { t.Errorf("a wave of %d that was broken off", len(wave)); return nil },
+		OnWave: func(wave []*data.Episode) error {
+			t.Errorf("an interrupted wave of %d was reported", len(wave))
+			return nil
+		},
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
@@ -482,10 +485,10 @@ func TestDeterministicBatches(t *testing.T) {
 					continue
 				}
 				if diff := cmp.Diff(first, s.model.shapes); diff != "" {
-					t.Fatalf("round %d forms other batches:\n%s", round, diff)
+					t.Fatalf("round %d forms different batches:\n%s", round, diff)
 				}
 				if diff := cmp.Diff(episodes, eps, sameButTimes); diff != "" {
-					t.Errorf("round %d has other episodes:\n%s", round, diff)
+					t.Errorf("round %d has different episodes:\n%s", round, diff)
 				}
 			}
 		})
@@ -506,7 +509,7 @@ func TestBadArguments(t *testing.T) {
 }
 
 // With FilterOverlong a task whose first prompt is too long is excluded: it is
-// attempted once and does not count as a failure, and the others are played.
+// attempted once and does not count as a failure. Other tasks are played.
 func TestOverlongPromptsAreLeftOut(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		s := newStage(t, deterministic)

@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Best-of-batch: a row is compared with the best row of the whole batch.
+// An estimator that compares every row with the best row of the batch.
 func bestOfBatch(rows []data.Row, _ advantage.Options) error {
 	best := 0.0
 	for i := range rows {

@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// golden is one case of testdata/make_goldens.py, in which verl's own code computed the advantages.
+// golden is one case of testdata/make_goldens.py, with the advantages that verl's code computes.
 type golden struct {
 	Name, Estimator     string
 	UIDs                []string
@@ -58,7 +58,8 @@ func (g golden) rows() []data.Row {
 	return rows
 }
 
-// The discount and the grouped estimators are verl's, rewards that differ by little and rows of several turns included.
+// The discounted and the grouped estimators give the same advantages as verl, also for nearly equal rewards and for
+// rows of several turns.
 func TestEstimatorsOfVerl(t *testing.T) {
 	for _, g := range goldens(t, "compared.json") {
 		t.Run(g.Estimator+", "+g.Name, func(t *testing.T) {
@@ -72,8 +73,9 @@ func TestEstimatorsOfVerl(t *testing.T) {
 	}
 }
 
-// Of rows of one turn verl compares tokens of the same position, of rows of several the k-th sampled tokens, which
-// is the same where there are no observations. Beyond the second longest row of a group the baseline is 0.
+// For rows of one turn verl compares tokens at the same position. For rows of several turns it compares the k-th
+// sampled tokens, which gives the same result without observations. Beyond the second longest row of a group the
+// baseline is 0.
 func TestOptimalTokenBaselineOfVerl(t *testing.T) {
 	for _, name := range []string{"optimal_token_baseline", "tir_optimal_token_baseline"} {
 		for _, g := range goldens(t, "optimal_token.json") {
@@ -89,8 +91,8 @@ func TestOptimalTokenBaselineOfVerl(t *testing.T) {
 	}
 }
 
-// A token to which no other row of the group has a counterpart is compared with nothing: its own return as the
-// baseline would give it the advantage 0, whatever it earned.
+// A token at a position that no other row of the group reaches has the baseline 0. With its return as the baseline its
+// advantage would always be 0.
 func TestOptimalTokenBaselineOfALoneTail(t *testing.T) {
 	rows := []data.Row{
 		{UID: "a", Mask: []uint8{1, 1, 0, 0, 1, 1, 1}, Rewards: []float32{0, 0, 0, 0, 0, 0, 1}},

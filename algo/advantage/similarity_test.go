@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// lcs is the length of the longest common subsequence, by the table of all prefixes.
+// lcs returns the length of the longest common subsequence, computed from the table of all prefixes.
 func lcs(a, b []rune) int {
 	row := make([]int, len(b)+1)
 	for _, x := range a {
@@ -57,17 +57,17 @@ func TestSimilar(t *testing.T) {
 		}
 	}
 	if both[true] < 300 || both[false] < 300 {
-		t.Errorf("the texts show little: %v", both)
+		t.Errorf("only one of the two results occurs: %v", both)
 	}
 	long := []rune(strings.Repeat("the room is dark. ", 50_000))
 	other := []rune(strings.Repeat("a door leads west. ", 50_000))
 	if similar(long, other, .95) || !similar(long, append(long[:len(long):len(long)], other[:1000]...), .95) {
-		t.Error("long texts are not told apart")
+		t.Error("long texts are not compared correctly")
 	}
 }
 
-// With a threshold below 1 turns are compared with those that answer nearly the same observation: each joins the
-// first group whose first observation is similar enough.
+// With a threshold below 1 a turn is compared with turns that answer a similar observation: it joins the first group
+// whose first observation is similar enough.
 func TestGiGPOOfSimilarObservations(t *testing.T) {
 	episode := func(first string, reward float32) data.Row {
 		return data.Row{
@@ -79,7 +79,7 @@ func TestGiGPOOfSimilarObservations(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		threshold float64
-		want      [][]float64 // A^E is 1/4, -3/4, 1/4, 1/4; A^S of its group on top
+		want      [][]float64 // A^E is 1/4, -3/4, 1/4, 1/4; A^S is added
 	}{
 		{"equal", 1, [][]float64{{.25}, {-.75}, {.25}, {.25}}},
 		{"similar", .95, [][]float64{{.25 + .5}, {-.75 - .5}, {.25}, {.25}}},

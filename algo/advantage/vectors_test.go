@@ -31,7 +31,7 @@ func specRows(uids ...string) []data.Row {
 	return rows
 }
 
-// masked compares the sampled tokens with want, and asks for 0 elsewhere.
+// masked checks that the sampled tokens have the values of want and other tokens have 0.
 func masked(t *testing.T, what string, rows []data.Row, got func(*data.Row) []float32, want [][]float64) {
 	t.Helper()
 	for i := range rows {
@@ -72,16 +72,16 @@ func TestGroupEstimators(t *testing.T) {
 		want            []float64
 	}{
 		{"grpo", "grpo", pairs, false, []float64{.707106, -.707106, .707106, -.707106}},
-		{"grpo, every row its own group", "grpo", alone, false, []float64{.999999, 0, .5, -.999999}},
+		{"grpo, groups of one row", "grpo", alone, false, []float64{.999999, 0, .5, -.999999}},
 		{"grpo without std", "grpo", pairs, true, []float64{.5, -.5, .75, -.75}},
 		{"grpo_vectorized", "grpo_vectorized", pairs, false, []float64{.707106, -.707106, .707106, -.707106}},
 		{"passk", "grpo_passk", pairs, false, []float64{1.414212, 0, 1.414212, 0}},
 		{"passk without std", "grpo_passk", pairs, true, []float64{1, 0, 1.5, 0}},
-		{"passk, every row its own group", "grpo_passk", alone, false, []float64{0, 0, 0, 0}},
+		{"passk, groups of one row", "grpo_passk", alone, false, []float64{0, 0, 0, 0}},
 		{"rloo", "rloo", pairs, false, []float64{1, -1, 1.5, -1.5}},
-		{"rloo, every row its own group", "rloo", alone, false, []float64{1, 0, .5, -1}},
+		{"rloo, groups of one row", "rloo", alone, false, []float64{1, 0, .5, -1}},
 		{"opo", "opo", pairs, false, []float64{.5, -.5, .75, -.75}},
-		{"opo, every row its own group", "opo", alone, false, []float64{1, 0, .5, -1}},
+		{"opo, groups of one row", "opo", alone, false, []float64{1, 0, .5, -1}},
 		{"opo, one group", "opo", []string{"a", "a", "a", "a"}, false, []float64{1 - 2.5/14, -2.5 / 14, .5 - 2.5/14, -1 - 2.5/14}},
 		{"gpg", "gpg", pairs, false, []float64{.666667, -.666667, 1, -1}},
 		{"reinforce_plus_plus_baseline", "reinforce_plus_plus_baseline", pairs, false, []float64{.777593, -.777593, 1.16639, -1.16639}},
@@ -96,9 +96,9 @@ func TestGroupEstimators(t *testing.T) {
 	}
 }
 
-// Spec 12.1, estimators with one number a token. Where the original loses
-// credit in a gap between turns, or counts a gap's tokens, the intended values
-// stand here.
+// Spec 12.1, estimators with one number per token. The original loses the reward
+// at a gap between turns, or counts the tokens of the gap; the values here are the
+// intended ones.
 func TestTokenEstimators(t *testing.T) {
 	for _, c := range []struct {
 		name, estimator string
@@ -165,7 +165,7 @@ func TestTokenEstimators(t *testing.T) {
 	}
 }
 
-// Spec 12.5: two episodes of one task, whose turns are one token each.
+// Spec 12.5: two episodes of one task, with turns of one token.
 func TestGiGPO(t *testing.T) {
 	episode := func(observations []string, rewards ...float32) data.Row {
 		n := len(rewards)
@@ -195,7 +195,7 @@ func TestGiGPO(t *testing.T) {
 			masked(t, "advantage", rows, advantages, c.want)
 		})
 	}
-	// The step returns themselves.
+	// The returns of the turns.
 	r := episode([]string{"", "", ""}, 0, 0, 1)
 	for k, want := range []float64{.81, .9, 1} {
 		if got := (Options{Params: registry.Values{"norm_by_std": false, "gamma": .9}}).stepReturns(&r)[k]; math.Abs(got-want) > 1e-6 {
@@ -207,7 +207,7 @@ func TestGiGPO(t *testing.T) {
 	}
 }
 
-// Spec 12.1, masked_whiten(V, M), row 0; and the carry of a reward through a gap.
+// Spec 12.1, masked_whiten(V, M), row 0. A reward is carried through a gap between turns.
 func TestWhiten(t *testing.T) {
 	rows := specRows("a", "a", "b", "b")
 	for i := range rows {
@@ -224,8 +224,8 @@ func TestWhiten(t *testing.T) {
 	}
 }
 
-// Whatever the estimator: rows that lack what it needs are refused, equal
-// scores in groups give a grouped one nothing, and every value is finite.
+// Every estimator rejects rows that lack a field it needs and returns finite
+// values. A grouped estimator returns 0 for groups of equal scores.
 func TestEveryEstimator(t *testing.T) {
 	o := Options{Params: registry.Values{"norm_by_std": true, "gamma": .9, "lam": .8, "gigpo_step_weight": 1.0, "gigpo_norm": MeanStdNorm}}
 	for _, name := range Estimators.Names() {
@@ -268,7 +268,7 @@ func TestEveryEstimator(t *testing.T) {
 				}
 				broken.spoil(&rows[2])
 				if err := Compute(name, rows, o); (err != nil) != broken.needed {
-					t.Errorf("a row without something: %v", err)
+					t.Errorf("a row without a field that the estimator needs: %v", err)
 				}
 			}
 		})
@@ -278,7 +278,7 @@ func TestEveryEstimator(t *testing.T) {
 	}
 }
 
-// A row without a sampled token breaks no estimator.
+// Every estimator accepts a row without a sampled token.
 func TestEmptyRow(t *testing.T) {
 	for _, name := range Estimators.Names() {
 		rows := specRows("a", "a", "b", "b")
@@ -302,7 +302,7 @@ func TestResample(t *testing.T) {
 	rows := specRows("a", "b", "c", "d") // scores 1, 0, .5, -1
 	for i := range rows {
 		rows[i].Score = rows[i].RewardSum()
-		rows[i].Rewards = nil // which a KL may have changed
+		rows[i].Rewards = nil // resampling must not read them: a KL may have changed them
 	}
 	counts := func(name string) map[string]int {
 		n := map[string]int{}
@@ -340,16 +340,16 @@ func TestResample(t *testing.T) {
 	}
 	zero := specRows("a", "b")[1:]
 	if out, err := Resample(zero, "pow", nil, 7, 3); err != nil || len(out) != 1 || out[0].UID != "b" {
-		t.Errorf("rows without weight became %v, %v", out, err)
+		t.Errorf("rows of weight 0 became %v, %v", out, err)
 	}
 	if _, err := Resample(rows, "best", nil, 7, 3); err == nil {
 		t.Error("an unknown weighting was accepted")
 	}
 }
 
-// A score that is spread over tokens is rounded on each: the episodes of a group
-// that are all worth 1 teach nothing however many tokens they have, and a real
-// difference stays one.
+// A score that is distributed over tokens is rounded on each token. Episodes of a group
+// with equal scores have the advantage 0 for any number of tokens, and a real
+// difference between scores is kept.
 func TestRoundingIsNoSpread(t *testing.T) {
 	o := Options{Params: registry.Values{"norm_by_std": true, "gamma": 1.0, "lam": 1.0, "gigpo_step_weight": 1.0, "gigpo_norm": MeanStdNorm}}
 	group := func(scores ...float64) []data.Row {
@@ -365,7 +365,7 @@ func TestRoundingIsNoSpread(t *testing.T) {
 		return rows
 	}
 	if rows := group(1, 1); rows[0].RewardSum() == rows[1].RewardSum() {
-		t.Fatal("the sums are equal: the test shows nothing")
+		t.Fatal("the rounded sums are equal, so the test checks nothing")
 	}
 	for _, name := range []string{"grpo", "grpo_vectorized", "rloo", "gigpo"} {
 		for _, score := range []float64{1, .7, 100} {
@@ -375,7 +375,7 @@ func TestRoundingIsNoSpread(t *testing.T) {
 			}
 			for i := range rows {
 				for _, a := range rows[i].Advantages {
-					if math.Abs(float64(a)) > 1e-6 { // the mean of equal scores is rounded too
+					if math.Abs(float64(a)) > 1e-6 { // the mean of equal scores is rounded
 						t.Errorf("%s: the advantage of row %d in a group of %g is %g", name, i, score, a)
 					}
 				}
@@ -391,8 +391,8 @@ func TestRoundingIsNoSpread(t *testing.T) {
 	}
 }
 
-// A turn that finds itself before the observation of the reset again answers
-// the same as the first turn; first turns of resets that differ do not.
+// A turn after an observation that equals the observation of the reset has the same
+// anchor as the first turn. First turns after different resets have different anchors.
 func TestGiGPOAnchorsAtTheReset(t *testing.T) {
 	episode := func(first string, observations []string, rewards ...float32) data.Row {
 		n := len(rewards)
@@ -406,17 +406,17 @@ func TestGiGPOAnchorsAtTheReset(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		rows []data.Row
-		want [][]float64 // A^S: the episodes are worth 1 and 0, A^E is half of it
+		want [][]float64 // A^S; the scores are 1 and 0, so A^E is ±1/2
 	}{
-		// The first reply walks into a wall: turns 1 and 2 of the first episode
-		// and turn 1 of the second are one group, with returns .5, 1 and 0.
-		{"the start comes again", []data.Row{
+		// The first reply changes nothing: turns 1 and 2 of the first episode and
+		// turn 1 of the second episode are one group, with returns .5, 1 and 0.
+		{"the start is observed again", []data.Row{
 			episode("start", []string{"start", "goal"}, 0, 1), episode("start", []string{"else"}, 0),
 		}, [][]float64{{0, .5}, {-.5}}},
-		{"other starts", []data.Row{
+		{"different starts", []data.Row{
 			episode("start", []string{"goal"}, 1), episode("elsewhere", []string{"end"}, 0),
 		}, [][]float64{{0}, {0}}},
-		{"starts that nobody recorded", []data.Row{
+		{"starts that were not recorded", []data.Row{
 			episode("", []string{"", "goal"}, 0, 1), episode("", []string{"end"}, 0),
 		}, [][]float64{{.25, 0}, {-.25}}},
 	} {
@@ -434,9 +434,9 @@ func TestGiGPOAnchorsAtTheReset(t *testing.T) {
 	}
 }
 
-// The penalty of an invalid action is its turn's: it lowers what that turn is
-// worth in the group of episodes and among the turns of its anchor, and leaves
-// the turns before it alone. It was paid on the turn's last token.
+// The penalty of an invalid action affects its turn alone: it lowers the advantage of
+// the turn in the group of episodes and among the turns of its anchor. Earlier turns
+// do not change. The penalty is already subtracted at the turn's last token.
 func TestGiGPOPenaltyStaysWithItsTurn(t *testing.T) {
 	rows := func() []data.Row {
 		turn := func(k int, parsed bool) data.Turn {
@@ -451,8 +451,8 @@ func TestGiGPOPenaltyStaysWithItsTurn(t *testing.T) {
 		return []data.Row{row([]float32{0, 0, 0, -.5, 0, 1}, false), row(make([]float32, 6), true)}
 	}
 	for norm, want := range map[string][2][3]float64{
-		// s is 1 and 0, a third of the first episode is worth .5: the mean is 5/12.
-		// g is .25 .5 1, the second less its own .5.
+		// s is 1 and 0, and a third of the first episode has .5 less: the mean is 5/12.
+		// g is .25 .5 1, and the second is reduced by its penalty of .5.
 		MeanNorm: {{7./12 + .125, 1. / 12, 7./12 + .5}, {-5./12 - .125, -5. / 12, -5./12 - .5}},
 	} {
 		got := rows()
@@ -463,8 +463,8 @@ func TestGiGPOPenaltyStaysWithItsTurn(t *testing.T) {
 			masked(t, norm, got[i:i+1], advantages, [][]float64{{want[i][0], want[i][0], want[i][1], want[i][1], want[i][2], want[i][2]}})
 		}
 	}
-	// In units of their spread advantages stay of the order of 1, also where
-	// nothing but penalties tells turns apart.
+	// Divided by the standard deviation, advantages are of the order of 1, also if turns
+	// differ only by penalties.
 	alike := rows()
 	alike[1] = rows()[0]
 	if err := Compute("gigpo", alike, Options{Params: registry.Values{"norm_by_std": false, "gamma": .5, "gigpo_step_weight": 1.0, "gigpo_norm": MeanStdNorm}, InvalidActionPenalty: .5}); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// splitContexts cuts a row before token at, which must not be sampled, into two contexts of one episode.
+// splitContexts cuts a row into two contexts of one episode. The second begins with token at, which must not be sampled.
 func splitContexts(r data.Row, at int) []data.Row {
 	a, b := r, r
 	a.Contexts, b.Contexts, b.Context = 2, 2, 1
@@ -18,7 +18,7 @@ func splitContexts(r data.Row, at int) []data.Row {
 	return []data.Row{a, b}
 }
 
-// An episode cut into two contexts has the same weights, rejections and metrics as in one context.
+// An episode of two contexts has the same weights, rejections and metrics as the episode in one context.
 func TestContextsAreOneEpisode(t *testing.T) {
 	whole := specRows()
 	for i := range whole {
@@ -53,15 +53,15 @@ func TestContextsAreOneEpisode(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(wantMetrics, gotMetrics); d != "" || len(wantMetrics) == 0 {
-				t.Errorf("metrics (-whole +parted):\n%s", d)
+				t.Errorf("metrics (-one context +two contexts):\n%s", d)
 			}
 			if d := cmp.Diff(flat(want, c.of), flat(got, c.of)); d != "" {
-				t.Errorf("tokens (-whole +parted):\n%s", d)
+				t.Errorf("tokens (-one context +two contexts):\n%s", d)
 			}
 		})
 	}
 	if err := (Weights{Level: Sequence, Cap: 2}).Apply(cut[1:], map[string]float64{}); err == nil {
-		t.Error("an episode without its first context was weighed")
+		t.Error("an episode without its first context was accepted")
 	}
 }
 

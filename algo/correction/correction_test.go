@@ -79,7 +79,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// The metrics of the weights equal those of compute_is_metrics of verl 0.9.1 for the same rows, names included.
+// The metrics of the weights have the names and values of compute_is_metrics of verl 0.9.1.
 func TestWeightMetrics(t *testing.T) {
 	for _, c := range []struct {
 		w    Weights
@@ -119,13 +119,13 @@ func TestWeightMetrics(t *testing.T) {
 				near(t, name, got, want)
 			}
 			if len(m) != len(c.want) {
-				t.Errorf("there are other metrics: %v", m)
+				t.Errorf("unexpected metrics: %v", m)
 			}
 		})
 	}
 }
 
-// The weights and metrics of IcePop equal those of verl's compute_rollout_correction_weights
+// The weights and metrics of IcePop equal the results of verl's compute_rollout_correction_weights
 // (testdata/make_goldens.py).
 func TestIcePopOfVerl(t *testing.T) {
 	text, err := os.ReadFile("testdata/icepop.json")
@@ -161,7 +161,7 @@ func TestIcePopOfVerl(t *testing.T) {
 				near(t, name, got, want)
 			}
 			if len(m) != len(c.Metrics) {
-				t.Errorf("there are other metrics: %v", m)
+				t.Errorf("unexpected metrics: %v", m)
 			}
 		})
 	}
@@ -216,7 +216,7 @@ func TestDiagnose(t *testing.T) {
 func TestReject(t *testing.T) {
 	for _, c := range []struct {
 		rules           string // name=threshold, …
-		want            string // masks after it
+		want            string // the masks after the rejection
 		masked, touched float64
 	}{
 		{"token_k3=.02", "11010 10110 10001 11100", .214286, .75},
@@ -261,7 +261,7 @@ func TestReject(t *testing.T) {
 				}
 			}
 			if strings.Join(got, " ") != c.want {
-				t.Errorf("kept %v, want %s", got, c.want)
+				t.Errorf("the masks are %v, want %s", got, c.want)
 			}
 			near(t, "masked fraction", m["rollout_corr/rollout_rs_masked_fraction"], c.masked)
 			near(t, "sequences touched", m["rollout_corr/rollout_rs_seq_masked_fraction"], c.touched)

@@ -21,14 +21,13 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// inOrder returns a function that counts through the n tasks in the order of the data.
+// inOrder returns a function that returns the n tasks in the order of the data, again and again.
 func inOrder(n int) func() int {
 	at := -1
 	return func() int { at++; return at % n }
 }
 
-// Tasks that succeed sometimes are drawn more often than tasks that always or never succeed; the latter are still
-// drawn.
+// Tasks that succeed sometimes are drawn more often than tasks that always or never succeed, but every task is drawn.
 func TestBySuccess(t *testing.T) {
 	const tasks = 12
 	s := New(tasks, Options{Seed: 7, BySuccess: true})
@@ -40,7 +39,7 @@ func TestBySuccess(t *testing.T) {
 				t.Fatalf("step %d draws %v", step, drawn)
 			}
 			counts[i]++
-			s.Report(step, i, 8, map[int]int{0: 0, 1: 8, 2: 4}[i%3]) // never, always, half
+			s.Report(step, i, 8, map[int]int{0: 0, 1: 8, 2: 4}[i%3]) // successes: none, all, half
 		}
 	}
 	var kinds [3]int
@@ -51,7 +50,7 @@ func TestBySuccess(t *testing.T) {
 		}
 	}
 	if kinds[2] < 2*kinds[0] || kinds[2] < 2*kinds[1] {
-		t.Errorf("never, always and half succeeding were drawn %v times", kinds)
+		t.Errorf("tasks that succeed never, always and half of the time were drawn %v times", kinds)
 	}
 	// If more tasks are requested than exist, each is drawn once before any is drawn again.
 	all := s.Draw(400, tasks+2, nil)

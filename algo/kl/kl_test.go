@@ -71,7 +71,7 @@ func TestEstimators(t *testing.T) {
 
 func TestK3IsBounded(t *testing.T) {
 	if got := K3(-1000); got != 10 {
-		t.Errorf("k3 of an absurd ratio is %g, want the clamp 10", got)
+		t.Errorf("k3 of a ratio out of range is %g, want the bound 10", got)
 	}
 	torchtest.Run(t, func(s *torch.Scope) {
 		x := s.Float64s([]float64{-5, -50, 50}, 3)
@@ -101,7 +101,7 @@ func TestGradients(t *testing.T) {
 	for _, name := range Estimators.Names() {
 		t.Run(name, func(t *testing.T) { torchtest.GradCheck(t, loss(name), 1e-6, logp) })
 		t.Run(name+"+", func(t *testing.T) {
-			// The value is that of the estimator, the gradient that of k2.
+			// The value comes from the estimator and the gradient from k2.
 			torchtest.Run(t, func(s *torch.Scope) {
 				grad := func(name string) (v, g []float64) {
 					x := s.Float64s(logp.Data, n)
@@ -168,7 +168,7 @@ func TestController(t *testing.T) {
 	}
 }
 
-// Spec 12.5 with the intended rewards: every row is charged, whereas upstream charges only two.
+// Spec 12.5 with the intended rewards: the KL is subtracted from every row. Upstream subtracts it from two rows only.
 func TestInReward(t *testing.T) {
 	masks := [][]uint8{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}}
 	want := [][]float64{{-.05, -.05, .95}, {-.05, -.05, 1.95}, {-.05, -.05, 2.95}, {0, -.05, 3.95}}
@@ -197,7 +197,7 @@ func TestInReward(t *testing.T) {
 		t.Error("the original rewards of the row were changed")
 	}
 	if _, err := InReward(rows, Full, .1); err == nil {
-		t.Error("the full KL was taken off a reward")
+		t.Error("the full KL was subtracted from a reward")
 	}
 	rows[1].RefLogProbs = nil
 	if _, err := InReward(rows, "k3", .1); err == nil {
@@ -237,7 +237,7 @@ func TestInRewardByEpisode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if mean := ((.5+.25+.75)/3 + 1) / 2; want != mean || got != want {
-		t.Errorf("the mean KL is %g, and %g of contexts; want %g", want, got, mean)
+		t.Errorf("the mean KL is %g in one context and %g in two, want %g", want, got, mean)
 	}
 	var paid [2][]float32
 	for i, list := range [][]data.Row{rows, cut} {
@@ -246,6 +246,6 @@ func TestInRewardByEpisode(t *testing.T) {
 		}
 	}
 	if !slices.Equal(paid[0], paid[1]) || paid[0][3] != -.125 {
-		t.Errorf("rewards %v, of contexts %v", paid[0], paid[1])
+		t.Errorf("the rewards are %v in one context and %v in two", paid[0], paid[1])
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// faulty lists the ways in which a step can be non-finite.
+// faulty lists the causes of a non-finite step.
 var faulty = []struct {
 	name  string
 	words string
@@ -26,7 +26,7 @@ var faulty = []struct {
 		return func(l torch.Tensor) torch.Tensor { return l.Square().AddScalar(1).MulScalar(math.Inf(1)) }
 	}},
 	{"gradient infinite", "model.norm.weight", func(a *Actor) func(torch.Tensor) torch.Tensor {
-		return func(l torch.Tensor) torch.Tensor { // √x at 0 is finite, its slope is not
+		return func(l torch.Tensor) torch.Tensor { // √x is finite at 0, its derivative is not
 			w := a.master.Norm.Weight
 			return l.Add(w.Sub(w.Detach()).Sqrt().Sum())
 		}
@@ -45,7 +45,7 @@ func TestBadStepsAreLeftOut(t *testing.T) {
 			a.OnBadStep(func(b BadStep) error { kept = append(kept, b); return nil })
 			spoil := c.spoil(a)
 			calls := 0
-			only := func(n int) { // the n-th micro-batch
+			only := func(n int) { // makes the n-th micro-batch non-finite
 				calls = 0
 				a.spoil = func(l torch.Tensor) torch.Tensor {
 					if calls++; calls == n {
@@ -55,11 +55,11 @@ func TestBadStepsAreLeftOut(t *testing.T) {
 				}
 			}
 			before := weights(t, a)
-			only(2) // one mini-batch, whose second half is bad
+			only(2) // the second half of the only mini-batch
 			st, err := a.UpdateActor(t.Context(), trainRows(4), 1e-3, o)
 			must(t, err)
 			if st.Skipped != 1 || st.Steps != 0 || st.Loss != 0 || math.IsNaN(st.Gap.Mean) || a.adamw.Steps() != 0 || a.inconsistent {
-				t.Errorf("%+v after %d optimiser steps, torn %v", st, a.adamw.Steps(), a.inconsistent)
+				t.Errorf("%+v after %d optimiser steps, inconsistent %v", st, a.adamw.Steps(), a.inconsistent)
 			}
 			if d, name := relative(t, weights(t, a), before); d != 0 {
 				t.Errorf("%s moved by %g", name, d)
@@ -68,7 +68,7 @@ func TestBadStepsAreLeftOut(t *testing.T) {
 				t.Fatalf("kept %+v", kept)
 			}
 
-			// Two mini-batches, the first bad: the second has the result of a single one.
+			// Of two mini-batches the first is bad: the weights are as after the second alone.
 			rows := trainRows(8)
 			only(1)
 			if st, err = a.UpdateActor(t.Context(), rows, 1e-3, o); err != nil || st.Skipped != 1 || st.Steps != 1 {
@@ -80,10 +80,10 @@ func TestBadStepsAreLeftOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d, name := relative(t, weights(t, a), weights(t, b)); d != 0 {
-				t.Errorf("%s is off by %g after a bad and a good mini-batch", name, d)
+				t.Errorf("%s is off by %g after a bad and a finite mini-batch", name, d)
 			}
 
-			// After the good step, two bad ones are tolerated and the third is an error.
+			// After the finite step two bad steps are skipped, and the third is an error.
 			a.spoil = spoil
 			for n := 1; n <= 3; n++ {
 				_, err = a.UpdateActor(t.Context(), trainRows(4), 1e-3, o)
@@ -95,7 +95,7 @@ func TestBadStepsAreLeftOut(t *testing.T) {
 			var loss *NotFiniteError
 			var grad *optim.NotFiniteError
 			if !errors.As(err, &diverged) || diverged.Steps != 3 || !errors.As(err, &loss) && !errors.As(err, &grad) || a.inconsistent {
-				t.Errorf("ended with %v, torn %v", err, a.inconsistent)
+				t.Errorf("the run ended with %v, inconsistent %v", err, a.inconsistent)
 			}
 		})
 	}

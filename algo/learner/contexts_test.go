@@ -39,7 +39,7 @@ func TestMiniBatchesHoldWholeEpisodes(t *testing.T) {
 }
 
 // TestContextsShareTheEpisodesLoss: a mean over rows is a mean over episodes, so the tokens of an episode have the
-// same weight however many contexts it has.
+// same weight for any number of contexts.
 func TestContextsShareTheEpisodesLoss(t *testing.T) {
 	rows := specRows("a", "a", "b", "b")
 	for i := range rows {

@@ -66,7 +66,7 @@ func TestCriticLearns(t *testing.T) {
 	}
 }
 
-// The gradient does not depend on micro-batching, and the head has one.
+// The gradient does not depend on micro-batching. The head has a gradient.
 func TestCriticMicroBatching(t *testing.T) {
 	var first map[string][]float32
 	for _, c := range splits {
@@ -122,7 +122,7 @@ func TestCriticGradientCheckpointing(t *testing.T) {
 	}
 }
 
-// A critic may start from another model's weights, which are also copied to the weights it computes with.
+// A critic may start from another model's weights. They are also copied to its shadow.
 func TestCriticStartsFromTheActor(t *testing.T) {
 	c := testCritic(t, torch.BFloat16)
 	other, err := model.New(t.Context(), c.Master().Thread(), tinyConfig(), 99, torch.Float32)

@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// TestModelCost compares the number of weights with the model's own, and the FLOPs with the formula computed by hand.
+// TestModelCost compares the number of weights with the model's count, and the FLOPs with the formula computed by hand.
 func TestModelCost(t *testing.T) {
 	rows := []data.Row{
 		{Tokens: make([]int32, 3), Mask: []uint8{0, 1, 1}},
@@ -23,7 +23,7 @@ func TestModelCost(t *testing.T) {
 	}
 	c := CostOf(a.master, tinyVocab)
 	if c.linear != linear || c.linear != 15360 {
-		t.Errorf("%v weights are multiplied, the layers have %v", c.linear, linear)
+		t.Errorf("%v weights are counted, the layers have %v", c.linear, linear)
 	}
 	// 2·15360·8 + 2·32·258·3 + 2·(2·4·8)·(3² + 5²)
 	if got := c.Forward(rows); got != 245760+49536+4352 {

@@ -19,11 +19,10 @@ type way struct {
 	name          string
 	micro         MicroBatching
 	checkpointing bool
-	order         []int // nil: as they are
+	order         []int // nil: unchanged
 }
 
-// ways lists all combinations of splits, gradient checkpointing and row orders. The others are compared with the
-// first.
+// ways lists all combinations of splits, gradient checkpointing and row orders. Tests compare each with the first.
 var ways = func() []way {
 	orders := map[string][]int{"": nil, ", backwards": {7, 6, 5, 4, 3, 2, 1, 0}, ", shuffled": {3, 0, 6, 1, 7, 4, 2, 5}}
 	var list []way
@@ -73,7 +72,7 @@ func actorOf(t testing.TB, dt torch.DType, lora *model.LoRA) *Actor {
 	if lora != nil {
 		err = m.AddLoRA(context.Background(), *lora, 4)
 	}
-	if err == nil && lora != nil { // at zero, half of the gradients would be
+	if err == nil && lora != nil { // with zero weights half of the gradients would be zero
 		err = torch.Run(context.Background(), th, func(s *torch.Scope) error {
 			for i, p := range m.Adapters() {
 				if i%2 == 1 {
@@ -156,8 +155,7 @@ func TestFirstGradientIsInvariant(t *testing.T) {
 	}
 }
 
-// Thirty steps give the same curve for all ways to compute them: in float64 to within rounding, in float32 to within
-// its noise.
+// Thirty steps give the same curve for all ways to compute them, within rounding in float64 and in float32.
 func TestCurvesAreInvariant(t *testing.T) {
 	const steps = 30
 	some := []way{ways[0], ways[6+3], ways[12+2], ways[24+5]}
@@ -167,7 +165,7 @@ func TestCurvesAreInvariant(t *testing.T) {
 	}{{torch.Float64, 1e-8}, {torch.Float32, 1e-3}} {
 		for _, kind := range kinds {
 			if kind.lora != nil && c.dt == torch.Float32 {
-				continue // nothing that the others do not show
+				continue // the other cases cover it
 			}
 			t.Run(fmt.Sprintf("%s in %v", kind.name, c.dt), func(t *testing.T) {
 				var want [][2]float64
@@ -177,7 +175,7 @@ func TestCurvesAreInvariant(t *testing.T) {
 					if want == nil {
 						want = curve
 						if first, last := curve[0][0], curve[steps-1][0]; !(math.Abs(first-last) > 1e-2) {
-							t.Fatalf("the loss goes from %v to %v: nothing is learned that could differ", first, last)
+							t.Fatalf("the loss goes from %v to %v: too small a change to compare curves", first, last)
 						}
 						continue
 					}
@@ -198,8 +196,8 @@ func TestCurvesAreInvariant(t *testing.T) {
 	}
 }
 
-// curveOf trains on the same rows step after step and returns the loss and the
-// gradient norm of each.
+// curveOf trains on the same rows for some steps and returns the loss and the
+// gradient norm of each step.
 func curveOf(t *testing.T, a *Actor, w way, steps int) [][2]float64 {
 	t.Helper()
 	a.SetGradientCheckpointing(w.checkpointing)

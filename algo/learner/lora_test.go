@@ -57,12 +57,12 @@ func TestLoRAUpdate(t *testing.T) {
 			must(t, a.master.SaveAdapters(t.Context(), dir))
 			update(a)
 			if !sameBits(valuesOf(t, a, (*model.Model).Params), frozen) {
-				t.Error("the frozen weights moved")
+				t.Error("the frozen weights changed")
 			}
 			after := valuesOf(t, a, (*model.Model).Adapters)
 			for i := range after {
 				if slices.Equal(after[i], before[i]) {
-					t.Errorf("%s did not move", a.master.Adapters()[i].Name)
+					t.Errorf("%s did not change", a.master.Adapters()[i].Name)
 				}
 			}
 
@@ -72,7 +72,7 @@ func TestLoRAUpdate(t *testing.T) {
 			must(t, b.LoadOptimizer(t.Context(), dir))
 			update(b)
 			if !sameBits(valuesOf(t, b, (*model.Model).Adapters), after) {
-				t.Error("resumed, the second step gave other adapters")
+				t.Error("after a resume the second step gave different adapters")
 			}
 
 			c := actorOf(t, dt, dropping)
@@ -110,11 +110,11 @@ func TestLoRAReference(t *testing.T) {
 		t.Error("the reference is not the model without its adapters")
 	}
 	if once := score(a.Master()); !same(once, score(a.Master())) || same(once, want) {
-		t.Error("log-probs of the adapted model are drawn, or are those of the frozen one")
+		t.Error("the log-probs of the adapted model are random, or equal the frozen model's")
 	}
 }
 
-// With dropout even a single mini-batch needs old log-probs, since its own pass computes different ones.
+// With dropout even a single mini-batch needs old log-probs, since the log-probs of the update differ from them.
 func TestDropoutNeedsOldLogProbs(t *testing.T) {
 	a := actorOf(t, torch.Float32, dropping)
 	rows := trainRows(4)
@@ -127,7 +127,7 @@ func TestDropoutNeedsOldLogProbs(t *testing.T) {
 	}
 }
 
-// TestOffload: offloaded tensors come back unchanged; on the CPU nothing is moved.
+// TestOffload: offloaded tensors return unchanged; on the CPU nothing is moved.
 func TestOffload(t *testing.T) {
 	a, b := actorOf(t, torch.Float32, nil), actorOf(t, torch.Float32, nil)
 	critic, other := testCritic(t, torch.Float32), testCritic(t, torch.Float32)
@@ -142,7 +142,7 @@ func TestOffload(t *testing.T) {
 	}
 	must(t, errors.Join(step(a), step(b)))
 	live := torch.LiveTensors()
-	for _, trained := range []*Actor{a, critic.Actor} { // to the host
+	for _, trained := range []*Actor{a, critic.Actor} {
 		must(t, trained.WithOptimizer(t.Context(), func() error { return nil }))
 	}
 	must(t, WithModel(t.Context(), "the model", a.master, func() error { return nil }))
@@ -152,19 +152,19 @@ func TestOffload(t *testing.T) {
 	must(t, a.WithOptimizer(t.Context(), func() error { return step(a) }))
 	must(t, step(b))
 	if !sameBits(valuesOf(t, a, (*model.Model).Params), valuesOf(t, b, (*model.Model).Params)) {
-		t.Error("offloaded, a step gave other weights")
+		t.Error("with offloading a step gave different weights")
 	}
 	must(t, critic.WithOptimizer(t.Context(), func() error { return updateValues(critic) }))
 	must(t, updateValues(other))
 	if !sameBits(valuesOf(t, critic.Actor, (*model.Model).Params), valuesOf(t, other.Actor, (*model.Model).Params)) {
-		t.Error("offloaded, a step gave the critic other weights")
+		t.Error("with offloading a step gave the critic different weights")
 	}
 }
 
-// A model whose frozen weights have another type than the computation cannot be trained.
+// NewActor rejects frozen weights that do not have the compute type.
 func TestLoRANeedsTheComputeType(t *testing.T) {
 	a := actorOf(t, torch.BFloat16, dropping)
 	if _, err := NewActor(t.Context(), a.master, torch.Float32, optim.DefaultAdamW()); err == nil {
-		t.Error("no error")
+		t.Error("frozen weights of another type were accepted")
 	}
 }

@@ -14,15 +14,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	torch.SetNumThreads(1) // a second thread that waits for a busy core costs more than it does
+	torch.SetNumThreads(1) // on busy cores the wait for a second thread takes longer than its work
 	torchtest.Main(m)
 }
 
 // tinyVocab is 256 bytes and the two tokens of a chat.
 const tinyVocab = 258
 
-// tinyConfig is a llama with large weights: with the usual deviation of 0.02 all log-probs would be nearly equal, and
-// tests would not notice errors.
+// tinyConfig is a llama with large weights. With the usual deviation of 0.02 all log-probs would be nearly equal, and
+// tests would not detect errors.
 func tinyConfig() model.Config {
 	end := int32(tinyVocab - 1)
 	return model.Config{
@@ -53,8 +53,7 @@ func testActor(t testing.TB, compute torch.DType) *Actor {
 	return a
 }
 
-// trainRows makes rows of different lengths with every field an update reads:
-// recorded turns of different lengths, and one row without a sampled token.
+// trainRows makes rows of different lengths with every field that an update reads. One row has no sampled token.
 func trainRows(n int) []data.Row {
 	rows := make([]data.Row, n)
 	for i := range rows {
@@ -113,7 +112,7 @@ func gradients(t testing.TB, a *Actor) map[string][]float32 {
 	return tensors(t, a, func(w torch.Tensor) torch.Tensor { return w.Grad() })
 }
 
-// sameTensors fails the test where a tensor is off by more than 1e-6.
+// sameTensors fails the test if a tensor is off by more than 1e-6.
 func sameTensors(t testing.TB, what string, got, want map[string][]float32) {
 	t.Helper()
 	if d, name := relative(t, got, want); d > 1e-6 {
@@ -133,7 +132,7 @@ func relative(t testing.TB, a, b map[string][]float32) (worst float64, name stri
 		if norm == 0 {
 			t.Fatalf("%s is 0 everywhere", n)
 		}
-		if r := math.Sqrt(d / norm); !(r <= worst) { // a NaN is the worst
+		if r := math.Sqrt(d / norm); !(r <= worst) { // also if r is NaN
 			worst, name = r, n
 		}
 	}

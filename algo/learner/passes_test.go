@@ -59,7 +59,7 @@ func TestPasses(t *testing.T) {
 			t.Errorf("shuffled pass %d has the episodes %v", n, all)
 		}
 		if n > 0 && same(pass, shuffled[n-1]) {
-			t.Errorf("passes %d and %d have one order: %v", n-1, n, pass)
+			t.Errorf("passes %d and %d have the same order: %v", n-1, n, pass)
 		}
 	}
 	if again := samples(Passes{Epochs: 3, Shuffle: true}, 3, 5); !slices.EqualFunc(again, shuffled, same) {
@@ -74,7 +74,7 @@ func TestPasses(t *testing.T) {
 }
 
 // TestTwoPassesAreTwoByHand: an update with two passes equals two passes computed by hand, bit for bit, with one
-// mini-batch a pass and with several. All ratios are relative to the log-probs from before the first pass.
+// mini-batch per pass and with several. All ratios are relative to the log-probs from before the first pass.
 func TestTwoPassesAreTwoByHand(t *testing.T) {
 	const lr = 1e-2
 	for _, size := range []int{4, 8} {
@@ -127,10 +127,10 @@ func TestShuffledPassesReport(t *testing.T) {
 	three, all := update(Passes{Epochs: 3, Shuffle: true})
 	for i, r := range trainRows(8) {
 		if one[i].UID != r.UID || !slices.Equal(one[i].Tokens, r.Tokens) || len(one[i].Entropies) != len(r.Tokens) {
-			t.Errorf("row %d has other tokens or no entropies", i)
+			t.Errorf("row %d has different tokens or no entropies", i)
 		}
 		if !slices.Equal(one[i].Entropies, three[i].Entropies) {
-			t.Errorf("row %d: the entropies are those of a later pass", i)
+			t.Errorf("row %d: the entropies come from a later pass", i)
 		}
 	}
 	if first.Gap != all.Gap || first.Gap.Mean == 0 || all.Steps != 12 {

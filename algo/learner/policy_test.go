@@ -13,7 +13,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// splits lists ways to cut rows into passes. None of them may change a result.
+// splits lists ways to cut rows into micro-batches. None of them may change a result.
 var splits = []struct {
 	name  string
 	micro MicroBatching
@@ -25,7 +25,7 @@ var splits = []struct {
 	{"two rows and 64 tokens", MicroBatching{Rows: 2, MaxTokens: 64}},
 }
 
-// clipHigher returns the constants of the vanilla loss; other losses have their own.
+// clipHigher returns the parameters of all losses, with the clip bounds of the vanilla loss.
 func clipHigher() loss.Options {
 	return loss.Options{Params: registry.Values{
 		"clip_ratio_low": .2, "clip_ratio_high": .28, "clip_ratio_c": 3.0, "tau_pos": 1.0, "tau_neg": 1.05,
@@ -44,8 +44,8 @@ func policyOptions(micro MicroBatching) PolicyOptions {
 	}
 }
 
-// The gradient and the updated weights do not depend on micro-batching, with
-// every term of the loss switched on, on and off policy.
+// The gradient and the updated weights do not depend on micro-batching, on policy
+// and off policy, with every term in the loss.
 func TestMicroBatchingDoesNotChangeTheUpdate(t *testing.T) {
 	for _, onPolicy := range []bool{true, false} {
 		var grad, updated map[string][]float32
@@ -76,7 +76,7 @@ func TestMicroBatchingDoesNotChangeTheUpdate(t *testing.T) {
 	}
 }
 
-// Micro-batching does not change the update with any other loss, aggregation or correction either, off policy.
+// Micro-batching does not change the gradient of any loss with weights of a rollout correction, off policy.
 func TestMicroBatchingWithEveryLoss(t *testing.T) {
 	for _, name := range loss.Policies.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -143,8 +143,7 @@ func TestSumPiSquared(t *testing.T) {
 	}
 }
 
-// In bfloat16 gradients are summed in float32, so micro-batching changes them by no more than the rounding of each
-// pass.
+// In bfloat16 gradients are summed in float32, so micro-batching changes them only by the rounding of each pass.
 func TestMicroBatchingInBFloat16(t *testing.T) {
 	var first map[string][]float32
 	for _, c := range splits {
@@ -162,8 +161,8 @@ func TestMicroBatchingInBFloat16(t *testing.T) {
 	}
 }
 
-// The first of several mini-batches changes the policy: the ratios of the second are relative to the log-probs from
-// before the update, not to its own.
+// The first of several mini-batches changes the policy. The ratios of the second are relative to the log-probs from
+// before the update, not to the current ones.
 func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 	o := policyOptions(MicroBatching{Rows: 2})
 	o.EntropyCoef, o.KLCoef = 0, 0
@@ -194,8 +193,8 @@ func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 		}
 	}
 
-	// The same by hand: the first mini-batch at ratio 1, then the KL from the old policy to the updated one, over the
-	// second's tokens.
+	// By hand: the first mini-batch at ratio 1, then the KL from the old policy to the updated one over the tokens of
+	// the second mini-batch.
 	b := testActor(t, torch.Float32)
 	var sums PolicyStats
 	if _, err := b.updateMiniBatch(t.Context(), rows[:4], lr, false, o, &sums); err != nil {
@@ -219,14 +218,14 @@ func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 	}
 	want := (first + moving) / float64(LossTokens(rows))
 	if math.Abs(want) < 1e-4 {
-		t.Fatalf("the first mini-batch moved the policy by %g only: nothing to see", want)
+		t.Fatalf("the first mini-batch changed the policy by only %g, too little to check", want)
 	}
 	if math.Abs(st.PPOKL-want) > 1e-5+1e-4*math.Abs(want) {
 		t.Errorf("KL to the old policy is %g, want %g", st.PPOKL, want)
 	}
 }
 
-// With one mini-batch the ratio is exactly 1, whatever log-probs the rows contain.
+// With one mini-batch the ratio is exactly 1 for any old log-probs in the rows.
 func TestSingleMiniBatchIsOnPolicy(t *testing.T) {
 	a := testActor(t, torch.Float32)
 	st, err := a.UpdateActor(context.Background(), trainRows(8), 1e-3, vanillaOptions())
@@ -238,8 +237,8 @@ func TestSingleMiniBatchIsOnPolicy(t *testing.T) {
 	}
 }
 
-// The gap between sampling and training is measured with the weights that sampled, with one mini-batch and with
-// several.
+// The gap between sampling and training is measured with the weights from before the update, with one mini-batch and
+// with several.
 func TestLogProbGap(t *testing.T) {
 	for _, size := range []int{0, 8, 4, 3} {
 		a := testActor(t, torch.Float32)

@@ -42,7 +42,7 @@ func told(texts ...string) []data.Message {
 	return list
 }
 
-// TestRewardModel: a chat is rendered by the reward model's own template, up to the last reply, and truncated to its
+// TestRewardModel: a chat is rendered by the reward model's template, up to the last reply, and truncated to its
 // maximal length. The other chats of the batch do not change its score.
 func TestRewardModel(t *testing.T) {
 	b := tinyReward(t, chatML)
@@ -70,7 +70,7 @@ func TestRewardModel(t *testing.T) {
 		}
 		for i := range got {
 			if d := math.Abs(got[i].Value - first[i].Value); !(d < 1e-5) || math.IsNaN(got[i].Value) {
-				t.Errorf("%s: %v with %d chats a pass, %v with 8", samples[i].ID, got[i].Value, rows, first[i].Value)
+				t.Errorf("%s: %v with %d chats per pass, %v with 8", samples[i].ID, got[i].Value, rows, first[i].Value)
 			}
 		}
 	}

@@ -54,7 +54,8 @@ func expertTasks() []data.Task {
 	}
 }
 
-// byHand renders a conversation in ChatML piece by piece, and marks the replies in the loss, each with its end token.
+// byHand renders a conversation in ChatML piece by piece. learn is true for the tokens in the loss: the replies and
+// their end tokens.
 func byHand(tok *tokenizer.Tokenizer, messages []data.Message) (ids []int32, learn []bool) {
 	add := func(text string, l bool) {
 		for _, id := range tok.Encode(text, tokenizer.Options{}) {
@@ -112,7 +113,7 @@ func TestSFTLossIsTheMeanOverReplies(t *testing.T) {
 	}
 }
 
-// The gradient of SFT does not depend on micro-batching either.
+// The gradient of SFT does not depend on micro-batching.
 func TestMicroBatchingDoesNotChangeSFT(t *testing.T) {
 	var grad, updated map[string][]float32
 	for _, c := range splits {
@@ -152,11 +153,11 @@ func TestLossSFT(t *testing.T) {
 		}
 	}
 	if rows[0].OldLogProbs[4] != trainRows(8)[0].OldLogProbs[4] {
-		t.Error("the rows were written to")
+		t.Error("the rows were changed")
 	}
 	sameTensors(t, "weights", weights(t, a), before)
 	if _, _, err := a.LossSFT(t.Context(), trainRows(4)[3:], MicroBatching{}); err == nil {
-		t.Error("a loss over no token")
+		t.Error("the loss of rows without a token in the loss was computed")
 	}
 }
 
@@ -182,21 +183,21 @@ func TestSFTRowsRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
-			if long := c.limit == 64; errors.Is(err, ErrTooLong) != long { // a higher limit helps, or does not
+			if long := c.limit == 64; errors.Is(err, ErrTooLong) != long { // true if a higher limit would help
 				t.Errorf("%v: too long: %v, want %v", err, !long, long)
 			}
 		})
 	}
 }
 
-// A row truncated on the left may start with its only reply token, which has no prefix to predict it from: the row is
-// excluded and counted, and no batch consists of such rows.
+// A row truncated on the left may start with its only reply token, which is not predicted. Such a row is excluded and
+// counted.
 func TestSFTRowsWithoutATokenToPredict(t *testing.T) {
 	renderer, _ := byteRenderer(t)
 	all, whole, err := SFTRows(expertTasks()[:1], renderer, 512, TruncateError)
 	must(t, err)
 	last := len(all[0].Tokens) - 1
-	for all[0].Mask[last] == 0 { // what the template writes after the last reply
+	for all[0].Mask[last] == 0 { // the tokens of the template after the last reply
 		last--
 	}
 	limit := len(all[0].Tokens) - last

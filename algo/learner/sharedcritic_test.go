@@ -20,7 +20,7 @@ func onActor(t *testing.T, a *Actor) *Critic {
 	return c
 }
 
-// oldValueRows returns rows with values from before an update, some of them further from the current values than the
+// oldValueRows returns rows with values from before an update. Some differ from the current values by more than the
 // clip range.
 func oldValueRows(t *testing.T, c *Critic) []data.Row {
 	t.Helper()
@@ -37,7 +37,7 @@ func valueTerm(c *Critic, coef float64) *ValueTerm {
 	return &ValueTerm{Critic: c, Coef: coef, Clip: .25, LR: 1e-2, GradClip: 1}
 }
 
-// withHead adds the head's gradients to those of the decoder.
+// withHead adds the head's gradients to the decoder's.
 func withHead(t *testing.T, c *Critic, g map[string][]float32) map[string][]float32 {
 	t.Helper()
 	must(t, torch.Run(t.Context(), c.master.Thread(), func(*torch.Scope) error {
@@ -61,8 +61,8 @@ func headWeights(t *testing.T, c *Critic) (out []float32) {
 	return out
 }
 
-// The gradient of the joint loss agrees with its formula: at ratio 1 the policy's part is -ΣA·∇log p / N, and a
-// value's part is (v̂ - R) unless it is clipped.
+// The gradient of the joint loss agrees with its formula: at ratio 1 the policy's part is -ΣA·∇log p / N, and the
+// part of a value is (v - R), or 0 if it is clipped.
 func TestJointLossGradient(t *testing.T) {
 	const coef, clip = .7, .25
 	plain := onActor(t, testActor(t, torch.Float32))
@@ -94,7 +94,7 @@ func TestJointLossGradient(t *testing.T) {
 		return nil
 	}))
 	if held == 0 {
-		t.Error("the clip holds no token")
+		t.Error("no value is clipped")
 	}
 	want := withHead(t, plain, gradients(t, plain.Actor))
 	for _, split := range splits {
@@ -108,7 +108,7 @@ func TestJointLossGradient(t *testing.T) {
 			t.Errorf("%s: the gradient of %s is off by %.2g", split.name, name, d)
 		}
 		if st.Value.ClipFrac != float64(held) {
-			t.Errorf("%s: the clip held %v tokens, want %d", split.name, st.Value.ClipFrac, held)
+			t.Errorf("%s: %v values are clipped, want %d", split.name, st.Value.ClipFrac, held)
 		}
 	}
 }
@@ -182,12 +182,12 @@ func TestSharedCriticWarmsUp(t *testing.T) {
 			t.Errorf("%s: after 30 updates %+v, the first was %+v; the optimisers made %d and %d steps", name, last, first, c.own.Steps(), a.adamw.Steps())
 		}
 		if !sameBits(valuesOf(t, a, (*model.Model).Params), before) || !sameBits(valuesOf(t, a, (*model.Model).Adapters), adapters) {
-			t.Errorf("%s: the decoder moved", name)
+			t.Errorf("%s: the decoder changed", name)
 		}
 	}
 }
 
-// Both losses train the adapters and leave the frozen weights; a second step gives the same bits after a checkpoint.
+// Both losses train the adapters and not the frozen weights. After a checkpoint a second step gives the same bits.
 func TestSharedCriticOnAdapters(t *testing.T) {
 	o := vanillaOptions()
 	o.MiniBatch, o.Micro = 4, MicroBatching{Rows: 2}
@@ -209,7 +209,7 @@ func TestSharedCriticOnAdapters(t *testing.T) {
 	must(t, a.Save(t.Context(), dir))
 	update(a)
 	if !sameBits(valuesOf(t, a.Actor, (*model.Model).Params), frozen) || sameBits(valuesOf(t, a.Actor, (*model.Model).Adapters), before) {
-		t.Error("the frozen weights moved, or the adapters did not")
+		t.Error("the frozen weights changed, or the adapters did not")
 	}
 
 	b := onActor(t, actorOf(t, torch.Float32, dropping))
@@ -218,7 +218,7 @@ func TestSharedCriticOnAdapters(t *testing.T) {
 	must(t, b.Load(t.Context(), dir))
 	update(b)
 	if !sameBits(valuesOf(t, b.Actor, (*model.Model).Adapters), valuesOf(t, a.Actor, (*model.Model).Adapters)) || !slices.Equal(headWeights(t, b), headWeights(t, a)) {
-		t.Error("resumed, the second step gave other weights")
+		t.Error("after a resume the second step gave different weights")
 	}
 }
 
@@ -248,10 +248,10 @@ func TestSharedCriticsBadStep(t *testing.T) {
 			st, err := c.UpdateActor(t.Context(), rows, 1e-2, o)
 			must(t, err)
 			if st.Skipped != 1 || st.Value.Skipped != 1 || st.Value.Loss != 0 || c.own.Steps() != 0 || c.inconsistent {
-				t.Errorf("%+v after %d steps of the head, torn %v", st, c.own.Steps(), c.inconsistent)
+				t.Errorf("%+v after %d steps of the head, inconsistent %v", st, c.own.Steps(), c.inconsistent)
 			}
 			if d, name := relative(t, weights(t, c.Actor), before); d != 0 || !slices.Equal(headWeights(t, c), head) {
-				t.Errorf("%s moved by %g, or the head did", name, d)
+				t.Errorf("%s changed by %g, or the head changed", name, d)
 			}
 			must(t, torch.Run(t.Context(), c.master.Thread(), func(*torch.Scope) error {
 				for _, p := range c.head.params() {
@@ -265,7 +265,7 @@ func TestSharedCriticsBadStep(t *testing.T) {
 	}
 }
 
-// A shared critic takes the memory of a head and its moments, a separate critic that of a second model.
+// A shared critic takes the memory of a head and its moments, a separate critic the memory of a second model.
 func TestSharedCriticsMemory(t *testing.T) {
 	c := onActor(t, testActor(t, torch.Float32))
 	width := float64(c.master.Config.HiddenSize)
@@ -284,7 +284,7 @@ func TestSecondSharedCritic(t *testing.T) {
 	must(t, err)
 	if second, err := NewSharedCritic(t.Context(), a, optim.DefaultAdamW(), 1); err == nil {
 		second.Close()
-		t.Error("there are two")
+		t.Error("a second critic was accepted")
 	}
 	c.Close()
 	onActor(t, a)

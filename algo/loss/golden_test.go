@@ -12,7 +12,7 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// The losses, their gradients and their metrics are those of verl's and TRL's own functions
+// The losses, their gradients and their metrics equal the results of verl's and TRL's functions
 // (testdata/make_goldens.py), with and without weights of a rollout correction.
 func TestLossesOfPeers(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden.json")

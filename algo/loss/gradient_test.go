@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// rows of a mini-batch for gradients; the second has no token in the loss.
+// The rows of a mini-batch. The second row has no token in the loss.
 var (
 	gradLens = []int{5, 0, 3, 7, 1}
 	gradOld  = torchtest.RandIn(2, -1.6, -.4, 16).Data
@@ -30,7 +30,7 @@ var (
 
 func clip(x, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, x)) }
 
-// rowMean is the mean over each row, on each of its tokens.
+// rowMean returns, on each token, the mean over its row.
 func rowMean(x []float64) []float64 {
 	var out []float64
 	at := 0
@@ -59,8 +59,8 @@ func gspoWritten(p, base []float64, o Options) []float64 {
 	return out
 }
 
-// written are the losses once more, in numbers: p are the log-probs, base what
-// the parts without a gradient see of them.
+// written has every loss as a formula on numbers. p are the log-probs with a gradient;
+// base are the same log-probs in the terms without a gradient.
 var written = map[string]func(p, base []float64, o Options) []float64{
 	"vanilla": tokens(func(_ int, p, _, old, a float64, o Options) float64 {
 		r := math.Exp(p - old)
@@ -204,8 +204,8 @@ func tokens(f func(i int, p, base, old, a float64, o Options) float64) func(p, b
 	}
 }
 
-// Every loss is, token by token, the formula written out, and its gradient the
-// finite differences of the formula, what sg holds held.
+// Every loss equals its formula for every token, and its gradient equals the finite
+// differences of the formula, in which the terms under sg are constant.
 func TestEveryPolicyGradient(t *testing.T) {
 	type variant struct {
 		what string
@@ -231,7 +231,7 @@ func TestEveryPolicyGradient(t *testing.T) {
 func checkGradient(t *testing.T, name string, o Options) {
 	formula, ok := written[name]
 	if !ok {
-		t.Fatalf("the formula of %s is not written out here", name)
+		t.Fatalf("the test has no formula of %s", name)
 	}
 	n := len(gradNew)
 	want := make([]float64, n)
@@ -277,9 +277,9 @@ func policy(t *testing.T, s *torch.Scope, name string, logp torch.Tensor, o Opti
 	return p.Loss(s, b, o)
 }
 
-// Weights of a rollout correction multiply the tokens' losses; in geo_mean, the
-// rows' by their geometric mean; in vespo they are part of the ratio; in bypass
-// there are none beside its own.
+// Weights of a rollout correction multiply the losses of the tokens. In geo_mean their
+// geometric mean multiplies the loss of the row. In vespo they are part of the ratio.
+// bypass_mode ignores them, because it computes weights itself.
 func TestWeights(t *testing.T) {
 	for _, name := range Policies.Names() {
 		if name == Bypass {
@@ -314,8 +314,8 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// However a mini-batch is cut into micro-batches of whole rows, the gradients
-// and statistics add up to those of the whole, for every loss and aggregation.
+// For every loss and aggregation, the gradients and statistics of micro-batches of
+// whole rows add up to those of the mini-batch.
 func TestMicroBatches(t *testing.T) {
 	n := len(gradNew)
 	for _, name := range Policies.Names() {
@@ -328,7 +328,7 @@ func TestMicroBatches(t *testing.T) {
 				torchtest.Run(t, func(s *torch.Scope) {
 					chosen := choose(name, gradNew, gradOld, gradAdv, gradOptions)
 					whole := weights(t, s, agg, gradLens, 7)
-					run := func(sizes ...int) []float64 { // rows of each micro-batch
+					run := func(sizes ...int) []float64 { // sizes: rows of each micro-batch
 						logp := s.Float64s(gradNew, n)
 						logp.SetRequiresGrad(true)
 						total, sums, row, at := 0.0, Sums{}, 0, 0
@@ -356,7 +356,7 @@ func TestMicroBatches(t *testing.T) {
 					for _, sizes := range [][]int{{1, 2, 1, 1}, {2, 3}, {3, 2}} {
 						for i, got := range run(sizes...) {
 							if !(math.Abs(got-all[i]) <= 1e-10) {
-								t.Errorf("in micro-batches of %v rows: number %d is %g, want %g", sizes, i, got, all[i])
+								t.Errorf("with micro-batches of %v rows value %d is %g, want %g", sizes, i, got, all[i])
 							}
 						}
 					}

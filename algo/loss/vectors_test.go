@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 	torchtest.Main(m)
 }
 
-// The inputs of spec 12, their masked tokens alone.
+// The sampled tokens of the inputs of spec 12.
 var (
 	specMask = []bool{true, true, false, true, true, true, true, true, true, false, true, false, false, true, true, true, true, true, false, false}
 	specLens = []int{4, 4, 3, 3}
@@ -108,7 +108,7 @@ func token(t *testing.T, s *torch.Scope, name string, logp, old, adv []float64, 
 	}, o)
 }
 
-// weights are what an aggregation multiplies the tokens of whole rows by.
+// weights returns the factor of every token of whole rows in an aggregation.
 func weights(t *testing.T, s *torch.Scope, agg string, lens []int, scale float64) torch.Tensor {
 	t.Helper()
 	a, err := Aggregations.Lookup(agg)
@@ -125,7 +125,7 @@ func weights(t *testing.T, s *torch.Scope, agg string, lens []int, scale float64
 	return s.Float64s(w, len(w))
 }
 
-// Spec 12.2: the matrix 0, .1, …, 1.9, and a row without a token beside it.
+// Spec 12.2: the matrix 0, .1, …, 1.9, and a row without a token in the loss.
 func TestAggregations(t *testing.T) {
 	var values []float64
 	for i, m := range specMask {
@@ -142,8 +142,8 @@ func TestAggregations(t *testing.T) {
 	}
 }
 
-// A mini-batch of the same episodes twice has the same loss: mini_batch_size does not scale the gradient. token-sum is
-// the one sum.
+// A mini-batch that contains every episode twice has the same loss, so mini_batch_size does not scale the gradient. The
+// exception is token-sum.
 func TestAggregationsAreMeans(t *testing.T) {
 	for _, agg := range Aggregations.Names() {
 		lookup, err := Aggregations.Lookup(agg)
@@ -164,7 +164,7 @@ func TestAggregationsAreMeans(t *testing.T) {
 			once *= 2
 		}
 		if math.Abs(once-twice) > 1e-12 {
-			t.Errorf("%s: tokens of loss 1 have the loss %g, the same episodes twice %g", agg, once, twice)
+			t.Errorf("%s: the loss is %g, and %g with every episode twice", agg, once, twice)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A few tokens are taken out of what is between the bounds, as many as asked.
+// chooseClipCov chooses the configured share of tokens, from those with a covariance within the bounds.
 func TestClipCovChooses(t *testing.T) {
 	const n = 40
 	tokens := make([]Token, n)
@@ -209,9 +209,9 @@ func TestClipCovChooses(t *testing.T) {
 		}
 	}
 	if !different {
-		t.Error("twenty seeds chose the same tokens")
+		t.Error("all twenty seeds chose the same tokens")
 	}
-	for i := range tokens { // the clip holds every token already
+	for i := range tokens { // every token is clipped
 		tokens[i].Old -= math.Copysign(1, tokens[i].Adv)
 	}
 	if n := trues(chooseClipCov(tokens, o, 1)); n != 0 {
@@ -226,8 +226,8 @@ func TestClipCovChooses(t *testing.T) {
 	}
 }
 
-// Spec 12.2, value loss: returns constant in a row, values moved by the same
-// for all rows.
+// Spec 12.2, value loss: the returns are constant in a row, and the values change by
+// the same amounts in all rows.
 func TestValue(t *testing.T) {
 	old := inMask(.1, .2, .3, .4, .5, 0, .1, 0, .1, 0, .2, .2, .2, .2, .2, -.1, -.2, -.3, 0, 0)
 	returns := inMask(1, 1, 1, 1, 1, 0, 0, 0, 0, 0, .5, .5, .5, .5, .5, -1, -1, -1, -1, -1)
@@ -239,7 +239,7 @@ func TestValue(t *testing.T) {
 		l, held := Value(s.Float64s(moved, 14), s.Float64s(old, 14), s.Float64s(returns, 14), .5)
 		torchtest.Values(t, l.Mean(), 1e-6, .225357)
 		if math.Abs(held/14-.142857) > 1e-6 {
-			t.Errorf("the clip held %g tokens of 14, want 2", held)
+			t.Errorf("%g of 14 values are clipped, want 2", held)
 		}
 	})
 	torchtest.GradCheck(t, func(s *torch.Scope, in []torch.Tensor) torch.Tensor {

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the goldens that the estimators' tests compare with, from verl's own functions.
+"""Makes the golden files of the estimators' tests from verl's functions.
 
     pip download --no-deps verl==0.9.1 && unzip verl-0.9.1-*.whl -d VERL
     python make_goldens.py VERL
 
-Needs torch and numpy. Only the functions named below are run, without the rest of verl. Each case has the
-rows that went in and the advantages and returns that came out.
+Needs torch and numpy. Runs only the functions named below, without the rest of verl. Each case has the input rows
+and the resulting advantages and returns.
 """
 import ast
 import __future__
@@ -69,9 +69,9 @@ def numbers(x):
     return [[round(float(v), 7) for v in row] for row in x.double()]
 
 
-# One turn a row, of other lengths; the second group has two longest rows, the third a row alone.
+# Rows of one turn and different lengths. The second group has two longest rows, the third group one row.
 ONE_TURN = [[(0, 7)], [(0, 3)], [(0, 4)], [(0, 6)], [(0, 6)], [(0, 2)], [(0, 5)]]
-# Several turns a row, with observations between them that shift what follows.
+# Rows of several turns, with observations between them that shift the later tokens.
 TURNS = [[(0, 2), (5, 9)], [(1, 4)], [(0, 1), (3, 4), (6, 8)], [(2, 9)], [(0, 3), (4, 9)], [(8, 9)], [(0, 2), (3, 5)]]
 UIDS = ["a", "a", "a", "b", "b", "b", "c"]
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes icepop.json: what verl's compute_rollout_correction_weights makes of the rows of the tests with two bounds.
+"""Makes icepop.json: the results of verl's compute_rollout_correction_weights for the rows of the tests, with two bounds.
 
     pip download --no-deps verl==0.9.1 && unzip verl-0.9.1-*.whl -d VERL
     python make_goldens.py VERL
 
-Needs torch. Only the functions named below are run, without the rest of verl.
+Needs torch. Runs only the functions named below, without the rest of verl.
 """
 import __future__
 import ast

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes golden.json, which the policy losses are compared with, from the functions of verl and TRL.
+"""Makes golden.json, the expected results of the policy losses, from the functions of verl and TRL.
 
     pip download --no-deps verl==0.9.1 trl==1.16.0 && unzip verl-0.9.1-*.whl -d VERL && unzip trl-1.16.0-*.whl -d TRL
     python make_goldens.py VERL TRL
 
-Needs torch. Only the functions named below are run, without the rest of verl and TRL. TRL has luspo in the middle of
-a long method, so its formula is written out here. Each case has the tokens in the loss, row after row, and the loss,
-its gradient and the metrics that came out.
+Needs torch. Runs only the functions named below, without the rest of verl and TRL. In TRL luspo is part of a long
+method, so this script repeats its formula. Each case has the tokens in the loss, row after row, and the resulting loss,
+gradient and metrics.
 """
 import __future__
 import ast

@@ -14,15 +14,20 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-func checkFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "env", Usage: "environment of the server: " + strings.Join(check.Names(), ", ")},
-		&cli.StringFlag{Name: "tasks", Usage: "two or more task indices that the server has, such as 0,1; default: indices that every server of the environment has"},
-		&cli.Float64Flag{Name: "timeout", Value: check.DefaultTimeout.Seconds(), Usage: "timeout of a request in seconds"},
-		&cli.IntFlag{Name: "steps", Value: check.DefaultSteps, Usage: "number of steps for measuring their time"},
-		&cli.BoolFlag{Name: "limit", Usage: "also check what happens when a server of sqlgym runs out of instances; it disturbs other clients"},
-		jsonFlag(),
-	}
+func checkCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:      "check",
+		Usage:     "check that an idle server conforms to AgentGym's protocol",
+		ArgsUsage: "URL",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "env", Usage: "environment of the server: " + strings.Join(check.Names(), ", ")},
+			&cli.StringFlag{Name: "tasks", Usage: "two or more task indices that the server has, such as 0,1; default: indices that every server of the environment has"},
+			&cli.Float64Flag{Name: "timeout", Value: check.DefaultTimeout.Seconds(), Usage: "timeout of a request in seconds"},
+			&cli.IntFlag{Name: "steps", Value: check.DefaultSteps, Usage: "number of steps for measuring their time"},
+			&cli.BoolFlag{Name: "limit", Usage: "also check what happens when a server of sqlgym runs out of instances; it disturbs other clients"},
+			jsonFlag(),
+		},
+	}, 1, 1, envCheck)
 }
 
 // envCheck checks whether a server conforms to AgentGym's protocol.
@@ -54,13 +59,10 @@ func envCheck(ctx context.Context, s *State, c *cli.Context) error {
 
 func parseCheck(c *cli.Context) (check.Options, error) {
 	o := check.Options{URL: c.Args().First(), Env: c.String("env"), Steps: c.Int("steps"), Limit: c.Bool("limit")}
-	if o.URL == "" {
-		return o, usagef("env check needs the address of a server, such as http://127.0.0.1:36001")
-	}
-	f := flagFaults{}
 	if msg := configs.ServerURL(o.URL); msg != "" {
 		return o, usagef("%s", msg)
 	}
+	f := flagFaults{}
 	if f.need("env", o.Env, strings.Join(check.Names(), ", ")) {
 		f.oneOf("env", o.Env, check.Names()...)
 	}
@@ -68,7 +70,7 @@ func parseCheck(c *cli.Context) (check.Options, error) {
 		for part := range strings.SplitSeq(list, ",") {
 			index, err := strconv.Atoi(strings.TrimSpace(part))
 			if err != nil || index < 0 {
-				f.add("tasks", "%q is no index; give two or more, such as 0,1", part)
+				f.add("tasks", "%q is not an index; give two or more, such as 0,1", part)
 				continue
 			}
 			o.Tasks = append(o.Tasks, index)

@@ -29,46 +29,39 @@ const defaultPreset = "quickstart"
 const defaultAlgorithm = "grpo"
 
 func configCommand(s *State) *cli.Command {
-	return group(&cli.Command{
-		Name:  "config",
-		Usage: "write, print and check configurations",
-		Subcommands: []*cli.Command{
-			leaf(s, &cli.Command{
-				Name:      "init",
-				Usage:     "write a configuration with every key and its documentation",
-				ArgsUsage: "[FILE]",
-				Description: "Writes to FILE, or to standard output without one. It does not replace an existing\n" +
-					"FILE unless --force is given.",
-				Flags: []cli.Flag{
-					presetFlag(defaultAlgorithm),
-					envPresetFlag(),
-					setFlag(),
-					&cli.BoolFlag{Name: "force", Usage: "replace an existing FILE"},
-				},
-			}, 1, configInit),
-			leaf(s, &cli.Command{
-				Name:      "show",
-				Usage:     "print a configuration with the values of all keys",
-				ArgsUsage: "[FILE]",
-				Flags:     []cli.Flag{presetFlag(""), envPresetFlag(), setFlag()},
-			}, 1, configShow),
-			leaf(s, &cli.Command{
-				Name:      "check",
-				Usage:     "print all errors of a configuration",
-				ArgsUsage: "FILE",
-				Flags:     []cli.Flag{presetFlag(""), envPresetFlag(), setFlag()},
-			}, 1, configCheck),
-			configImportCommand(s),
-		},
-	})
+	return group("config", "write, print and check configurations",
+		leaf(s, &cli.Command{
+			Name:      "init",
+			Usage:     "write a configuration with every key and its documentation",
+			ArgsUsage: "[FILE]",
+			Description: "Writes to FILE, or to standard output without one. It does not replace an existing\n" +
+				"FILE unless --force is given.",
+			Flags: append(configFlags(defaultAlgorithm), &cli.BoolFlag{Name: "force", Usage: "replace an existing FILE"}),
+		}, 0, 1, configInit),
+		leaf(s, &cli.Command{
+			Name:      "show",
+			Usage:     "print a configuration with the values of all keys",
+			ArgsUsage: "[FILE]",
+			Flags:     configFlags(""),
+		}, 0, 1, configShow),
+		leaf(s, &cli.Command{
+			Name:      "check",
+			Usage:     "print all errors of a configuration",
+			ArgsUsage: "FILE",
+			Flags:     configFlags(""),
+		}, 0, 1, configCheck),
+		configImportCommand(s),
+	)
 }
 
-func presetFlag(usual string) cli.Flag {
-	return &cli.StringFlag{Name: "preset", Value: usual, Usage: "start from a built-in configuration: " + strings.Join(configs.PresetNames(), ", ")}
-}
-
-func envPresetFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "env", Usage: "use the tasks and servers of this environment instead of the preset's (repeatable): " + strings.Join(configs.EnvPresetNames(), ", ")}
+// configFlags returns the flags of chosenConfig. preset is the default of
+// --preset.
+func configFlags(preset string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "preset", Value: preset, Usage: "start from a built-in configuration: " + strings.Join(configs.PresetNames(), ", ")},
+		&cli.StringSliceFlag{Name: "env", Usage: "use the tasks and servers of this environment instead of the preset's (repeatable): " + strings.Join(configs.EnvPresetNames(), ", ")},
+		setFlag(),
+	}
 }
 
 func setFlag() *cli.StringSliceFlag {
@@ -125,9 +118,15 @@ func configInit(_ context.Context, s *State, c *cli.Context) error {
 	if file == "" {
 		return s.print(cfg.Marshal())
 	}
-	err = s.WriteFile(file, cfg.Marshal(), c.Bool("force"))
+	return s.writeConfig(file, cfg.Marshal(), c.Bool("force"), "choose another name, or give --force to replace it")
+}
+
+// writeConfig writes a configuration. hint is the hint of the error if the file
+// exists and force is false.
+func (s *State) writeConfig(file string, text []byte, force bool, hint string) error {
+	err := s.WriteFile(file, text, force)
 	if errors.Is(err, fs.ErrExist) {
-		return errext.With(errext.Usage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", file))
+		return errext.With(errext.Usage, hint, fmt.Errorf("%s exists", file))
 	}
 	return errext.With(errext.Disk, "give a path that can be written", err)
 }
@@ -150,8 +149,7 @@ func configCheck(ctx context.Context, s *State, c *cli.Context) error {
 		return err
 	}
 	if file == "" {
-		file = strings.TrimPrefix(c.String("preset")+" "+strings.Join(c.StringSlice("env"), " "), " ")
-		file = strings.TrimSuffix(file, " ")
+		file = joined(c.String("preset"), strings.Join(c.StringSlice("env"), " "))
 	}
 	if missing := s.missingFiles(file, cfg); len(missing) > 0 {
 		return missing

@@ -17,27 +17,24 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// maxFiles bounds the number of files of a command.
-const maxFiles = 4096
-
 func dataCommand(s *State) *cli.Command {
-	return group(&cli.Command{
-		Name:  "data",
-		Usage: "inspect and convert data files",
-		Subcommands: []*cli.Command{
-			leaf(s, &cli.Command{
-				Name: "info", Usage: "describe files and the tasks that they share", ArgsUsage: "FILE...", Flags: dataInfoFlags(),
-				Description: dataFormats + "\nFiles that share tasks leak: what is trained on must not measure.",
-			}, maxFiles, dataInfo),
-			leaf(s, &cli.Command{
-				Name: "head", Usage: "print the first rows of a file", ArgsUsage: "FILE", Flags: dataHeadFlags(), Description: dataFormats,
-			}, 1, dataHead),
-			leaf(s, &cli.Command{
-				Name: "convert", Usage: "write selected rows of files to another file", ArgsUsage: "IN... OUT", Flags: dataConvertFlags(),
-				Description: dataFormats + "\nOUT is .parquet (the columns of OpenManus-RL), .jsonl or .json.",
-			}, maxFiles, dataConvert),
-		},
-	})
+	return group("data", "inspect and convert data files",
+		leaf(s, &cli.Command{
+			Name: "info", Usage: "describe files and the tasks that they share", ArgsUsage: "FILE...",
+			Description: dataFormats + "\nDo not evaluate on tasks that training files share: the result would be too good.",
+			Flags:       []cli.Flag{dataEnvFlag(unnamedEnv), jsonFlag()},
+		}, 1, anyNumber, dataInfo),
+		leaf(s, &cli.Command{
+			Name: "head", Usage: "print the first rows of a file", ArgsUsage: "FILE", Description: dataFormats,
+			Flags: []cli.Flag{
+				&cli.IntFlag{Name: "n", Value: 3, Usage: "number of rows"},
+				&cli.BoolFlag{Name: "full", Usage: "do not shorten texts"},
+				dataEnvFlag(unnamedEnv),
+				&cli.BoolFlag{Name: "json", Usage: "print one JSON object per row"},
+			},
+		}, 1, 1, dataHead),
+		dataConvertCommand(s),
+	)
 }
 
 const dataFormats = "Reads OpenManus-RL's parquet, AgentTraj and chat records (JSON lines or one array) and dumps of rollout,\n" +
@@ -45,9 +42,7 @@ const dataFormats = "Reads OpenManus-RL's parquet, AgentTraj and chat records (J
 
 func dataEnvFlag(usage string) cli.Flag { return &cli.StringFlag{Name: "env", Usage: usage} }
 
-const unnamedEnv = "`NAME` of the environment of rows that name none"
-
-func dataInfoFlags() []cli.Flag { return []cli.Flag{dataEnvFlag(unnamedEnv), jsonFlag()} }
+const unnamedEnv = "`NAME` of the environment of rows without one"
 
 // dataReport is the output of `openmanus data info --json`.
 type dataReport struct {
@@ -63,9 +58,6 @@ type sharedTasks struct {
 }
 
 func dataInfo(ctx context.Context, s *State, c *cli.Context) error {
-	if !c.Args().Present() {
-		return usagef("data info needs a FILE")
-	}
 	r := dataReport{Shared: []sharedTasks{}}
 	for _, file := range c.Args().Slice() {
 		info, err := table.Inspect(ctx, s.Path(file), c.String("env"))
@@ -93,7 +85,7 @@ func (r *dataReport) text() string {
 			o.File, len(o.Indices), o.Tasks, o.Env, o.With, o.Rows, run.FormatIndices(o.Indices))
 	}
 	if len(r.Shared) > 0 {
-		b.WriteString("Do not train on one and measure on the other; openmanus data convert --exclude removes tasks.\n")
+		b.WriteString("Do not train on one file and evaluate on the other; openmanus data convert --exclude removes tasks.\n")
 	} else if len(r.Files) > 1 {
 		b.WriteString("the files share no task\n")
 	}
@@ -105,11 +97,11 @@ func writeInfo(b *strings.Builder, f *table.FileInfo) {
 		fmt.Fprintf(b, "  %-14s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	fmt.Fprintln(b, f.Path)
-	packed := ""
+	compressed := ""
 	if f.Compressed {
-		packed = ", compressed"
+		compressed = ", compressed"
 	}
-	line("format", "%s, %s MB%s", f.Format, short(float64(f.Bytes)/1e6), packed)
+	line("format", "%s, %s MB%s", f.Format, short(float64(f.Bytes)/1e6), compressed)
 	line("rows", "%d, %d with a conversation", f.Rows, f.Conversations)
 	for _, e := range f.Envs {
 		text := fmt.Sprintf("%d rows, %d tasks", e.Rows, e.Tasks)
@@ -157,15 +149,6 @@ func short(x float64) string {
 	return strconv.FormatFloat(x, 'g', 4, 64)
 }
 
-func dataHeadFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.IntFlag{Name: "n", Value: 3, Usage: "number of rows"},
-		&cli.BoolFlag{Name: "full", Usage: "do not shorten texts"},
-		dataEnvFlag(unnamedEnv),
-		&cli.BoolFlag{Name: "json", Usage: "print one JSON object per row"},
-	}
-}
-
 // headRow is the output of `openmanus data head --json` for a row.
 type headRow struct {
 	Row          int            `json:"row"`
@@ -186,9 +169,6 @@ func dataHead(ctx context.Context, s *State, c *cli.Context) error {
 	f.atLeast("n", c.Int("n"), 1)
 	if err := f.err(); err != nil {
 		return err
-	}
-	if !c.Args().Present() {
-		return usagef("data head needs a FILE")
 	}
 	file := s.Path(c.Args().First())
 	shown := 0

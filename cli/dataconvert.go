@@ -19,118 +19,98 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-func dataConvertFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.Float64Flag{Name: "min-reward", Usage: "keep only episodes of dumps with at least this reward"},
-		&cli.BoolFlag{Name: "success", Usage: "keep only successful episodes of dumps"},
-		dataEnvFlag("keep only rows of the environment `NAME`, which is also that of rows without one"),
-		&cli.StringSliceFlag{Name: "exclude", Usage: "skip the tasks of `FILE`"},
-		&cli.IntFlag{Name: "max-tokens", Usage: "maximal tokens of a conversation by --tokenizer; 0: no limit"},
-		&cli.StringFlag{Name: "tokenizer", Usage: "`MODEL` whose tokenizer and chat template count tokens; default: the recorded tokens of a dump"},
-		&cli.StringFlag{Name: "truncation", Value: learner.TruncateError, Usage: "longer conversations: error, or drop"},
-		&cli.BoolFlag{Name: "chat", Usage: "write JSON rows as {id, conversations: [{role, content}]} instead of AgentTraj's form"},
-		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists"},
-		&cli.BoolFlag{Name: "json", Usage: "print the counts as one JSON object"},
-	}
-}
-
-// dataConvertOptions holds the command line of `openmanus data convert`.
-type dataConvertOptions struct {
-	In        []string
-	Out       string
-	Layout    table.Layout
-	Exclude   []string
-	Tokenizer string
-	Choose    table.ConvertOptions
-	Force     bool
-	JSON      bool
-}
-
-// parseDataConvert reads the flags of dataConvertFlags and the arguments.
-func parseDataConvert(c *cli.Context) (dataConvertOptions, error) {
-	files := c.Args().Slice()
-	if len(files) < 2 {
-		return dataConvertOptions{}, usagef("data convert needs at least one IN and OUT")
-	}
-	o := dataConvertOptions{
-		In: files[:len(files)-1], Out: files[len(files)-1],
-		Exclude: c.StringSlice("exclude"), Tokenizer: c.String("tokenizer"), Force: c.Bool("force"), JSON: c.Bool("json"),
-		Choose: table.ConvertOptions{
-			Env: c.String("env"), Success: c.Bool("success"), MaxTokens: c.Int("max-tokens"),
-			DropOverlong: c.String("truncation") == learner.TruncateDrop,
+func dataConvertCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name: "convert", Usage: "write selected rows of files to another file", ArgsUsage: "IN... OUT",
+		Description: dataFormats + "\nOUT is .parquet (the columns of OpenManus-RL), .jsonl or .json.",
+		Flags: []cli.Flag{
+			&cli.Float64Flag{Name: "min-reward", Usage: "keep only episodes of dumps with at least this reward"},
+			&cli.BoolFlag{Name: "success", Usage: "keep only successful episodes of dumps"},
+			dataEnvFlag("keep only rows of the environment `NAME`; rows without an environment belong to it"),
+			&cli.StringSliceFlag{Name: "exclude", Usage: "skip the tasks of `FILE`"},
+			&cli.IntFlag{Name: "max-tokens", Usage: "maximal tokens of a conversation by --tokenizer; 0: no limit"},
+			&cli.StringFlag{Name: "tokenizer", Usage: "`MODEL` whose tokenizer and chat template count tokens; default: the recorded tokens of a dump"},
+			&cli.StringFlag{Name: "truncation", Value: learner.TruncateError, Usage: "longer conversations: error, or drop"},
+			&cli.BoolFlag{Name: "chat", Usage: "write JSON rows as {id, conversations: [{role, content}]} instead of AgentTraj's form"},
+			&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists"},
+			&cli.BoolFlag{Name: "json", Usage: "print the counts as one JSON object"},
 		},
-	}
-	if c.IsSet("min-reward") {
-		reward := c.Float64("min-reward")
-		o.Choose.MinReward = &reward
-	}
-	var f flagFaults
-	var err error
-	if o.Layout, err = table.LayoutOf(o.Out); err != nil {
-		f.errs = append(f.errs, err)
-	} else if o.Layout.Chat = c.Bool("chat"); o.Layout.Chat && o.Layout.Format == table.ParquetFile {
-		f.add("chat", "parquet files have the columns of OpenManus-RL: remove the flag, or name OUT .jsonl or .json")
-	}
-	f.oneOf("truncation", c.String("truncation"), learner.TruncateError, learner.TruncateDrop)
-	f.atLeast("max-tokens", o.Choose.MaxTokens, 0)
-	if o.Choose.MaxTokens == 0 && (o.Tokenizer != "" || c.IsSet("truncation")) {
-		f.add("max-tokens", "missing; --tokenizer and --truncation need it")
-	}
-	return o, f.err()
+	}, 2, anyNumber, dataConvert)
 }
 
 func dataConvert(ctx context.Context, s *State, c *cli.Context) error {
-	o, err := parseDataConvert(c)
+	files := c.Args().Slice()
+	out, force := files[len(files)-1], c.Bool("force")
+	o := table.ConvertOptions{
+		Env: c.String("env"), Success: c.Bool("success"), MaxTokens: c.Int("max-tokens"), DropOverlong: c.String("truncation") == learner.TruncateDrop,
+	}
+	if c.IsSet("min-reward") {
+		reward := c.Float64("min-reward")
+		o.MinReward = &reward
+	}
+	var f flagFaults
+	layout, err := table.LayoutOf(out)
 	if err != nil {
+		f.errs = append(f.errs, err)
+	} else if layout.Chat = c.Bool("chat"); layout.Chat && layout.Format == table.ParquetFile {
+		f.add("chat", "parquet files have the columns of OpenManus-RL: remove the flag, or name OUT .jsonl or .json")
+	}
+	f.oneOf("truncation", c.String("truncation"), learner.TruncateError, learner.TruncateDrop)
+	f.atLeast("max-tokens", o.MaxTokens, 0)
+	if o.MaxTokens == 0 && (c.IsSet("tokenizer") || c.IsSet("truncation")) {
+		f.add("max-tokens", "missing; --tokenizer and --truncation need it")
+	}
+	if err := f.err(); err != nil {
 		return err
 	}
-	if err := s.CheckOutput(o.Out, o.Force); err != nil {
+	if err := s.CheckOutput(out, force); err != nil {
 		return err
 	}
-	if o.Choose.Exclude, err = s.excluded(ctx, o); err != nil {
+	if o.Exclude, err = s.tasksOf(ctx, c.StringSlice("exclude"), o.Env); err != nil {
 		return err
 	}
-	if o.Tokenizer != "" {
-		if o.Choose.Tokens, err = s.tokenCounter(o.Tokenizer); err != nil {
+	if path := c.String("tokenizer"); path != "" {
+		if o.Tokens, err = s.tokenCounter(path); err != nil {
 			return err
 		}
 	}
-	counts, err := s.convertTo(ctx, o)
+	var counts *table.ConvertCounts
+	err = s.WriteWith(out, force, func(w io.Writer) error {
+		counts, err = s.convert(ctx, files[:len(files)-1], table.NewRecordWriter(w, layout), o)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	return s.printResult(counts, convertText(o.Out, counts), o.JSON)
+	return s.printResult(counts, convertText(out, counts), c.Bool("json"))
 }
 
-// convertTo writes OUT atomically.
-func (s *State) convertTo(ctx context.Context, o dataConvertOptions) (counts *table.ConvertCounts, err error) {
-	in := make([]string, len(o.In))
-	for i, file := range o.In {
-		in[i] = s.Path(file)
+// convert writes the selected rows of files to w.
+func (s *State) convert(ctx context.Context, files []string, w table.RecordWriter, o table.ConvertOptions) (*table.ConvertCounts, error) {
+	for i, file := range files {
+		files[i] = s.Path(file)
 	}
-	err = s.WriteWith(o.Out, o.Force, func(w io.Writer) error {
-		counts, err = table.Convert(ctx, in, table.NewRecordWriter(w, o.Layout), o.Choose)
-		switch {
-		case errors.Is(err, table.ErrOverlong):
-			return errext.With(errext.Input, "raise --max-tokens, or add --truncation drop to skip such rows", err)
-		case errors.Is(err, table.ErrNoReward):
-			return errext.With(errext.Input, "remove --min-reward and --success for this file", err)
-		case errors.Is(err, table.ErrNoTokens):
-			return errext.With(errext.Input, "give --tokenizer MODEL", err)
-		case err != nil:
-			return errext.WithDefault(errext.Input, err)
-		case counts.Written == 0:
-			return errext.With(errext.Input, "loosen the filters", fmt.Errorf("no row passes the filters: %s", droppedText(counts)))
-		}
-		return nil
-	})
-	return counts, err
+	counts, err := table.Convert(ctx, files, w, o)
+	switch {
+	case errors.Is(err, table.ErrOverlong):
+		return nil, errext.With(errext.Input, "raise --max-tokens, or add --truncation drop to skip such rows", err)
+	case errors.Is(err, table.ErrNoReward):
+		return nil, errext.With(errext.Input, "remove --min-reward and --success for this file", err)
+	case errors.Is(err, table.ErrNoTokens):
+		return nil, errext.With(errext.Input, "give --tokenizer MODEL", err)
+	case err != nil:
+		return nil, errext.WithDefault(errext.Input, err)
+	case counts.Written == 0:
+		return nil, errext.With(errext.Input, "loosen the filters", fmt.Errorf("no row passes the filters: %s", droppedText(counts)))
+	}
+	return counts, nil
 }
 
-func (s *State) excluded(ctx context.Context, o dataConvertOptions) (data.TaskSet, error) {
+// tasksOf returns the tasks of files. env is the environment of rows without one.
+func (s *State) tasksOf(ctx context.Context, files []string, env string) (data.TaskSet, error) {
 	all := data.TaskSet{}
-	for _, file := range o.Exclude {
-		info, err := table.Inspect(ctx, s.Path(file), o.Choose.Env)
+	for _, file := range files {
+		info, err := table.Inspect(ctx, s.Path(file), env)
 		if err != nil {
 			return nil, errext.With(errext.Input, "", err)
 		}

@@ -4,58 +4,24 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
-	"github.com/openmanus/openmanus/env/supervise"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func envCommand(s *State) *cli.Command {
-	return group(&cli.Command{
-		Name:  "env",
-		Usage: "list environments, start and check their servers",
-		Subcommands: []*cli.Command{
-			leaf(s, &cli.Command{
-				Name:  "list",
-				Usage: "list the environments",
-				Flags: []cli.Flag{jsonFlag()},
-			}, 0, envList),
-			leaf(s, &cli.Command{
-				Name:      "serve",
-				Usage:     "serve a built-in environment over HTTP until interrupted",
-				ArgsUsage: strings.Join(builtin.Names(), "|"),
-				Flags:     serveFlags(),
-			}, 1, envServe),
-			leaf(s, &cli.Command{
-				Name:      "install",
-				Usage:     "create the virtual environment of an AgentGym server",
-				ArgsUsage: strings.Join(supervise.Recipes(), "|"),
-				Flags:     installFlags(),
-			}, 1, envInstall),
-			leaf(s, &cli.Command{
-				Name:      "up",
-				Usage:     "start AgentGym servers and restart them until interrupted",
-				ArgsUsage: strings.Join(supervise.Recipes(), "|"),
-				Flags:     upFlags(),
-			}, 1, envUp),
-			leaf(s, &cli.Command{
-				Name:      "check",
-				Usage:     "check that an idle server conforms to AgentGym's protocol",
-				ArgsUsage: "URL",
-				Flags:     checkFlags(),
-			}, 1, envCheck),
-			leaf(s, &cli.Command{
-				Name:  "proxy",
-				Usage: "forward to a server and inject faults until interrupted",
-				Flags: proxyFlags(),
-			}, 0, envProxy),
-		},
-	})
+	return group("env", "list environments, start and check their servers",
+		leaf(s, &cli.Command{Name: "list", Usage: "list the environments", Flags: []cli.Flag{jsonFlag()}}, 0, 0, envList),
+		serveCommand(s),
+		installCommand(s),
+		upCommand(s),
+		checkCommand(s),
+		proxyCommand(s),
+	)
 }
 
 // envInfo is one entry of `env list --json`.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -17,7 +18,14 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-func upFlags() []cli.Flag { return append(flagsOf(launchKeys()), serverLogsFlag(), jsonFlag()) }
+func upCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:      "up",
+		Usage:     "start AgentGym servers and restart them until interrupted",
+		ArgsUsage: strings.Join(supervise.Recipes(), "|"),
+		Flags:     append(flagsOf(launchKeys()), serverLogsFlag(), jsonFlag()),
+	}, 1, 1, envUp)
+}
 
 // upServer is a line of `env up --json`: a server that responds.
 type upServer struct {
@@ -29,7 +37,7 @@ type upServer struct {
 // envUp runs the servers of an environment. Like envServe it succeeds when it is
 // interrupted.
 func envUp(ctx context.Context, s *State, c *cli.Context) error {
-	name, err := serverName(c, "env up")
+	name, err := serverName(c)
 	if err != nil {
 		return err
 	}
@@ -43,26 +51,20 @@ func envUp(ctx context.Context, s *State, c *cli.Context) error {
 	if err := f.err(); err != nil {
 		return err
 	}
-	var mu sync.Mutex // guards standard output
-	var unsaid error  // guarded by mu
-	say := func(url string, restarts int) {
+	var mu sync.Mutex  // guards standard output
+	var printErr error // guarded by mu
+	ready := func(url string, restarts int) {
 		mu.Lock()
 		defer mu.Unlock()
-		var err error
-		switch {
-		case c.Bool("json"):
-			err = s.printJSON(upServer{name, url, restarts})
-		case restarts == 0:
-			err = s.print([]byte(name + " at " + url + "\n"))
-		default:
-			err = s.print([]byte(fmt.Sprintf("%s at %s again\n", name, url)))
+		text := name + " at " + url
+		if restarts > 0 {
+			text += " again"
 		}
-		if unsaid == nil {
-			unsaid = err
-		}
+		err := s.printResult(upServer{name, url, restarts}, text+"\n", c.Bool("json"))
+		printErr = cmp.Or(printErr, err)
 	}
 	in := s.Interrupts(ctx)
-	g, err := run.LaunchServers(in.Soft, &s.Host, cfg.Env[0], c.String("server-logs"), say, nil)
+	g, err := run.LaunchServers(in.Soft, &s.Host, cfg.Env[0], c.String("server-logs"), ready, nil)
 	if err != nil {
 		return err
 	}
@@ -73,36 +75,37 @@ func envUp(ctx context.Context, s *State, c *cli.Context) error {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	return unsaid
+	return printErr
 }
 
-// serverName returns the environment that the arguments of a command name.
-func serverName(c *cli.Context, command string) (string, error) {
+// serverName returns the environment that the argument names.
+func serverName(c *cli.Context) (string, error) {
 	name := c.Args().First()
 	known := slices.Concat(supervise.Recipes(), env.Names())
-	slices.Sort(known)
-	known = slices.Compact(known)
-	if name == "" {
-		return "", usagef("%s needs a name: %s", command, strings.Join(known, ", "))
-	}
 	if !slices.Contains(known, name) {
-		return "", unknown("environment", name, known)
+		slices.Sort(known)
+		return "", unknown("environment", name, slices.Compact(known))
 	}
 	return name, nil
 }
 
-func installFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "checkout", Usage: "`DIR` of AgentGym that holds agentenv-textcraft and the others"},
-		&cli.StringFlag{Name: "venv", Usage: "`DIR` of the virtual environment; default: .venv in the server's folder"},
-		&cli.StringFlag{Name: "python", Usage: "interpreter for it; default: a suitable one in PATH"},
-	}
+func installCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:      "install",
+		Usage:     "create the virtual environment of an AgentGym server",
+		ArgsUsage: strings.Join(supervise.Recipes(), "|"),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "checkout", Usage: "`DIR` of AgentGym that holds agentenv-textcraft and the others"},
+			&cli.StringFlag{Name: "venv", Usage: "`DIR` of the virtual environment; default: .venv in the server's folder"},
+			&cli.StringFlag{Name: "python", Usage: "interpreter for it; default: a suitable one in PATH"},
+		},
+	}, 1, 1, envInstall)
 }
 
 // envInstall creates the virtual environment of a server. The output of pip goes
 // to standard error.
 func envInstall(ctx context.Context, s *State, c *cli.Context) error {
-	name, err := serverName(c, "env install")
+	name, err := serverName(c)
 	if err != nil {
 		return err
 	}

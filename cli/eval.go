@@ -13,14 +13,13 @@ import (
 )
 
 func evalCommand(s *State) *cli.Command {
-	cmd := leaf(s, &cli.Command{
-		Name:      "eval",
-		Usage:     "play tasks and report how many were solved",
-		ArgsUsage: "[CONFIG.toml]",
-		Flags:     evalFlags(),
-	}, 1, runEval)
-	cmd.Subcommands = []*cli.Command{compareCommand(s)}
-	return cmd
+	return leaf(s, &cli.Command{
+		Name:        "eval",
+		Usage:       "play tasks and report how many were solved",
+		ArgsUsage:   "[CONFIG.toml]",
+		Flags:       evalFlags(),
+		Subcommands: []*cli.Command{compareCommand(s)},
+	}, 0, 1, runEval)
 }
 
 // evalOptions are the command line of `openmanus eval`.

@@ -21,16 +21,13 @@ func compareCommand(s *State) *cli.Command {
 			jsonFlag(),
 			&cli.BoolFlag{Name: "anyway", Usage: "compare results that were not taken under the same conditions"},
 		},
-	}, 2, runCompare)
+	}, 2, 2, runCompare)
 }
 
 // maxResult bounds the size of a result.
 const maxResult = 1 << 30
 
 func runCompare(_ context.Context, s *State, c *cli.Context) error {
-	if c.NArg() != 2 {
-		return errext.With(errext.Usage, "see openmanus eval compare --help", usagef("two files are needed, got %d: A.json B.json", c.NArg()))
-	}
 	a, err := s.readResult(c.Args().Get(0))
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 // flagFaults collects all errors of a command line, to report them together.
 type flagFaults struct {
 	errs  []error
-	flags []string // with an error
+	flags []string // flags with an error
 }
 
 func (f *flagFaults) add(flag, format string, args ...any) {
@@ -21,7 +21,7 @@ func (f *flagFaults) add(flag, format string, args ...any) {
 	f.errs = append(f.errs, fmt.Errorf("--%s: %s", flag, fmt.Sprintf(format, args...)))
 }
 
-// about reports whether an error of the flag was already found.
+// about reports whether errs has an error of the flag.
 func (f *flagFaults) about(flag string) bool { return slices.Contains(f.flags, flag) }
 
 func (f *flagFaults) need(flag, value, what string) bool {
@@ -48,6 +48,8 @@ func (f *flagFaults) device(value string) {
 		f.add("device", "%s", msg)
 	}
 }
+
+func (f *flagFaults) dtype(value string) { f.oneOf("dtype", value, "float32", "bfloat16") }
 
 func (f *flagFaults) err() error {
 	return errext.With(errext.Usage, "", errors.Join(f.errs...))

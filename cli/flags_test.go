@@ -14,14 +14,14 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// parsed runs a command line through the real app with one command that only
-// hands its context to parse, and returns what the user would see.
+// parsed runs the app with one command, which has the flags and calls parse. It returns the result of parse, the exit
+// code and the error message.
 func parsed[T any](t *testing.T, line []string, flags []cli.Flag, parse func(s *State, c *cli.Context) (T, error)) (T, errext.ExitCode, string) {
 	t.Helper()
 	ts := newTestState(t, append([]string{"x"}, line...)...)
 	var got T
 	app := newApp(ts.State)
-	app.Commands = []*cli.Command{leaf(ts.State, &cli.Command{Name: "x", Flags: flags}, 9,
+	app.Commands = []*cli.Command{leaf(ts.State, &cli.Command{Name: "x", Flags: flags}, 0, 9,
 		func(_ context.Context, s *State, c *cli.Context) (err error) {
 			got, err = parse(s, c)
 			return err
@@ -32,10 +32,6 @@ func parsed[T any](t *testing.T, line []string, flags []cli.Flag, parse func(s *
 		text = err.Error()
 	}
 	return got, run.CodeOf(t.Context(), err), text
-}
-
-func stateless[T any](parse func(*cli.Context) (T, error)) func(*State, *cli.Context) (T, error) {
-	return func(_ *State, c *cli.Context) (T, error) { return parse(c) }
 }
 
 func TestParseRollout(t *testing.T) {
@@ -139,26 +135,24 @@ func TestPrintEval(t *testing.T) {
 	}
 }
 
-func TestParseModelCommands(t *testing.T) {
-	lp, code, text := parsed(t, strings.Fields("--decode --model m --dtype bfloat16 --device cuda:1"), logprobsFlags(), stateless(parseLogprobs))
-	if want := (logprobsOptions{"m", "cuda:1", "bfloat16", true}); code != errext.OK || lp != want {
-		t.Errorf("got %+v, %s", lp, text)
-	}
-	info, code, text := parsed(t, strings.Fields("m --json"), infoFlags(), stateless(parseInfo))
-	if want := (infoOptions{"m", true}); code != errext.OK || info != want {
-		t.Errorf("got %+v, %s", info, text)
-	}
-	conv, code, text := parsed(t, strings.Fields("a b --dtype bfloat16"), convertFlags(), stateless(parseConvert))
-	if want := (convertOptions{"a", "b", "bfloat16"}); code != errext.OK || conv != want {
-		t.Errorf("got %+v, %s", conv, text)
-	}
-	for _, line := range []string{"", "a", "a b c", "a b --dtype int8"} {
-		if _, code, _ := parsed(t, strings.Fields(line), convertFlags(), stateless(parseConvert)); code != errext.Usage {
-			t.Errorf("model convert %s: exit code %d", line, code)
+// TestModelUsage checks that wrong command lines of the model commands are usage errors.
+func TestModelUsage(t *testing.T) {
+	for line, want := range map[string]string{
+		"info":                              "model info needs a PATH",
+		"info --model a b":                  "--model a and b are given",
+		"convert":                           "model convert needs SRC DST",
+		"convert a":                         "model convert needs SRC DST",
+		"convert a b c":                     "at most 2 argument(s)",
+		"convert a b --dtype int8":          `--dtype: "int8"`,
+		"logprobs":                          "--model: missing",
+		"logprobs --model m --device gpu":   "--device: ",
+		"logprobs --model m --dtype double": `--dtype: "double"`,
+		"logprobs m":                        "at most 0 argument(s)",
+	} {
+		code, _, stderr := inProcess(t, t.TempDir(), append([]string{"model"}, strings.Fields(line)...)...)
+		if code != int(errext.Usage) || !strings.Contains(stderr, want) {
+			t.Errorf("model %s: exit code %d, %q; want %q", line, code, stderr, want)
 		}
-	}
-	if _, code, _ := parsed(t, strings.Fields("--model a b"), infoFlags(), stateless(parseInfo)); code != errext.Usage {
-		t.Error("two models passed")
 	}
 }
 

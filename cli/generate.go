@@ -2,14 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/cli/run"
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -18,10 +16,15 @@ func generateCommand(s *State) *cli.Command {
 		Name:      "generate",
 		Usage:     "answer every prompt of a file, several times, and write the replies beside them",
 		ArgsUsage: "IN OUT",
-		Flags:     generateFlags(),
-		Description: "Reads parquet, or JSON objects, and adds the columns responses and responses_tokens. OUT is .jsonl, or .parquet where IN is.\n" +
+		Description: "Reads parquet, or JSON objects, and adds the columns responses and responses_tokens. OUT is .jsonl, or .parquet if IN is.\n" +
 			"Finished rows are kept in OUT.progress, from which the same command resumes after an interruption.",
-	}, 2, runGenerate)
+		Flags: slices.Concat(flagsOf(modelKeys()), []cli.Flag{
+			&cli.StringFlag{Name: "prompt-key", Value: run.PromptColumn, Usage: promptKeyUsage},
+			&cli.StringFlag{Name: "response-key", Value: run.ResponseColumn, Usage: responseKeyUsage},
+		}, flagsOf(generateKeys()[len(modelKeys()):]), []cli.Flag{
+			&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and start over"},
+		}),
+	}, 2, 2, runGenerate)
 }
 
 const (
@@ -40,37 +43,19 @@ func generateKeys() []keyFlag {
 	})
 }
 
-func generateFlags() []cli.Flag {
-	return slices.Concat(flagsOf(modelKeys()), []cli.Flag{
-		&cli.StringFlag{Name: "prompt-key", Value: run.PromptColumn, Usage: promptKeyUsage},
-		&cli.StringFlag{Name: "response-key", Value: run.ResponseColumn, Usage: responseKeyUsage},
-	}, flagsOf(generateKeys()[len(modelKeys()):]), []cli.Flag{
-		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and start over"},
-	})
-}
-
-// parseGenerate reads the flags of generateFlags.
-func parseGenerate(c *cli.Context) (cfg configs.Config, o run.GenerateOptions, err error) {
-	cfg = schema.Defaults()
-	o = run.GenerateOptions{
+func runGenerate(ctx context.Context, s *State, c *cli.Context) error {
+	cfg := schema.Defaults()
+	o := run.GenerateOptions{
 		In: c.Args().Get(0), Out: c.Args().Get(1), PromptKey: c.String("prompt-key"), ResponseKey: c.String("response-key"), Force: c.Bool("force"),
 	}
 	f := flagFaults{}
-	if o.Out == "" {
-		f.errs = append(f.errs, errors.New("generate needs a file to read and one to write: openmanus generate IN OUT"))
-	}
 	f.need("prompt-key", o.PromptKey, "the name of a column")
 	f.need("response-key", o.ResponseKey, "the name of a column")
 	f.override(c, generateKeys(), &cfg, true)
 	f.need("model", cfg.Model.Path, "a Hugging Face folder or a .gguf file")
 	f.sampling(c)
 	f.check(c, generateKeys(), &cfg)
-	return cfg, o, f.err()
-}
-
-func runGenerate(ctx context.Context, s *State, c *cli.Context) error {
-	cfg, o, err := parseGenerate(c)
-	if err != nil {
+	if err := f.err(); err != nil {
 		return err
 	}
 	r, err := s.openRun(ctx, cfg, generateKeys())

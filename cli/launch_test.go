@@ -180,7 +180,7 @@ func TestEnvUpRefuses(t *testing.T) {
 		code errext.ExitCode
 		want string
 	}{
-		{"no name", "up", errext.Usage, "env up needs a name: academia, "},
+		{"no name", "up", errext.Usage, "env up needs academia|"},
 		{"wrong name", "up textcarft --checkout gym", errext.Usage, "did you mean textcraft?"},
 		{"no checkout", "up textcraft", errext.Usage, "--checkout: "},
 		{"wrong checkout", "up textcraft --checkout ..", errext.Input, "no folder agentenv-textcraft in"},

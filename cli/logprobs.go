@@ -18,29 +18,17 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// logprobsOptions holds the command line of `openmanus model logprobs`.
-type logprobsOptions struct {
-	Model  string
-	Device string
-	Dtype  string
-	Decode bool // one token at a time through the KV cache
-}
-
-func logprobsFlags() []cli.Flag {
-	return []cli.Flag{
-		modelFlag(), deviceFlag(), dtypeFlag(),
-		&cli.BoolFlag{Name: "decode", Usage: "compute one token at a time through the KV cache"},
-	}
-}
-
-// parseLogprobs reads the flags of logprobsFlags.
-func parseLogprobs(c *cli.Context) (logprobsOptions, error) {
-	o := logprobsOptions{Model: c.String("model"), Device: c.String("device"), Dtype: c.String("dtype"), Decode: c.Bool("decode")}
-	f := flagFaults{}
-	f.need("model", o.Model, "a Hugging Face folder or a .gguf file")
-	f.device(o.Device)
-	f.oneOf("dtype", o.Dtype, "float32", "bfloat16")
-	return o, f.err()
+func logprobsCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:  "logprobs",
+		Usage: "log-probs of the tokens of JSON lines on standard input",
+		Description: `Reads {"ids":[…]} or {"text":"…"} a line and writes {"ids":[…],"logprobs":[…]}, where` + "\n" +
+			"logprobs[i] = log p(ids[i+1] | ids[..i]) at temperature 1.",
+		Flags: []cli.Flag{
+			modelFlag(), deviceFlag(), dtypeFlag(),
+			&cli.BoolFlag{Name: "decode", Usage: "compute one token at a time through the KV cache"},
+		},
+	}, 0, 0, modelLogprobs)
 }
 
 // scoreLine is a line of standard input: ids or text.
@@ -60,13 +48,16 @@ type scored struct {
 const maxScoreLine = 64 << 20
 
 func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
-	o, err := parseLogprobs(c)
-	if err != nil {
+	m := configs.Model{Path: c.String("model"), Device: c.String("device"), ComputeDtype: c.String("dtype")}
+	f := flagFaults{}
+	f.need("model", m.Path, "a Hugging Face folder or a .gguf file")
+	f.device(m.Device)
+	f.dtype(m.ComputeDtype)
+	if err := f.err(); err != nil {
 		return err
 	}
 	var open run.Closers
 	defer func() { err = errors.Join(err, open.Close()) }()
-	m := configs.Model{Path: o.Model, Device: o.Device, ComputeDtype: o.Dtype}
 	b, err := run.OpenModel(ctx, &s.Host, &open, m, model.Options{TokenizerOptional: true})
 	if err != nil {
 		return err
@@ -84,13 +75,13 @@ func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
 		if err != nil {
 			return errext.With(errext.Input, `write {"ids":[…]} or {"text":"…"}`, fmt.Errorf("standard input, line %d: %w", n, err))
 		}
-		out, err := score(ctx, b.Model, ids, o.Decode)
+		out, err := score(ctx, b.Model, ids, c.Bool("decode"))
 		if err != nil {
 			return errext.With(errext.Native, "", fmt.Errorf("standard input, line %d: %w", n, err))
 		}
 		if err := out.check(); err != nil {
 			return errext.With(errext.Model, "its weights may hold NaN or infinity: use another checkpoint",
-				fmt.Errorf("model %s: standard input, line %d: %w", o.Model, n, err))
+				fmt.Errorf("model %s: standard input, line %d: %w", m.Path, n, err))
 		}
 		return s.printJSON(out)
 	})

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,47 +17,18 @@ import (
 )
 
 func modelCommand(s *State) *cli.Command {
-	return group(&cli.Command{
-		Name:  "model",
-		Usage: "describe and convert models, compute log-probs",
-		Subcommands: []*cli.Command{
-			leaf(s, &cli.Command{
-				Name: "info", Usage: "describe a model", ArgsUsage: "PATH", Flags: infoFlags(),
-			}, 1, modelInfo),
-			leaf(s, &cli.Command{
-				Name: "convert", Usage: "write a model as a Hugging Face folder", ArgsUsage: "SRC DST", Flags: convertFlags(),
-				Description: "SRC is a Hugging Face folder or a .gguf file, DST a folder that must not exist. Adapters (a PEFT folder,\n" +
-					"as a run with model.lora_rank saves) are merged into their base weights.",
-			}, 2, modelConvert),
-			leaf(s, &cli.Command{
-				Name: "logprobs", Usage: "log-probs of the tokens of JSON lines on standard input", Flags: logprobsFlags(),
-				Description: `Reads {"ids":[…]} or {"text":"…"} a line and writes {"ids":[…],"logprobs":[…]}, where` + "\n" +
-					"logprobs[i] = log p(ids[i+1] | ids[..i]) at temperature 1.",
-			}, 0, modelLogprobs),
-		},
-	})
-}
-
-// infoOptions holds the command line of `openmanus model info PATH`.
-type infoOptions struct {
-	Model string
-	JSON  bool
-}
-
-func infoFlags() []cli.Flag { return []cli.Flag{modelFlag(), jsonFlag()} }
-
-// parseInfo reads the flags of infoFlags and the argument.
-func parseInfo(c *cli.Context) (infoOptions, error) {
-	o := infoOptions{Model: c.String("model"), JSON: c.Bool("json")}
-	if o.Model == "" {
-		o.Model = c.Args().First()
-	} else if c.NArg() > 0 {
-		return o, usagef("both --model %s and %s are given: remove one of them", o.Model, c.Args().First())
-	}
-	if o.Model == "" {
-		return o, usagef("model info needs a PATH: a Hugging Face folder or a .gguf file")
-	}
-	return o, nil
+	return group("model", "describe and convert models, compute log-probs",
+		leaf(s, &cli.Command{
+			Name: "info", Usage: "describe a model", ArgsUsage: "PATH", Flags: []cli.Flag{modelFlag(), jsonFlag()},
+		}, 0, 1, modelInfo),
+		leaf(s, &cli.Command{
+			Name: "convert", Usage: "write a model as a Hugging Face folder", ArgsUsage: "SRC DST",
+			Description: "SRC is a Hugging Face folder or a .gguf file, DST a folder that must not exist. Adapters (a PEFT folder,\n" +
+				"as a run with model.lora_rank saves) are merged into their base weights.",
+			Flags: []cli.Flag{&cli.StringFlag{Name: "dtype", Value: "float32", Usage: "number format of the output: float32 or bfloat16"}},
+		}, 2, 2, modelConvert),
+		logprobsCommand(s),
+	)
 }
 
 // modelFacts is the output of `model info --json`.
@@ -82,26 +54,28 @@ type modelFacts struct {
 }
 
 func modelInfo(_ context.Context, s *State, c *cli.Context) error {
-	o, err := parseInfo(c)
-	if err != nil {
-		return err
+	path := cmp.Or(c.String("model"), c.Args().First())
+	switch {
+	case path == "":
+		return usagef("model info needs a PATH: a Hugging Face folder or a .gguf file")
+	case c.IsSet("model") && c.NArg() > 0:
+		return usagef("both --model %s and %s are given: remove one of them", path, c.Args().First())
 	}
-	d, err := model.Describe(run.ModelPath(&s.Host, o.Model))
+	d, err := model.Describe(run.ModelPath(&s.Host, path))
 	if err != nil {
 		return errext.With(errext.Model, "", err)
 	}
 	f := modelFacts{
-		Path: o.Model, Format: d.Format, ModelType: d.Config.ModelType, Parameters: d.Parameters, WeightBytes: d.WeightBytes,
+		Path: path, Format: d.Format, ModelType: d.Config.ModelType, Parameters: d.Parameters, WeightBytes: d.WeightBytes,
 		Tensors: d.TensorTypes, Layers: d.Config.NumHiddenLayers, HiddenSize: d.Config.HiddenSize,
 		Heads: d.Config.NumAttentionHeads, KVHeads: d.Config.NumKeyValueHeads, VocabSize: d.Config.VocabSize,
 		Tokens: d.Tokens, MaxPosition: d.Config.MaxPositionEmbeddings, Tied: d.Config.TieWordEmbeddings,
-		Template: d.ChatTemplate != "",
+		Template: d.ChatTemplate != "", Labels: d.Config.Labels,
 	}
-	f.Labels = d.Config.Labels
 	if d.Adapters != nil {
 		f.LoRARank, f.Base = d.Adapters.Rank, d.Adapters.Base
 	}
-	return s.printResult(f, f.text(), o.JSON)
+	return s.printResult(f, f.text(), c.Bool("json"))
 }
 
 func (f modelFacts) text() string {
@@ -133,45 +107,26 @@ func (f modelFacts) text() string {
 	return b.String()
 }
 
-// convertOptions holds the command line of `openmanus model convert SRC DST`.
-type convertOptions struct {
-	From, To string // To must not exist
-	Dtype    string
-}
-
-func convertFlags() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "dtype", Value: "float32", Usage: "number format of the output: float32 or bfloat16"}}
-}
-
-// parseConvert reads the flags of convertFlags and the two arguments.
-func parseConvert(c *cli.Context) (convertOptions, error) {
-	if c.NArg() != 2 {
-		return convertOptions{}, usagef("model convert needs two paths: SRC (a Hugging Face folder or a .gguf file) and DST (a new folder)")
-	}
-	o := convertOptions{From: c.Args().Get(0), To: c.Args().Get(1), Dtype: c.String("dtype")}
-	f := flagFaults{}
-	f.oneOf("dtype", o.Dtype, "float32", "bfloat16")
-	return o, f.err()
-}
-
 func modelConvert(ctx context.Context, s *State, c *cli.Context) (err error) {
-	o, err := parseConvert(c)
-	if err != nil {
+	from, to, dtype := c.Args().Get(0), c.Args().Get(1), c.String("dtype")
+	f := flagFaults{}
+	f.dtype(dtype)
+	if err := f.err(); err != nil {
 		return err
 	}
-	if _, err := s.Stat(o.To); err == nil {
-		return errext.With(errext.Usage, "choose a folder that does not exist", fmt.Errorf("%s exists", o.To))
+	if _, err := s.Stat(to); err == nil {
+		return errext.With(errext.Usage, "choose a folder that does not exist", fmt.Errorf("%s exists", to))
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return errext.With(errext.Disk, "", err)
 	}
 	var open run.Closers
 	defer func() { err = errors.Join(err, open.Close()) }()
-	b, err := run.OpenModel(ctx, &s.Host, &open, configs.Model{Path: o.From, Device: "cpu", ComputeDtype: o.Dtype}, model.Options{})
+	b, err := run.OpenModel(ctx, &s.Host, &open, configs.Model{Path: from, Device: "cpu", ComputeDtype: dtype}, model.Options{})
 	if err != nil {
 		return err
 	}
-	if err := s.MakeWhole(o.To, func(dir string) error { return b.Save(ctx, dir, b.Model.DType()) }); err != nil {
-		return errext.With(errext.Disk, "nothing was written to "+o.To, err)
+	if err := s.MakeWhole(to, func(dir string) error { return b.Save(ctx, dir, b.Model.DType()) }); err != nil {
+		return errext.With(errext.Disk, "nothing was written to "+to, err)
 	}
-	return s.print([]byte(o.To + "\n"))
+	return s.print([]byte(to + "\n"))
 }

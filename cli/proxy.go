@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,22 +14,33 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-func proxyFlags() []cli.Flag {
-	return slices.Concat([]cli.Flag{
-		&cli.StringFlag{Name: "upstream", Usage: "`URL` of the server behind the proxy"},
-	}, listenFlags(36101), []cli.Flag{
-		&cli.StringFlag{Name: "log", Usage: "append every injected fault to `FILE`, as a line of JSON"},
-	})
+func proxyCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:  "proxy",
+		Usage: "forward to a server and inject faults until interrupted",
+		Flags: slices.Concat([]cli.Flag{
+			&cli.StringFlag{Name: "upstream", Usage: "`URL` of the server behind the proxy"},
+		}, listenFlags(36101), []cli.Flag{
+			&cli.StringFlag{Name: "log", Usage: "append every injected fault to `FILE`, as a line of JSON"},
+		}),
+	}, 0, 0, envProxy)
 }
 
 // envProxy runs a proxy in front of a server until it is interrupted. Then it
 // prints its counts and succeeds.
-func envProxy(ctx context.Context, s *State, c *cli.Context) (err error) {
-	addr, o, err := parseProxy(c)
-	if err != nil {
+func envProxy(ctx context.Context, s *State, c *cli.Context) error {
+	o := proxy.Options{Upstream: c.String("upstream"), Log: s.Log, Now: s.Now}
+	f := flagFaults{}
+	if f.need("upstream", o.Upstream, "the address of a running server, such as http://127.0.0.1:36001") {
+		if msg := configs.ServerURL(o.Upstream); msg != "" {
+			f.add("upstream", "%s", msg)
+		}
+	}
+	var addr string
+	addr, o.Plan = f.listen(c)
+	if err := f.err(); err != nil {
 		return err
 	}
-	o.Log, o.Now = s.Log, s.Now
 	if path := c.String("log"); path != "" {
 		file, err := s.Append(path)
 		if err != nil {
@@ -53,7 +63,7 @@ func envProxy(ctx context.Context, s *State, c *cli.Context) (err error) {
 // countsText formats the counts of a proxy.
 func countsText(c proxy.Counts) string {
 	var parts []string
-	for _, kind := range slices.Sorted(maps.Keys(c.Faults)) {
+	for _, kind := range sortedKeys(c.Faults) {
 		parts = append(parts, kind+" "+strconv.Itoa(c.Faults[kind]))
 	}
 	if len(parts) == 0 {
@@ -64,16 +74,4 @@ func countsText(c proxy.Counts) string {
 		text += fmt.Sprintf("the server itself failed to respond %d times\n", c.UpstreamErrors)
 	}
 	return text
-}
-
-func parseProxy(c *cli.Context) (addr string, o proxy.Options, err error) {
-	f := flagFaults{}
-	o.Upstream = c.String("upstream")
-	if f.need("upstream", o.Upstream, "the address of a running server, such as http://127.0.0.1:36001") {
-		if msg := configs.ServerURL(o.Upstream); msg != "" {
-			f.add("upstream", "%s", msg)
-		}
-	}
-	addr, o.Plan = f.listen(c)
-	return addr, o, f.err()
 }

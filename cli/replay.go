@@ -7,7 +7,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/cli/run"
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -16,11 +15,15 @@ func replayCommand(s *State) *cli.Command {
 		Name:      "replay",
 		Usage:     "replay recorded episodes without a server, and report differences",
 		ArgsUsage: "FILE",
-		Flags:     replayFlags(),
-		Description: "FILE is a dump of rollout. Observations come from the dump, the recorded tokens are forced, and the sampler\n" +
-			"reports at every token what it would have drawn. The exit code is 8 if an episode differs, and 3 if none could\n" +
-			"be replayed.",
-	}, 1, runReplay)
+		Description: "FILE is a dump of rollout. Observations come from the dump, the recorded tokens are forced, and at every token\n" +
+			"the sampler reports the token that it would have drawn. The exit code is 8 if an episode differs, and 3 if no\n" +
+			"episode can be replayed.",
+		Flags: append(flagsOf(replayKeys()),
+			&cli.BoolFlag{Name: "no-model", Usage: "check requests, observations, rewards and masks only; a dump of an endpoint is checked by its texts"},
+			&cli.IntFlag{Name: "episode", Value: -1, Usage: "only this one, counted from 0"},
+			&cli.Float64Flag{Name: "margin", Value: 1e-4, Usage: "tokens within this log-prob margin count as near ties, not as differences: log-probs vary with the batch"},
+			jsonFlag()),
+	}, 1, 1, runReplay)
 }
 
 // replayKeys override the configuration that the dump recorded.
@@ -31,21 +34,9 @@ func replayKeys() []keyFlag {
 	}
 }
 
-func replayFlags() []cli.Flag {
-	return append(flagsOf(replayKeys()),
-		&cli.BoolFlag{Name: "no-model", Usage: "check requests, observations, rewards and masks only; a dump of an endpoint is checked by its texts"},
-		&cli.IntFlag{Name: "episode", Value: -1, Usage: "only this one, counted from 0"},
-		&cli.Float64Flag{Name: "margin", Value: 1e-4, Usage: "tokens within this log-prob margin count as near ties, not as differences: log-probs vary with the batch"},
-		jsonFlag())
-}
-
-// parseReplay reads the flags of replayFlags and the argument.
-func parseReplay(c *cli.Context) (cfg configs.Config, o run.ReplayOptions, err error) {
-	cfg = schema.Defaults()
-	o = run.ReplayOptions{Path: c.Args().First(), NoModel: c.Bool("no-model"), Episode: c.Int("episode"), Margin: c.Float64("margin")}
-	if o.Path == "" {
-		return cfg, o, usagef("replay needs a FILE: a dump of openmanus rollout")
-	}
+func runReplay(ctx context.Context, s *State, c *cli.Context) error {
+	cfg := schema.Defaults()
+	o := run.ReplayOptions{Path: c.Args().First(), NoModel: c.Bool("no-model"), Episode: c.Int("episode"), Margin: c.Float64("margin")}
 	var f flagFaults
 	f.override(c, replayKeys(), &cfg, false)
 	f.check(c, replayKeys(), &cfg)
@@ -56,12 +47,7 @@ func parseReplay(c *cli.Context) (cfg configs.Config, o run.ReplayOptions, err e
 	if !(o.Margin >= 0 && o.Margin < 1) {
 		f.add("margin", "%v is not allowed; allowed: 0 to 1", o.Margin)
 	}
-	return cfg, o, f.err()
-}
-
-func runReplay(ctx context.Context, s *State, c *cli.Context) error {
-	cfg, o, err := parseReplay(c)
-	if err != nil {
+	if err := f.err(); err != nil {
 		return err
 	}
 	r, err := s.openRun(ctx, cfg, replayKeys())

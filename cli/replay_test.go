@@ -147,7 +147,7 @@ func TestReplayRefuses(t *testing.T) {
 		code errext.ExitCode
 		want string
 	}{
-		{"", errext.Usage, "needs a FILE"},
+		{"", errext.Usage, "needs FILE"},
 		{"gone.jsonl", errext.Input, "give a dump"},
 		{"other.jsonl", errext.Input, "was played by the weights 0"},
 		{"training.jsonl", errext.Input, "lacks the settings"},

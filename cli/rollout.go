@@ -17,7 +17,7 @@ func rolloutCommand(s *State) *cli.Command {
 		Usage:     "play tasks and write every episode, token by token, to a file",
 		ArgsUsage: "[CONFIG.toml]",
 		Flags:     rolloutFlags(),
-	}, 1, runRollout)
+	}, 0, 1, runRollout)
 }
 
 // rolloutOptions are the command line of `openmanus rollout`.
@@ -30,7 +30,7 @@ type rolloutOptions struct {
 func rolloutFlags() []cli.Flag {
 	return append(playFlags(),
 		jsonFlag(),
-		&cli.StringFlag{Name: "dump", Usage: "`FILE` for the episodes: a header, then one JSON line each; compressed where the name ends in .zst"},
+		&cli.StringFlag{Name: "dump", Usage: "`FILE` for the episodes: a header, then one JSON line each; compressed if the name ends in .zst"},
 		&cli.BoolFlag{Name: "continue", Usage: "append to an existing dump: play the episodes that it does not hold yet"},
 		&cli.BoolFlag{Name: "retry-lost", Usage: "with --continue: remove the episodes lost to failures of servers or the engine from the dump, and play them again"},
 		maxLostFlag(),
@@ -48,9 +48,7 @@ func (s *State) parseRollout(c *cli.Context) (rolloutOptions, error) {
 	if err != nil {
 		return o, err
 	}
-	if o.Dump == "" {
-		f.add("dump", "missing; give the file for the episodes")
-	}
+	f.need("dump", o.Dump, "the file for the episodes")
 	if o.Continue && o.Force {
 		f.add("continue", "--force, which replaces the dump, is given as well: leave out one of the two")
 	}

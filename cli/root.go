@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -38,11 +39,8 @@ func Main(s *State) (exit int) {
 	app := newApp(s)
 	err := app.RunContext(ctx, arrange(app, s.Args))
 	code := run.CodeOf(ctx, err)
-	switch {
-	case err == nil:
-	case code == errext.Interrupted && errors.Is(err, context.Canceled):
-		// The signal handler has printed a message.
-	default:
+	// The signal handler has printed a message about the end of the context.
+	if err != nil && !(code == errext.Interrupted && errors.Is(err, context.Canceled)) {
 		report(s, err)
 	}
 	return int(code)
@@ -71,7 +69,7 @@ func commands(s *State) []*cli.Command {
 }
 
 func newApp(s *State) *cli.App {
-	app := &cli.App{
+	return &cli.App{
 		Name:      "openmanus",
 		Usage:     "train language-model agents by reinforcement learning",
 		UsageText: "openmanus COMMAND [ARGUMENTS] [--FLAGS]",
@@ -88,19 +86,24 @@ func newApp(s *State) *cli.App {
 		OnUsageError:              usageError,
 		Action:                    needCommand,
 	}
-	return app
 }
 
+// anyNumber is the maxArgs of a command that takes any number of arguments.
+const anyNumber = math.MaxInt
+
 // leaf completes a command that runs: it adds the shared flags, sets up the
-// logger, and limits the number of arguments.
-func leaf(s *State, cmd *cli.Command, maxArgs int, run command) *cli.Command {
+// logger, and checks the number of arguments.
+func leaf(s *State, cmd *cli.Command, minArgs, maxArgs int, run command) *cli.Command {
 	cmd.HideHelp = true
 	cmd.OnUsageError = usageError
 	cmd.Flags = append(append(cmd.Flags, logFlags()...), helpFlag())
 	cmd.Action = func(c *cli.Context) error {
-		if n := c.NArg(); n > maxArgs {
-			return errext.With(errext.Usage, "see "+c.Command.HelpName+" --help",
-				usagef("at most %d argument(s) are allowed, got %d: %s", maxArgs, n, strings.Join(c.Args().Slice(), " ")))
+		switch n := c.NArg(); {
+		case n < minArgs:
+			name := strings.TrimPrefix(c.Command.HelpName, c.App.Name+" ")
+			return usageError(c, fmt.Errorf("%s needs %s", name, cmd.ArgsUsage), false)
+		case n > maxArgs:
+			return usageError(c, fmt.Errorf("at most %d argument(s) are allowed, got %d: %s", maxArgs, n, strings.Join(c.Args().Slice(), " ")), false)
 		}
 		if err := s.applyLogFlags(c); err != nil {
 			return err
@@ -110,13 +113,12 @@ func leaf(s *State, cmd *cli.Command, maxArgs int, run command) *cli.Command {
 	return cmd
 }
 
-// group completes a command that only has subcommands.
-func group(cmd *cli.Command) *cli.Command {
-	cmd.HideHelp = true
-	cmd.Flags = []cli.Flag{helpFlag()}
-	cmd.OnUsageError = usageError
-	cmd.Action = needCommand
-	return cmd
+// group returns a command that only has subcommands.
+func group(name, usage string, subcommands ...*cli.Command) *cli.Command {
+	return &cli.Command{
+		Name: name, Usage: usage, Subcommands: subcommands,
+		HideHelp: true, Flags: []cli.Flag{helpFlag()}, OnUsageError: usageError, Action: needCommand,
+	}
 }
 
 // helpFlag replaces the flag of the library, a global that parsing writes to.
@@ -124,12 +126,13 @@ func helpFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this text"}
 }
 
-// versionFlag appears in the help text. arrange replaces it by the command.
+// versionFlag is listed in the help text. arrange replaces it with the version command.
 func versionFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version"}
 }
 
-// needCommand runs if the name of a command is missing or unknown.
+// needCommand prints the help if the name of a command is missing. An unknown
+// name is an error.
 func needCommand(c *cli.Context) error {
 	if !c.Args().Present() {
 		if c.Command.Name == c.App.Name {
@@ -196,14 +199,14 @@ func arrange(app *cli.App, args []string) []string {
 	}
 	var cmd *cli.Command
 	for ; i < len(args); i++ {
-		next := find(cmds, args[i])
-		if next == nil {
+		at := slices.IndexFunc(cmds, func(c *cli.Command) bool { return c.HasName(args[i]) })
+		if at < 0 {
 			if args[i] == "help" && (cmd == nil || len(cmds) > 0) {
 				return arrange(app, slices.Concat(args[:i], args[i+1:], []string{"--help"}))
 			}
 			break
 		}
-		cmd, cmds = next, next.Subcommands
+		cmd, cmds = cmds[at], cmds[at].Subcommands
 	}
 	if cmd == nil || len(cmds) > 0 && len(cmd.Flags) == 1 { // a group has only the help flag
 		return args
@@ -229,23 +232,13 @@ func arrange(app *cli.App, args []string) []string {
 		flags = append(flags, arg)
 		if valued[strings.TrimLeft(arg, "-")] {
 			if len(tail) == 1 {
-				return append(args[:i:i], flags...) // the flag parser reports the missing value
+				return slices.Concat(args[:i], flags) // the flag parser reports the missing value
 			}
 			flags = append(flags, tail[1])
 			tail = tail[1:]
 		}
 	}
-	out := append(append([]string{}, args[:i]...), flags...)
-	return append(append(out, "--"), rest...)
-}
-
-func find(cmds []*cli.Command, name string) *cli.Command {
-	for _, c := range cmds {
-		if c.HasName(name) {
-			return c
-		}
-	}
-	return nil
+	return slices.Concat(args[:i], flags, []string{"--"}, rest)
 }
 
 // ShortWaits configures libtorch for a machine that is shared with other

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,20 +14,31 @@ import (
 )
 
 func scoreCommand(s *State) *cli.Command {
+	keys := flagsOf(scoreKeys())
 	return leaf(s, &cli.Command{
 		Name:      "score",
 		Usage:     "score the replies of a file with any score function",
 		ArgsUsage: "IN [OUT]",
-		Flags:     scoreFlags(),
-		Description: "Reads what generate writes, or any parquet or JSON objects with replies, and reports mean@n, best@k and pass@k.\n" +
+		Description: "Reads the output of generate, or any parquet or JSON objects with replies, and reports mean@n, best@k and pass@k.\n" +
 			"With OUT (.jsonl, or .parquet if IN is), the scores are written beside the replies; finished rows are kept in\n" +
 			"OUT.progress, from which the same command resumes after an interruption. It does not resume if the reward model, or a\n" +
 			"file that an exec: command names, has changed. Changes behind an http:// function cannot be detected.",
-	}, 2, runScore)
+		Flags: slices.Concat(keys[:1], []cli.Flag{
+			&cli.StringFlag{Name: "config", Usage: "configuration `FILE` with the section [reward] to use instead"},
+		}, keys[1:], []cli.Flag{
+			&cli.StringFlag{Name: "prompt-key", Value: run.PromptColumn, Usage: promptKeyUsage},
+			&cli.StringFlag{Name: "response-key", Value: run.ResponseColumn, Usage: responseKeyUsage + ": text, or a list of texts"},
+			&cli.StringFlag{Name: "ground-truth-key", Value: run.GroundTruthColumn, Usage: "column of the ground truth"},
+			&cli.StringFlag{Name: "data-source-key", Value: run.DataSourceColumn, Usage: "column of the row's data source"},
+			&cli.Float64Flag{Name: "threshold", Value: 1, Usage: "score at which a reply passes"},
+			&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and start over"},
+			jsonFlag(),
+		}),
+	}, 1, 2, runScore)
 }
 
-// scoreKeys are the flags of score that override keys. A configuration of
-// --config takes their place.
+// scoreKeys are the flags of score that override keys. They cannot be combined
+// with --config.
 func scoreKeys() []keyFlag {
 	usual := schema.Defaults().Reward
 	return []keyFlag{
@@ -42,74 +52,50 @@ func scoreKeys() []keyFlag {
 	}
 }
 
-func scoreFlags() []cli.Flag {
-	keys := flagsOf(scoreKeys())
-	return slices.Concat(keys[:1], []cli.Flag{
-		&cli.StringFlag{Name: "config", Usage: "configuration `FILE` with the section [reward] to use instead"},
-	}, keys[1:], []cli.Flag{
-		&cli.StringFlag{Name: "prompt-key", Value: run.PromptColumn, Usage: promptKeyUsage},
-		&cli.StringFlag{Name: "response-key", Value: run.ResponseColumn, Usage: responseKeyUsage + ": text, or a list of texts"},
-		&cli.StringFlag{Name: "ground-truth-key", Value: run.GroundTruthColumn, Usage: "column of the ground truth"},
-		&cli.StringFlag{Name: "data-source-key", Value: run.DataSourceColumn, Usage: "column of the row's data source"},
-		&cli.Float64Flag{Name: "threshold", Value: 1, Usage: "score at which a reply passes"},
-		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and start over"},
-		jsonFlag(),
-	})
+// scoreConfig returns the configuration of --config, or of the flags scoreKeys:
+// the score functions, and the device and number format of a reward model. It
+// also returns the flags that override its keys.
+func (s *State) scoreConfig(c *cli.Context, f *flagFaults) (cfg configs.Config, flags []keyFlag, err error) {
+	file := c.String("config")
+	if file == "" {
+		flags, cfg = scoreKeys(), schema.Defaults()
+		cfg.Model.ComputeDtype = "float32"
+		f.override(c, flags, &cfg, true)
+		if f.need("score-fn", cfg.Reward.ScoreFn, "the name of a score function, or --config with a [reward] section") &&
+			(cfg.Reward.ModelPath != "") != (cfg.Reward.ScoreFn == configs.ModelScoreFn) {
+			f.add("reward-model", "--reward-model and --score-fn %s need each other: give both or neither", configs.ModelScoreFn)
+		}
+		f.values(flags, &cfg)
+		return cfg, flags, f.err()
+	}
+	for _, k := range scoreKeys() {
+		if c.IsSet(k.name()) {
+			f.add(k.name(), "--config sets it: leave out one of the two")
+		}
+	}
+	if err := f.err(); err != nil {
+		return cfg, nil, err
+	}
+	if cfg, err = s.loadConfig(file, "", nil); err != nil {
+		return cfg, nil, err
+	}
+	if cfg.Reward.ScoreFn == "" && len(cfg.Reward.Components) == 0 {
+		return cfg, nil, errext.With(errext.Input, "set reward.score_fn or reward.components there, or give --score-fn", fmt.Errorf("%s names no score function", file))
+	}
+	if cfg.Reward.ModelPath == "" { // nothing uses the device, which may be missing
+		cfg.Model.Device = "cpu"
+	}
+	return cfg, nil, nil
 }
 
-// parseScore reads the flags of scoreFlags, and the file of --config.
-// The configuration holds the score functions, and the device and number format
-// of a reward model. flags override its keys; a file of --config has none.
-func (s *State) parseScore(c *cli.Context) (cfg configs.Config, o run.ScoreOptions, flags []keyFlag, err error) {
-	o = run.ScoreOptions{
+func runScore(ctx context.Context, s *State, c *cli.Context) error {
+	o := run.ScoreOptions{
 		In: c.Args().Get(0), Out: c.Args().Get(1), PromptKey: c.String("prompt-key"), ResponseKey: c.String("response-key"),
 		TruthKey: c.String("ground-truth-key"), SourceKey: c.String("data-source-key"), Threshold: c.Float64("threshold"), Force: c.Bool("force"),
 	}
 	f := flagFaults{}
-	if o.In == "" {
-		f.errs = append(f.errs, errors.New("score needs a file to read: openmanus score IN [OUT]"))
-	}
 	f.need("response-key", o.ResponseKey, "the name of a column")
-	file := c.String("config")
-	if file != "" {
-		for _, k := range scoreKeys() {
-			if c.IsSet(k.name()) {
-				f.add(k.name(), "--config sets it: leave out one of the two")
-			}
-		}
-		if err := f.err(); err != nil {
-			return cfg, o, nil, err
-		}
-		if cfg, err = s.loadConfig(file, "", nil); err != nil {
-			return cfg, o, nil, err
-		}
-		if cfg.Reward.ScoreFn == "" && len(cfg.Reward.Components) == 0 {
-			return cfg, o, nil, errext.With(errext.Input, "set reward.score_fn or reward.components there, or give --score-fn", fmt.Errorf("%s names no score function", file))
-		}
-		if !usesRewardModel(cfg.Reward) { // the device of training need not exist here
-			cfg.Model.Device = "cpu"
-		}
-		return cfg, o, nil, nil
-	}
-	flags = scoreKeys()
-	cfg = schema.Defaults()
-	cfg.Model.ComputeDtype = "float32"
-	f.override(c, flags, &cfg, true)
-	if f.need("score-fn", cfg.Reward.ScoreFn, "the name of a score function, or --config with a [reward] section") &&
-		(cfg.Reward.ModelPath != "") != (cfg.Reward.ScoreFn == configs.ModelScoreFn) {
-		f.add("reward-model", "--reward-model and --score-fn %s need each other: give both or neither", configs.ModelScoreFn)
-	}
-	f.values(flags, &cfg)
-	return cfg, o, flags, f.err()
-}
-
-// usesRewardModel reports whether a score function is the reward model.
-func usesRewardModel(r configs.Reward) bool {
-	return r.ScoreFn == configs.ModelScoreFn || slices.ContainsFunc(r.Components, func(c configs.Component) bool { return c.Fn == configs.ModelScoreFn })
-}
-
-func runScore(ctx context.Context, s *State, c *cli.Context) error {
-	cfg, o, flags, err := s.parseScore(c)
+	cfg, flags, err := s.scoreConfig(c, &f)
 	if err != nil {
 		return err
 	}

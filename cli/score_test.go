@@ -53,7 +53,7 @@ func TestScore(t *testing.T) {
 		{[]string{"score", "in.jsonl", "out.jsonl", "--score-fn", "gsm8k"}, errext.Usage, "out.jsonl exists"},
 		{[]string{"score", "in.jsonl", "--score-fn", "gsm9k"}, errext.Usage, `did you mean "gsm8k"?`},
 		{[]string{"score", "in.jsonl"}, errext.Usage, "--score-fn: missing"},
-		{[]string{"score", "--score-fn", "math"}, errext.Usage, "score needs a file"},
+		{[]string{"score", "--score-fn", "math"}, errext.Usage, "score needs IN"},
 		{[]string{"score", "none.jsonl", "--score-fn", "math"}, errext.Input, "none.jsonl"},
 		{[]string{"score", "in.jsonl", "--score-fn", "math", "--response-key", "x"}, errext.Input, "row 0: it has no replies in x"},
 		{[]string{"score", "in.jsonl", "--score-fn", "math", "--ground-truth-key", "foo.bar"}, errext.Input, "column foo.bar"},

@@ -15,10 +15,15 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-func serveFlags() []cli.Flag {
-	return append(listenFlags(36001),
-		&cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for textcraft"},
-		&cli.StringFlag{Name: "vocabulary", Usage: "`FILE` of five-letter words for wordle"})
+func serveCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:      "serve",
+		Usage:     "serve a built-in environment over HTTP until interrupted",
+		ArgsUsage: strings.Join(builtin.Names(), "|"),
+		Flags: append(listenFlags(36001),
+			&cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for textcraft"},
+			&cli.StringFlag{Name: "vocabulary", Usage: "`FILE` of five-letter words for wordle"}),
+	}, 1, 1, envServe)
 }
 
 // listenFlags returns the flags that serve and proxy share.
@@ -82,9 +87,6 @@ func (s *State) serve(in Interrupts, server listener, line string) error {
 
 func (s *State) parseServe(c *cli.Context, name string) (addr string, o builtin.Options, err error) {
 	if !slices.Contains(builtin.Names(), name) {
-		if name == "" {
-			return "", o, usagef("env serve needs a name: %s", strings.Join(builtin.Names(), ", "))
-		}
 		return "", o, unknown("built-in server", name, builtin.Names())
 	}
 	f := flagFaults{}

@@ -28,18 +28,16 @@ func trainCommand(s *State) *cli.Command {
 			"its last checkpoint, also after a kill.",
 		Flags: append(trainFlags(),
 			&cli.BoolFlag{Name: "off-policy", Usage: "accept a dump that other weights played; sets data.off_policy"}),
-	}, 1, runTrain)
+	}, 0, 1, func(ctx context.Context, s *State, c *cli.Context) error {
+		return s.train(ctx, c, (*run.Run).Fit)
+	})
 }
 
 // trainFlags returns the flags that train and sft share.
 func trainFlags() []cli.Flag {
-	return []cli.Flag{
-		presetFlag(""),
-		envPresetFlag(),
-		setFlag(),
+	return append(configFlags(""),
 		&cli.StringFlag{Name: "device", Usage: "auto, cpu, cuda or cuda:N; overrides model.device"},
-		&cli.StringFlag{Name: "from-dump", Usage: "train on the dump `FILE` of rollout, without servers; sets data.from_dump"},
-	}
+		&cli.StringFlag{Name: "from-dump", Usage: "train on the dump `FILE` of rollout, without servers; sets data.from_dump"})
 }
 
 // parseTrain returns the configuration of the command line, whose flags override
@@ -66,10 +64,6 @@ func (s *State) parseTrain(c *cli.Context) (configs.Config, error) {
 	}
 	s.ConfigLevel(cfg.Log.Level)
 	return cfg, nil
-}
-
-func runTrain(ctx context.Context, s *State, c *cli.Context) error {
-	return s.train(ctx, c, (*run.Run).Fit)
 }
 
 // train trains with the configuration of the command line and prints the
@@ -115,12 +109,12 @@ func finishedNote(r *run.Result) string {
 // printOutcome prints the validations, the paths of the results and the
 // commands that use them.
 func (s *State) printOutcome(r *run.Result) error {
-	folder, cfg, st := r.Folder, r.Config, r.State
+	folder, cfg, st, actor := r.Folder, r.Config, r.State, r.Actor()
+	program := errext.ShellQuote(s.Args[0])
 	text := ""
 	if r.AlreadyDone {
 		text = finishedNote(r) + "\n"
 	}
-	actor := r.Actor()
 	text += fmt.Sprintf("\nRun %s: %d steps\n\n", folder.Dir, st.Step)
 	if table := outcomeTable(st.Validations); table != "" {
 		text += table + "\n"
@@ -139,15 +133,16 @@ func (s *State) printOutcome(r *run.Result) error {
 			base = folder.Base()
 		}
 		text += "\nThe weights are adapters on " + base + ", as PEFT writes them. This merges both into one model:\n" +
-			"  " + errext.ShellQuote(s.Args[0]) + " model convert " + errext.ShellQuote(actor) + " merged\n"
+			"  " + program + " model convert " + errext.ShellQuote(actor) + " merged\n"
 	}
 	if len(cfg.Env) == 0 {
-		return s.print([]byte(text + "\nNext: answer prompts with the trained model:\n" +
-			"  " + errext.ShellQuote(s.Args[0]) + " generate prompts.jsonl replies.jsonl --model " + errext.ShellQuote(actor) + "\n"))
+		text += "\nNext: answer prompts with the trained model:\n" +
+			"  " + program + " generate prompts.jsonl replies.jsonl --model " + errext.ShellQuote(actor) + "\n"
+	} else {
+		text += "\nNext: play with the trained agent, or write a new configuration:\n" +
+			"  " + program + " eval " + strings.Join(evalAgain(folder.Config(), actor, cfg, cfg.Env[0]), " ") + "\n" +
+			"  " + program + " config init my.toml\n"
 	}
-	text += "\nNext: play with the trained agent, or write a configuration of your own:\n" +
-		"  " + errext.ShellQuote(s.Args[0]) + " eval " + strings.Join(evalAgain(folder.Config(), actor, cfg, cfg.Env[0]), " ") + "\n" +
-		"  " + errext.ShellQuote(s.Args[0]) + " config init my.toml\n"
 	return s.print([]byte(text))
 }
 
@@ -156,16 +151,14 @@ func sftCommand(s *State) *cli.Command {
 		Name:      "sft",
 		Usage:     "train on recorded trajectories only",
 		ArgsUsage: "[CONFIG.toml]",
-		Description: "Takes the configuration of train and runs the supervised epochs of [sft], in a run folder of its own.\n" +
+		Description: "Takes the configuration of train and runs the supervised epochs of [sft], in another run folder.\n" +
 			"It plays val_tasks and expert_tasks; without them it needs no server, and with sft.files no [[env]].\n" +
-			"With --from-dump it learns from the successful episodes of a dump, or from those selected by\n" +
+			"With --from-dump it learns from the successful episodes of a dump, or from the episodes selected by\n" +
 			"sft.dump_min_reward.",
-		Flags: trainFlags(), // no --off-policy: it does not matter which weights played the dump
-	}, 1, runSFT)
-}
-
-func runSFT(ctx context.Context, s *State, c *cli.Context) error {
-	return s.train(ctx, c, (*run.Run).SFT)
+		Flags: trainFlags(), // no --off-policy: supervised training accepts a dump of any weights
+	}, 0, 1, func(ctx context.Context, s *State, c *cli.Context) error {
+		return s.train(ctx, c, (*run.Run).SFT)
+	})
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -104,7 +104,7 @@ func versionCommand(s *State) *cli.Command {
 		Name:  "version",
 		Usage: "print the version",
 		Flags: []cli.Flag{jsonFlag()},
-	}, 0, func(_ context.Context, s *State, c *cli.Context) error {
+	}, 0, 0, func(_ context.Context, s *State, c *cli.Context) error {
 		v, err := runningVersion()
 		if err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -22,24 +21,20 @@ func viewCommand(s *State) *cli.Command {
 		Name:      "view",
 		Usage:     "show played episodes as a page or as text",
 		ArgsUsage: "FILE|RUN",
-		Flags:     viewFlags(),
 		Description: "FILE is a dump of rollout or a file of a run's rollouts folder. RUN is a run folder, whose newest steps\n" +
 			"come first. Without --html and --text each episode is one line.",
-	}, 1, runView)
-}
-
-func viewFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "html", Usage: "write one self-contained page to `FILE`"},
-		&cli.BoolFlag{Name: "text", Usage: "print whole episodes"},
-		&cli.IntFlag{Name: "episode", Value: -1, Usage: "show only the episode of this index, from 0"},
-		&cli.IntFlag{Name: "step", Value: -1, Usage: "show only this training step of a RUN"},
-		&cli.StringFlag{Name: "env", Usage: "show only the episodes of this environment"},
-		&cli.StringFlag{Name: "outcome", Usage: "show only the episodes with this outcome"},
-		&cli.IntFlag{Name: "max-episodes", Value: 1000, Usage: "maximal number of episodes"},
-		&cli.StringFlag{Name: "tokenizer", Usage: "`MODEL` whose tokenizer shows the tokens on the page; default: the model that played, if it is found"},
-		&cli.BoolFlag{Name: "force", Usage: "replace the page if it exists"},
-	}
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "html", Usage: "write one self-contained page to `FILE`"},
+			&cli.BoolFlag{Name: "text", Usage: "print whole episodes"},
+			&cli.IntFlag{Name: "episode", Value: -1, Usage: "show only the episode of this index, from 0"},
+			&cli.IntFlag{Name: "step", Value: -1, Usage: "show only this training step of a RUN"},
+			&cli.StringFlag{Name: "env", Usage: "show only the episodes of this environment"},
+			&cli.StringFlag{Name: "outcome", Usage: "show only the episodes with this outcome"},
+			&cli.IntFlag{Name: "max-episodes", Value: 1000, Usage: "maximal number of episodes"},
+			&cli.StringFlag{Name: "tokenizer", Usage: "`MODEL` whose tokenizer shows the tokens on the page; default: the model that played, if it is found"},
+			&cli.BoolFlag{Name: "force", Usage: "replace the page if it exists"},
+		},
+	}, 1, 1, runView)
 }
 
 // viewOptions holds the command line of `openmanus view`.
@@ -54,18 +49,22 @@ type viewOptions struct {
 	Max       int
 	Tokenizer string
 	Force     bool
+	Note      string // describes the selection on the page
 }
 
-// parseView reads the flags of viewFlags and the argument.
+// parseView reads the flags and the argument.
 func parseView(c *cli.Context) (viewOptions, error) {
 	o := viewOptions{
 		Path: c.Args().First(), HTML: c.String("html"), Text: c.Bool("text"), Episode: c.Int("episode"), Step: c.Int("step"),
 		Env: c.String("env"), Outcome: data.Outcome(c.String("outcome")), Max: c.Int("max-episodes"),
 		Tokenizer: c.String("tokenizer"), Force: c.Bool("force"),
 	}
-	if o.Path == "" {
-		return o, usagef("view needs a dump of episodes or a run folder")
+	for _, flag := range []string{"step", "episode", "env", "outcome"} {
+		if c.IsSet(flag) {
+			o.Note += fmt.Sprintf("%s %v, ", flag, c.Value(flag))
+		}
 	}
+	o.Note = fmt.Sprintf("Selection: %sat most %d episodes", o.Note, o.Max)
 	var f flagFaults
 	if o.HTML != "" && o.Text {
 		f.add("text", "--html is given as well: take out one of the two")
@@ -98,7 +97,7 @@ func runView(ctx context.Context, s *State, c *cli.Context) error {
 	out := bufio.NewWriter(s.Stdout)
 	run := len(files) != 1 || files[0] != o.Path
 	header := view.ListHeader(run)
-	n, more, err := s.eachEpisode(ctx, o, files, func(file string, row int, e *data.Episode) error {
+	_, err = s.eachEpisode(ctx, o, files, func(file string, row int, e *data.Episode) error {
 		origin := ""
 		if run {
 			origin = view.Origin(file)
@@ -113,27 +112,13 @@ func runView(ctx context.Context, s *State, c *cli.Context) error {
 		_, err := out.WriteString(view.ListLine(origin, row, e))
 		return err
 	})
-	if err = errors.Join(err, errext.With(errext.Disk, "", out.Flush())); err != nil {
-		return err
-	}
-	return s.tellShown(n, more)
+	return errors.Join(err, errext.With(errext.Disk, "", out.Flush()))
 }
 
-// tellShown warns if there are more episodes than n, and returns an error if n
-// is 0.
-func (s *State) tellShown(n int, more bool) error {
-	if n == 0 {
-		return errext.With(errext.Input, "loosen --episode, --env or --outcome", errors.New("no episode matches"))
-	}
-	if more {
-		s.Log.Warn("not all episodes are shown: select with --step, --env or --outcome, or raise --max-episodes", "shown", n)
-	}
-	return nil
-}
-
-// eachEpisode calls visit with the file and row of each selected episode. It
-// reports whether there are more than --max-episodes.
-func (s *State) eachEpisode(ctx context.Context, o viewOptions, files []string, visit func(file string, row int, e *data.Episode) error) (n int, more bool, err error) {
+// eachEpisode calls visit with the file and row of each selected episode and
+// returns their number, which must not be 0. It warns if there are more than
+// --max-episodes.
+func (s *State) eachEpisode(ctx context.Context, o viewOptions, files []string, visit func(file string, row int, e *data.Episode) error) (n int, err error) {
 	for _, file := range files {
 		src, err := table.ReadSource(ctx, s.Path(file), func(e *table.Entry) error {
 			if e.Episode == nil {
@@ -143,23 +128,26 @@ func (s *State) eachEpisode(ctx context.Context, o viewOptions, files []string, 
 				return nil
 			}
 			if n == o.Max {
-				more = true
 				return errEnoughRows
 			}
 			n++
 			return errext.With(errext.Disk, "", visit(filepath.Base(file), e.N, e.Episode))
 		})
 		if errors.Is(err, errEnoughRows) {
-			return n, more, nil
+			s.Log.Warn("not all episodes are shown: select with --step, --env or --outcome, or raise --max-episodes", "shown", n)
+			return n, nil
 		}
 		if err != nil {
-			return n, more, errext.WithDefault(errext.Input, err)
+			return n, errext.WithDefault(errext.Input, err)
 		}
 		if src.Torn {
 			s.Log.Warn("the last line is incomplete and skipped", "file", file)
 		}
 	}
-	return n, more, nil
+	if n == 0 {
+		return 0, errext.With(errext.Input, "loosen --episode, --env or --outcome", errors.New("no episode matches"))
+	}
+	return n, nil
 }
 
 // viewPage writes the page atomically.
@@ -173,40 +161,17 @@ func (s *State) viewPage(ctx context.Context, o viewOptions, files []string) err
 	}
 	n := 0
 	err = s.WriteWith(o.HTML, o.Force, func(w io.Writer) error {
-		page, err := view.NewPage(w, view.Options{Title: "episodes of " + filepath.Base(s.Path(o.Path)), Note: noteOf(o), Pieces: pieces})
+		page, err := view.NewPage(w, view.Options{Title: "episodes of " + filepath.Base(s.Path(o.Path)), Note: o.Note, Pieces: pieces})
 		if err != nil {
 			return err
 		}
-		var more bool
-		if n, more, err = s.eachEpisode(ctx, o, files, page.Add); err != nil {
+		if n, err = s.eachEpisode(ctx, o, files, page.Add); err != nil {
 			return err
 		}
-		return errors.Join(s.tellShown(n, more), page.Close())
+		return page.Close()
 	})
 	if err != nil {
 		return err
 	}
 	return s.print(fmt.Appendf(nil, "%s: %d episodes\n", o.HTML, n))
-}
-
-// noteOf returns the note on the page about the selection of episodes.
-func noteOf(o viewOptions) string {
-	var parts []string
-	for _, p := range []struct {
-		given bool
-		text  string
-	}{
-		{o.Step >= 0, fmt.Sprintf("step %d", o.Step)},
-		{o.Episode >= 0, fmt.Sprintf("episode %d", o.Episode)},
-		{o.Env != "", "environment " + o.Env},
-		{o.Outcome != "", "outcome " + string(o.Outcome)},
-	} {
-		if p.given {
-			parts = append(parts, p.text)
-		}
-	}
-	if len(parts) == 0 {
-		return fmt.Sprintf("At most %d episodes.", o.Max)
-	}
-	return fmt.Sprintf("Only %s; at most %d episodes.", strings.Join(parts, ", "), o.Max)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -34,11 +35,7 @@ func (s *State) dumpsOf(o viewOptions) ([]string, error) {
 		return nil, errext.With(errext.Input, "", err)
 	}
 	slices.SortFunc(names, func(a, b string) int {
-		x, y := stepOf(a), stepOf(b)
-		if x != y {
-			return y - x
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(stepOf(b)-stepOf(a), strings.Compare(a, b))
 	})
 	var files []string
 	for _, name := range names {

@@ -16,18 +16,21 @@ import (
 // configuration names. source is the name of the configuration.
 func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
 	var missing configs.Faults
-	look := func(key, path, hint string) {
-		if path == "" {
+	find := func(key, name, path, hint string) {
+		if name == "" {
 			return
 		}
 		if _, err := s.Stat(path); err != nil {
-			missing = append(missing, configs.Fault{Source: source, Key: key, Msg: notThere(path, err, hint)})
+			msg := err.Error()
+			if errors.Is(err, fs.ErrNotExist) {
+				msg = name + " does not exist: " + hint
+			}
+			missing = append(missing, configs.Fault{Source: source, Key: key, Msg: msg})
 		}
 	}
+	look := func(key, path, hint string) { find(key, path, path, hint) }
 	model := func(key, name string) {
-		if _, err := s.Stat(run.ModelPath(&s.Host, name)); name != "" && err != nil {
-			missing = append(missing, configs.Fault{Source: source, Key: key, Msg: notThere(name, err, run.ModelHint(&s.Host, name))})
-		}
+		find(key, name, run.ModelPath(&s.Host, name), run.ModelHint(&s.Host, name))
 	}
 	if cfg.Rollout.Engine == "local" {
 		model("model.path", cfg.Model.Path)
@@ -39,16 +42,15 @@ func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
 	look("data.from_dump", cfg.Data.FromDump, "give a dump of openmanus rollout")
 	for i, e := range cfg.Env {
 		at := fmt.Sprintf("env.%d.", i)
-		for _, list := range []struct {
-			key     string
-			entries []string
-		}{{"tasks", e.Tasks}, {"val_tasks", e.ValTasks}} {
-			for part := range strings.SplitSeq(strings.Join(list.entries, ","), ",") {
+		tasks := func(key string, entries []string) {
+			for part := range strings.SplitSeq(strings.Join(entries, ","), ",") {
 				if part = strings.TrimSpace(part); run.Schema.IsTaskFile(part) {
-					look(at+list.key, part, "give data files, or an index range such as \"0-199\"")
+					look(at+key, part, "give data files, or an index range such as \"0-199\"")
 				}
 			}
 		}
+		tasks("tasks", e.Tasks)
+		tasks("val_tasks", e.ValTasks)
 		look(at+"instruction_file", e.InstructionFile, "give a text file")
 		look(at+"recipes", e.Recipes, "give a folder of recipes, or remove the key")
 		look(at+"vocabulary", e.Vocabulary, "give a file of words, or remove the key")
@@ -76,18 +78,9 @@ func (s *State) checkTasks(ctx context.Context, cfg configs.Config) error {
 		if err != nil {
 			return err
 		}
-		_, err = run.LoadTasks(ctx, &s.Host, spec, run.ConfiguredTasks(e, "tasks", e.Tasks, 0, cfg.Data))
-		errs = append(errs, err)
-		_, err = run.LoadTasks(ctx, &s.Host, spec, run.ConfiguredTasks(e, "val_tasks", e.ValTasks, 0, cfg.Data))
-		errs = append(errs, err)
+		_, trainErr := run.LoadTasks(ctx, &s.Host, spec, run.ConfiguredTasks(e, "tasks", e.Tasks, 0, cfg.Data))
+		_, valErr := run.LoadTasks(ctx, &s.Host, spec, run.ConfiguredTasks(e, "val_tasks", e.ValTasks, 0, cfg.Data))
+		errs = append(errs, trainErr, valErr)
 	}
 	return errors.Join(errs...)
-}
-
-// notThere returns the message for a path that cannot be opened.
-func notThere(path string, err error, hint string) string {
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Sprintf("%s does not exist: %s", path, hint)
-	}
-	return err.Error()
 }

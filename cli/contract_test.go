@@ -17,7 +17,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestProgram: a build with uncommitted changes is identified by the hash of its executable.
+// TestProgram checks that a build with uncommitted changes is identified by the hash of its executable.
 func TestProgram(t *testing.T) {
 	const commit, sum = "0123456789abcdef0123456789abcdef01234567", "fedcba9876543210fedcba98"
 	settings := func(commit, modified string) *debug.BuildInfo {
@@ -29,24 +29,24 @@ func TestProgram(t *testing.T) {
 		program, line string
 	}{
 		{"a commit", settings(commit, "false"), Version + " " + commit, "openmanus " + Version + " 0123456789ab ("},
-		{"changed since", settings(commit, "true"), Version + " " + commit + " modified executable fedcba987654", "openmanus " + Version + " 0123456789ab+ executable fedcba987654 ("},
+		{"modified files", settings(commit, "true"), Version + " " + commit + " modified executable fedcba987654", "openmanus " + Version + " 0123456789ab+ executable fedcba987654 ("},
 		{"no commit", &debug.BuildInfo{}, Version + " executable fedcba987654", "openmanus " + Version + " executable fedcba987654 ("},
-		{"nothing is known", nil, Version + " executable fedcba987654", "openmanus " + Version + " executable fedcba987654 ("},
+		{"no build information", nil, Version + " executable fedcba987654", "openmanus " + Version + " executable fedcba987654 ("},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			v, err := versionOf(tt.build).identified(func() (string, error) { return sum, nil })
+			v, err := versionOf(tt.build, func() (string, error) { return sum, nil })
 			if err != nil || v.program() != tt.program || !strings.HasPrefix(v.String(), tt.line) {
 				t.Errorf("%v: %q, want %q; %q, want %q", err, v.program(), tt.program, v, tt.line)
 			}
-			_, err = versionOf(tt.build).identified(func() (string, error) { return "", errors.New("gone") })
+			_, err = versionOf(tt.build, func() (string, error) { return "", errors.New("gone") })
 			if (err != nil) != (v.Executable != "") {
-				t.Errorf("where the file cannot be read: %v", err)
+				t.Errorf("if the executable cannot be read: %v", err)
 			}
 		})
 	}
 }
 
-// The contract and `openmanus version` hash the executable of the running process.
+// TestRunningVersion checks that a contract and `openmanus version` have the hash of the running executable.
 func TestRunningVersion(t *testing.T) {
 	path, err := os.Executable()
 	if err != nil {
@@ -57,16 +57,13 @@ func TestRunningVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(file)
-	if got, err := executableSum(); err != nil || got != hex.EncodeToString(sum[:]) {
-		t.Errorf("%s, %v; want %x", got, err, sum)
-	}
-	want, err := runningVersion()
-	if err != nil {
-		t.Fatal(err)
+	want, err := newTestState(t).version()
+	if err != nil || want.Commit == "" && !strings.HasPrefix(hex.EncodeToString(sum[:]), want.Executable) {
+		t.Fatalf("%+v, %v; want %x", want, err, sum)
 	}
 	code, out, stderr := inProcess(t, t.TempDir(), "version", "--json")
-	var told versionInfo
-	if code != 0 || json.Unmarshal([]byte(out), &told) != nil || told != want {
+	var printed versionInfo
+	if code != 0 || json.Unmarshal([]byte(out), &printed) != nil || printed != want {
 		t.Errorf("exit code %d, %s%s; want %+v", code, out, stderr, want)
 	}
 	s := openaitest.Serve(t, walker)
@@ -76,8 +73,9 @@ func TestRunningVersion(t *testing.T) {
 	}
 }
 
-// A contract names the servers; if a server does not report its title, no contract is made.
-func TestContractOfAServerThatDoesNotSay(t *testing.T) {
+// TestContractWithoutDescription checks that the command fails if a server does not return its description, which a
+// contract contains.
+func TestContractWithoutDescription(t *testing.T) {
 	maze, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -63,14 +63,13 @@ func envUp(ctx context.Context, s *State, c *cli.Context) error {
 		err := s.printResult(upServer{name, url, restarts}, text+"\n", c.Bool("json"))
 		printErr = cmp.Or(printErr, err)
 	}
-	in := s.Interrupts(ctx)
-	g, err := run.LaunchServers(in.Soft, &s.Host, cfg.Env[0], c.String("server-logs"), ready, nil)
+	g, err := run.LaunchServers(s.interrupts.Soft, &s.Host, cfg.Env[0], c.String("server-logs"), ready, nil)
 	if err != nil {
 		return err
 	}
 	s.Log.Info("servers are up; press Ctrl-C to stop them", "env", name, "servers", len(g.URLs()), "logs", filepath.Clean(c.String("server-logs")))
-	<-in.Soft.Done()
-	if err := g.Close(in.Hard); err != nil {
+	<-s.interrupts.Soft.Done()
+	if err := g.Close(s.interrupts.Hard); err != nil {
 		return errext.With(errext.Env, "", err)
 	}
 	mu.Lock()

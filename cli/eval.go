@@ -67,7 +67,7 @@ func runEval(ctx context.Context, s *State, c *cli.Context) error {
 			return err
 		}
 	}
-	version, err := runningVersion()
+	version, err := s.version()
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ type Interrupts struct {
 	Hard context.Context
 }
 
-// watch returns contexts that end by signals. stop ends this and waits for its
-// goroutine.
+// watch returns contexts that signals end. stop stops the handling of signals and
+// waits for its goroutine.
 func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 	hard, endHard := context.WithCancelCause(parent)
 	soft, endSoft := context.WithCancelCause(hard)
@@ -54,15 +54,4 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 		endSoft(nil)
 		endHard(nil)
 	}
-}
-
-type interruptsKey struct{}
-
-// Interrupts returns the contexts of the command that runs under ctx, which is
-// Soft.
-func (s *State) Interrupts(ctx context.Context) Interrupts {
-	if in, ok := ctx.Value(interruptsKey{}).(Interrupts); ok {
-		return in
-	}
-	return Interrupts{Soft: ctx, Hard: ctx}
 }

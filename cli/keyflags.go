@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,16 +15,16 @@ import (
 	"github.com/openmanus/openmanus/env/supervise"
 )
 
-// keyFlag is a flag that overrides keys of the configuration. Keys of an
-// [[env]] tables refer to the first table: commands that play keep only one.
+// keyFlag is a flag that overrides keys of the configuration. Keys of env.0 are
+// in the first [[env]] table: commands that play keep only one.
 type keyFlag struct {
 	flag   cli.Flag
-	keys   string                              // separated by blanks; their errors are reported under the flag's name
-	value  func(*cli.Context) (any, error)     // nil: the flag's own value
-	then   func(*cli.Context, *configs.Config) // what else a given flag changes
-	always bool                                // also overrides the value of a file if it is not given
-	local  bool                                // has no meaning if an endpoint generates the replies
-	needs  string                              // flag without which nothing reads the keys
+	keys   string                                         // separated by blanks; their errors are reported under the flag's name
+	value  func(c *cli.Context, flag string) (any, error) // converts the value of the flag; nil: no conversion
+	then   func(*cli.Context, *configs.Config)            // other changes if the flag is given
+	always bool                                           // also overrides the value of a file if it is not given
+	local  bool                                           // has no meaning if an endpoint generates the replies
+	needs  string                                         // flag without which nothing reads the keys
 }
 
 func (k keyFlag) name() string { return k.flag.Names()[0] }
@@ -49,7 +48,7 @@ func (f *flagFaults) override(c *cli.Context, flags []keyFlag, cfg *configs.Conf
 		value := c.Value(k.name())
 		if k.value != nil {
 			var err error
-			if value, err = k.value(c); err != nil {
+			if value, err = k.value(c, k.name()); err != nil {
 				f.add(k.name(), "%v", err)
 				continue
 			}
@@ -73,7 +72,7 @@ func (f *flagFaults) check(c *cli.Context, flags []keyFlag, cfg *configs.Config)
 		}
 	}
 	f.values(flags, cfg)
-	if len(f.errs) > 0 { // a condition may fail because of them
+	if len(f.errs) > 0 { // they may be the reason that a key has no effect
 		return
 	}
 	for _, k := range flags {
@@ -89,8 +88,7 @@ func (f *flagFaults) check(c *cli.Context, flags []keyFlag, cfg *configs.Config)
 }
 
 // values adds the errors of cfg, each under the name of the flag that overrides
-// the key. Keys without a flag come from a file, which was validated when it
-// was read.
+// the key. Keys without a flag come from a file, whose values are valid.
 func (f *flagFaults) values(flags []keyFlag, cfg *configs.Config) {
 	byKey := map[string]string{}
 	for _, k := range flags {
@@ -138,7 +136,7 @@ func useModel(c *cli.Context, cfg *configs.Config) {
 		return
 	}
 	cfg.Rollout.Engine = engineLocal
-	if !c.IsSet("dtype") { // the file's is not about this model
+	if !c.IsSet("dtype") { // the file has no format for a model of this process
 		cfg.Model.ComputeDtype = "float32"
 	}
 }
@@ -155,11 +153,11 @@ func playKeys() []keyFlag {
 		}
 	}
 	return slices.Concat(modelKeys(), []keyFlag{
-		// The endpoint, in place of the model. No flag takes a key itself: other
-		// users can see command lines, and shells keep them.
+		// The endpoint in place of the model. Flags name the environment variable
+		// of a secret: other users can see command lines, and shells record them.
 		{
 			flag: &cli.StringFlag{Name: "base-url", Usage: "`URL` of an OpenAI-compatible endpoint in place of --model, such as http://127.0.0.1:8000/v1"},
-			keys: "rollout.api.base_url", value: endpointAddress("base-url"), then: useEndpoint,
+			keys: "rollout.api.base_url", value: endpointAddress, then: useEndpoint,
 		},
 		{flag: &cli.StringFlag{Name: "api-model", Usage: "`NAME` of the model at the endpoint"}, keys: "rollout.api.model", needs: "--base-url"},
 		{flag: &cli.StringFlag{Name: "api-key-env", Value: api.KeyEnv, Usage: "environment `VARIABLE` that holds the endpoint's key; none is sent if it is empty"}, keys: "rollout.api.key_env", needs: "--base-url"},
@@ -194,15 +192,7 @@ func playKeys() []keyFlag {
 			flag: &cli.StringFlag{Name: "format", Value: env.FormatReact, Usage: "prompt format: how the model writes actions, and how it sees the episode (--action-format changes that of react): " + strings.Join(schema.Formats(), ", ")},
 			keys: "env.0.format", then: func(c *cli.Context, cfg *configs.Config) { cfg.Env[0].ActionFormat = c.String("action-format") },
 		},
-		{
-			flag: &cli.IntFlag{Name: "history-length", Value: 2, Usage: "past turns in a prompt of the formats history and staged"},
-			keys: "env.0.history_length", value: func(c *cli.Context) (any, error) {
-				if n := c.Int("history-length"); n < 0 {
-					return nil, fmt.Errorf("%d is not allowed; allowed: at least 0", n)
-				}
-				return c.Int("history-length"), nil
-			},
-		},
+		{flag: &cli.IntFlag{Name: "history-length", Value: 2, Usage: "past turns in a prompt of the formats history and staged"}, keys: "env.0.history_length"},
 		{flag: &cli.StringFlag{Name: "memory-file", Usage: "`FILE` of the memory of the format staged, read at the start and appended to"}, keys: "env.0.memory_file"},
 
 		// The endpoint that writes the summaries of the format history.
@@ -210,7 +200,7 @@ func playKeys() []keyFlag {
 		{flag: &cli.BoolFlag{Name: "use-summary", Usage: "the format history shows a summary of the past by another model in place of past turns"}, keys: "env.0.use_summary"},
 		{
 			flag: &cli.StringFlag{Name: "summary-base-url", Usage: "`URL` of the OpenAI-compatible endpoint that writes summaries"},
-			keys: "agent.summary.base_url", value: endpointAddress("summary-base-url"), needs: "--use-summary",
+			keys: "agent.summary.base_url", value: endpointAddress, needs: "--use-summary",
 		},
 		{flag: &cli.StringFlag{Name: "summary-model", Value: summary.Model, Usage: "`NAME` of the model at that endpoint"}, keys: "agent.summary.model", needs: "--use-summary"},
 		{flag: &cli.StringFlag{Name: "summary-key-env", Value: summary.KeyEnv, Usage: "environment `VARIABLE` that holds that endpoint's key; none is sent if it is empty"}, keys: "agent.summary.key_env", needs: "--use-summary"},
@@ -219,7 +209,7 @@ func playKeys() []keyFlag {
 		{flag: &cli.IntFlag{Name: "summary-max-tokens", Value: summary.MaxTokens, Usage: "maximum tokens of a summary"}, keys: "agent.summary.max_tokens", needs: "--use-summary"},
 		{flag: &cli.Float64Flag{Name: "summary-temperature", Value: summary.Temperature, Usage: "sampling temperature of summaries"}, keys: "agent.summary.temperature", needs: "--use-summary"},
 
-		// How servers are talked to.
+		// Requests to servers.
 		{flag: &cli.BoolFlag{Name: "final-ends", Usage: "a reply that is a final answer in the format ends the episode even if the server would continue"}, keys: "env.0.final_ends"},
 		{flag: &cli.StringFlag{Name: "parser", Value: server.Parser, Usage: "generation of AgentGym's action parser: g1 or g2"}, keys: "env.0.parser"},
 		{
@@ -228,7 +218,7 @@ func playKeys() []keyFlag {
 		},
 		{
 			flag: &cli.Float64Flag{Name: "timeout", Value: server.TimeoutS, Usage: "timeout of a request to a server in seconds"},
-			keys: "env.0.timeout_s", then: func(_ *cli.Context, cfg *configs.Config) { // it replaces the limits of every kind of request
+			keys: "env.0.timeout_s", then: func(_ *cli.Context, cfg *configs.Config) { // it replaces the timeouts of all kinds of requests
 				e := &cfg.Env[0]
 				e.CreateTimeoutS, e.ResetTimeoutS, e.StepTimeoutS, e.ObserveTimeoutS, e.CloseTimeoutS = 0, 0, 0, 0, server.CloseTimeoutS
 			},
@@ -249,8 +239,8 @@ func playKeys() []keyFlag {
 	}, launchKeys())
 }
 
-// useEndpoint makes the endpoint of --base-url generate the replies. Settings
-// of the file that only a model of this process has are dropped.
+// useEndpoint makes the endpoint of --base-url generate the replies. It removes
+// settings of the file that do not apply to an endpoint.
 func useEndpoint(c *cli.Context, cfg *configs.Config) {
 	if c.String("base-url") == "" {
 		return
@@ -260,14 +250,12 @@ func useEndpoint(c *cli.Context, cfg *configs.Config) {
 	cfg.Agent.MaxObsTokens = 0
 }
 
-// endpointAddress normalizes the address that a flag gives.
-func endpointAddress(name string) func(*cli.Context) (any, error) {
-	return func(c *cli.Context) (any, error) {
-		if c.String(name) == "" {
-			return "", nil
-		}
-		return openai.BaseURL(c.String(name))
+// endpointAddress normalizes the address of an endpoint.
+func endpointAddress(c *cli.Context, flag string) (any, error) {
+	if c.String(flag) == "" {
+		return "", nil
 	}
+	return openai.BaseURL(c.String(flag))
 }
 
 const taskForms = "indices such as 0-9,17, or a .parquet, .jsonl or .json file"
@@ -276,15 +264,7 @@ const taskForms = "indices such as 0-9,17, or a .parquet, .jsonl or .json file"
 // and trainer.seed of a file are for training and do not apply here.
 func samplingKeys() []keyFlag {
 	return []keyFlag{
-		{
-			flag: &cli.Float64Flag{Name: "temperature", Value: 1, Usage: "sampling temperature"},
-			keys: "rollout.val.temperature", value: func(c *cli.Context) (any, error) {
-				if t := c.Float64("temperature"); t != 0 {
-					return t, nil
-				}
-				return nil, errors.New("0 is not allowed: --greedy takes the likeliest token")
-			},
-		},
+		{flag: &cli.Float64Flag{Name: "temperature", Value: 1, Usage: "sampling temperature"}, keys: "rollout.val.temperature"},
 		{flag: &cli.BoolFlag{Name: "greedy", Usage: "take the most likely token instead of sampling"}, then: func(c *cli.Context, cfg *configs.Config) {
 			if cfg.Rollout.Val.Temperature = c.Float64("temperature"); c.Bool("greedy") {
 				cfg.Rollout.Val.Temperature = 0
@@ -296,14 +276,17 @@ func samplingKeys() []keyFlag {
 	}
 }
 
-// sampling checks the flags of samplingKeys that exclude each other.
+// sampling checks the flags of samplingKeys.
 func (f *flagFaults) sampling(c *cli.Context) {
-	if c.Bool("greedy") && c.IsSet("temperature") {
+	switch {
+	case c.Float64("temperature") == 0:
+		f.add("temperature", "0 is not allowed: --greedy takes the most likely token")
+	case c.Bool("greedy") && c.IsSet("temperature"):
 		f.add("greedy", "--temperature is given as well: take out one of the two")
 	}
 }
 
-// launchKeys are how servers of an environment are started.
+// launchKeys are the settings of servers that the program starts.
 func launchKeys() []keyFlag {
 	const needs = "--launch"
 	usual := run.Schema.DefaultEnv("")
@@ -316,7 +299,7 @@ func launchKeys() []keyFlag {
 		{flag: &cli.StringFlag{Name: "workdir", Usage: "working folder `DIR` of the servers"}, keys: "env.0.workdir", needs: needs},
 		{
 			flag: &cli.StringFlag{Name: "command", Usage: "`COMMAND` of one server, split at spaces; {python}, {checkout}, {host} and {port} are filled in"},
-			keys: "env.0.command", needs: needs, value: func(c *cli.Context) (any, error) { return strings.Fields(c.String("command")), nil },
+			keys: "env.0.command", needs: needs, value: func(c *cli.Context, flag string) (any, error) { return strings.Fields(c.String(flag)), nil },
 		},
 		{
 			flag: &cli.StringSliceFlag{Name: "environment", Usage: "`NAME=VALUE` of an environment variable of the servers; may be given again"},
@@ -327,19 +310,19 @@ func launchKeys() []keyFlag {
 	}
 }
 
-// addresses returns the values of --server, split at commas.
-func addresses(c *cli.Context) (any, error) {
-	list := c.StringSlice("server")
+// addresses returns the values of a flag, split at commas.
+func addresses(c *cli.Context, flag string) (any, error) {
+	list := c.StringSlice(flag)
 	if len(list) == 0 {
 		return list, nil
 	}
 	return strings.Split(strings.Join(list, ","), ","), nil
 }
 
-// variables parses NAME=VALUE pairs.
-func variables(c *cli.Context) (any, error) {
+// variables parses NAME=VALUE pairs. It returns a nil map without any.
+func variables(c *cli.Context, flag string) (any, error) {
 	var set map[string]string
-	for _, pair := range c.StringSlice("environment") {
+	for _, pair := range c.StringSlice(flag) {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
 			return nil, fmt.Errorf("%q is not NAME=VALUE", pair)

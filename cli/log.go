@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -16,14 +17,16 @@ func logFlags() []cli.Flag {
 
 func (s *State) applyLogFlags(c *cli.Context) error {
 	level := c.String("log-level")
-	switch level {
-	case "debug", "info", "warn", "error", "":
-	default:
-		return usagef("--log-level: %q is not allowed; allowed: debug, info, warn, error", level)
+	if level != "" {
+		f := flagFaults{}
+		f.oneOf("log-level", level, "debug", "info", "warn", "error")
+		if err := f.err(); err != nil {
+			return err
+		}
 	}
-	s.Quiet = c.Bool("quiet")
-	if s.Quiet && level == "" {
-		level = "error"
+	if s.quiet = c.Bool("quiet"); s.quiet {
+		s.Progress = nil
+		level = cmp.Or(level, "error")
 	}
 	if level != "" {
 		s.levelFixed = true
@@ -46,16 +49,17 @@ func newLogger(s *State, level string) *slog.Logger {
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		l = slog.LevelInfo // cannot happen: levels are validated
 	}
-	o := &slog.HandlerOptions{Level: l}
 	form := time.DateTime
 	if s.Terminal {
 		form = time.TimeOnly
 	}
-	o.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) == 0 && a.Key == slog.TimeKey {
-			return slog.String(slog.TimeKey, a.Value.Time().Format(form))
-		}
-		return a
-	}
-	return slog.New(slog.NewTextHandler(s.Stderr, o))
+	return slog.New(slog.NewTextHandler(s.Stderr, &slog.HandlerOptions{
+		Level: l,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.String(slog.TimeKey, a.Value.Time().Format(form))
+			}
+			return a
+		},
+	}))
 }

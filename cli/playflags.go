@@ -125,6 +125,7 @@ func (f *flagFaults) needs(c *cli.Context, cfg configs.Config) {
 	f.need("env", e.Name, strings.Join(env.Names(), ", "))
 	f.need("tasks", strings.Join(e.ValTasks, ","), taskForms)
 	f.sampling(c)
+	f.atLeast("history-length", c.Int("history-length"), 0)
 	if e.UseSummary {
 		f.need("summary-base-url", cfg.Agent.Summary.BaseURL, "the address of the endpoint that writes summaries")
 	}

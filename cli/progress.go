@@ -20,32 +20,23 @@ const plainEvery = 10 * time.Second
 // drawEvery is the minimal time between two drawings of a bar.
 const drawEvery = 100 * time.Millisecond
 
-// tickEvery is the time between drawings of a bar without a report, which keep
-// its clock running.
+// tickEvery is the time between drawings that update the clock of a bar.
 const tickEvery = time.Second
 
 // widestBar is the maximal width of the bar itself, in columns.
 const widestBar = 24
 
-// newProgress returns a bar on a terminal, a line every plainEvery elsewhere,
-// and no display with --quiet. With total 0 the bar shows the elapsed time.
+// newProgress returns a bar on a terminal, and a line every plainEvery elsewhere.
+// With total 0 the bar shows the elapsed time.
 func (s *State) newProgress(label string, total int) run.Progress {
-	switch {
-	case s.Quiet:
-		return noProgress{}
-	case s.Terminal:
-		b := &bar{s: s, out: screenOf(s.Stderr), label: label, total: total, began: s.Now(), quit: make(chan struct{})}
-		b.draw()
-		b.ticks.Go(b.tick)
-		return b
+	if !s.Terminal {
+		return &plain{s: s, label: label, total: total, last: s.Now()}
 	}
-	return &plain{s: s, label: label, total: total, last: s.Now()}
+	b := &bar{s: s, out: screenOf(s.Stderr), label: label, total: total, began: s.Now(), quit: make(chan struct{})}
+	b.draw()
+	b.ticks.Go(b.tick)
+	return b
 }
-
-type noProgress struct{}
-
-func (noProgress) Set(int, string) {}
-func (noProgress) Done()           {}
 
 // bar is a progress bar on one line of a terminal.
 type bar struct {
@@ -66,7 +57,7 @@ type bar struct {
 	done  bool      // guarded by mu
 }
 
-// Set moves the bar. It draws it at most every drawEvery.
+// Set updates the bar. It draws it at most every drawEvery.
 func (b *bar) Set(n int, note string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

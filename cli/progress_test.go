@@ -21,7 +21,7 @@ func TestProgressPlain(t *testing.T) {
 	}
 }
 
-// The last line is not written twice.
+// TestProgressPlainEnd checks that Done does not repeat the last line.
 func TestProgressPlainEnd(t *testing.T) {
 	ts := newTestState(t)
 	p := ts.Progress("episodes", 2)
@@ -48,13 +48,12 @@ func TestProgressTerminal(t *testing.T) {
 	}
 }
 
-func TestProgressQuiet(t *testing.T) {
-	ts := newTestState(t)
-	ts.Quiet = true
-	p := ts.Progress("episodes", 10)
-	p.Set(10, "")
-	p.Done()
-	if got := ts.err.String(); got != "" {
-		t.Errorf("quiet printed %q", got)
+// TestQuiet checks that a command with --quiet prints no progress and no log lines below errors.
+func TestQuiet(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	code, _, stderr := inProcess(t, dir, append([]string{"train", "run.toml", "--quiet"}, shortRun...)...)
+	if code != 0 || stderr != "" {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 }

@@ -49,12 +49,11 @@ func envProxy(ctx context.Context, s *State, c *cli.Context) error {
 		defer file.Close()
 		o.Journal = file
 	}
-	in := s.Interrupts(ctx)
-	server, err := proxy.Serve(in.Hard, addr, o)
+	server, err := proxy.Serve(s.interrupts.Hard, addr, o)
 	if err != nil {
 		return errext.With(errext.Env, "choose another --port; 0 selects a free port", err)
 	}
-	if err := s.serve(in, server, "proxy for "+o.Upstream+" at "+server.URL); err != nil {
+	if err := s.serve(server, "proxy for "+o.Upstream+" at "+server.URL); err != nil {
 		return err
 	}
 	return s.print([]byte(countsText(server.Counts())))

@@ -34,7 +34,8 @@ func Main(s *State) (exit int) {
 
 	in, stop := s.watch(context.Background())
 	defer stop()
-	ctx := context.WithValue(in.Soft, interruptsKey{}, in)
+	s.interrupts = in
+	ctx := in.Soft
 
 	app := newApp(s)
 	err := app.RunContext(ctx, arrange(app, s.Args))

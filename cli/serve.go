@@ -55,12 +55,11 @@ func envServe(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	in := s.Interrupts(ctx)
-	server, err := builtin.Serve(in.Hard, name, addr, o)
+	server, err := builtin.Serve(s.interrupts.Hard, name, addr, o)
 	if err != nil {
 		return errext.With(errext.Env, "choose another --port; 0 selects a free port", err)
 	}
-	return s.serve(in, server, "serving "+name+" at "+server.URL)
+	return s.serve(server, "serving "+name+" at "+server.URL)
 }
 
 // listener is a server that runs until Close, or until it fails.
@@ -71,15 +70,15 @@ type listener interface {
 
 // serve prints line and closes the server after an interrupt. It returns the
 // first error.
-func (s *State) serve(in Interrupts, server listener, line string) error {
+func (s *State) serve(server listener, line string) error {
 	err := s.print([]byte(line + "\n"))
 	if err == nil {
 		select {
-		case <-in.Soft.Done():
+		case <-s.interrupts.Soft.Done():
 		case <-server.Done():
 		}
 	}
-	if cerr := server.Close(in.Hard); err == nil {
+	if cerr := server.Close(s.interrupts.Hard); err == nil {
 		err = errext.With(errext.Env, "", cerr)
 	}
 	return err

@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 
@@ -21,9 +18,8 @@ type Signal = os.Signal
 // hangUp is sent when a terminal closes.
 const hangUp = syscall.SIGHUP
 
-// State is the process as commands see it. Of package cli only this file
-// imports os; a test passes a State of its own and runs commands in-process.
-// Main sets Log and Progress.
+// State is the process as commands see it. Tests run commands in-process with
+// another State. Main sets Log, Progress and the unexported fields.
 type State struct {
 	Args []string // Args[0] is the program's name
 	run.Host
@@ -35,9 +31,9 @@ type State struct {
 	Notify func(chan<- Signal) (stop func()) // delivers SIGINT, SIGTERM, and SIGHUP unless the process ignores it
 	Exit   func(code int)                    // ends the process immediately, on the second Ctrl-C
 
-	Quiet bool // shows no progress
-
-	levelFixed bool // --log-level or --quiet overrides log.level
+	quiet      bool       // no progress is shown
+	levelFixed bool       // --log-level or --quiet overrides log.level
+	interrupts Interrupts // contexts of the running command, whose ctx is Soft
 }
 
 // NewState returns the State of the running process.
@@ -46,7 +42,7 @@ func NewState() *State {
 		Args:     os.Args,
 		Host:     run.Host{Getenv: os.Getenv, Environ: os.Environ, Stdin: os.Stdin, Now: time.Now},
 		Stdout:   os.Stdout,
-		Stderr:   lasting(os.Stderr),
+		Stderr:   duplicate(os.Stderr),
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Columns: func() int {
 			n, _, err := term.GetSize(int(os.Stderr.Fd()))
@@ -67,12 +63,11 @@ func NewState() *State {
 	}
 }
 
-// lasting returns f under another descriptor. Go kills a program that writes to
-// a closed pipe on descriptor 1 or 2. A closed stderr must not end a run before
-// it is saved.
-func lasting(f *os.File) *os.File {
+// duplicate returns f under another descriptor. Go ends a program that writes to
+// a closed pipe on descriptor 1 or 2, but a run must be saved first.
+func duplicate(f *os.File) *os.File {
 	fd, err := syscall.Dup(int(f.Fd()))
-	if err != nil { // f is closed, and writes to it fail harmlessly
+	if err != nil { // f is closed: writes return errors
 		return f
 	}
 	syscall.CloseOnExec(fd)
@@ -88,23 +83,3 @@ func (s *State) columns() int {
 	}
 	return 80
 }
-
-// executableSum returns the SHA-256 of the running executable.
-var executableSum = sync.OnceValues(func() (string, error) {
-	path := "/proc/self/exe" // the running file, even if its path was replaced since
-	if _, err := os.Stat(path); err != nil {
-		if path, err = os.Executable(); err != nil {
-			return "", err
-		}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
-})

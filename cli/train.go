@@ -73,15 +73,16 @@ func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, 
 	if err != nil {
 		return err
 	}
-	watch := &watcher{s: s, quiet: !slices.Contains(cfg.Log.Backends, "console")}
+	watch := &watcher{s: s, barsOnly: !slices.Contains(cfg.Log.Backends, "console")}
 	host := s.Host
-	host.Events = watch
+	if !s.quiet {
+		host.Events = watch
+	}
 	r, err := run.Open(ctx, cfg, host)
 	if err != nil {
 		return err
 	}
-	in := s.Interrupts(ctx)
-	result, err := fit(r, in.Hard, in.Soft)
+	result, err := fit(r, s.interrupts.Hard, s.interrupts.Soft)
 	watch.done()
 	if err != nil {
 		return err

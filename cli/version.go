@@ -28,32 +28,20 @@ type versionInfo struct {
 	Platform   string `json:"platform"`
 }
 
-func versionOf(build *debug.BuildInfo) versionInfo {
+// versionOf returns the version of a build, which may be nil. sum returns the
+// SHA-256 of the executable.
+func versionOf(build *debug.BuildInfo, sum func() (string, error)) (versionInfo, error) {
 	v := versionInfo{Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	if build == nil {
-		return v
-	}
-	for _, s := range build.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			v.Commit = s.Value
-		case "vcs.modified":
-			v.Modified = s.Value == "true"
+	if build != nil {
+		for _, s := range build.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				v.Commit = s.Value
+			case "vcs.modified":
+				v.Modified = s.Value == "true"
+			}
 		}
 	}
-	return v
-}
-
-// runningVersion returns the version of the running program. It differs between
-// builds of different source.
-func runningVersion() (versionInfo, error) {
-	build, _ := debug.ReadBuildInfo() // nil if the build recorded none
-	return versionOf(build).identified(executableSum)
-}
-
-// identified adds the sum of the executable if the commit is unknown or files
-// were modified.
-func (v versionInfo) identified(sum func() (string, error)) (versionInfo, error) {
 	if v.Commit != "" && !v.Modified {
 		return v, nil
 	}
@@ -63,6 +51,14 @@ func (v versionInfo) identified(sum func() (string, error)) (versionInfo, error)
 	}
 	v.Executable = text[:shortSum]
 	return v, nil
+}
+
+// version returns the version of the running program. It differs between builds
+// of different source.
+func (s *State) version() (versionInfo, error) {
+	build, _ := debug.ReadBuildInfo() // nil if the build recorded none
+	// The link is the running file even if its path was replaced.
+	return versionOf(build, func() (string, error) { return s.HashFile("/proc/self/exe") })
 }
 
 // shortSum is the number of digits of a sum or commit that identify a build.
@@ -105,7 +101,7 @@ func versionCommand(s *State) *cli.Command {
 		Usage: "print the version",
 		Flags: []cli.Flag{jsonFlag()},
 	}, 0, 0, func(_ context.Context, s *State, c *cli.Context) error {
-		v, err := runningVersion()
+		v, err := s.version()
 		if err != nil {
 			return err
 		}

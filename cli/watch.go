@@ -16,9 +16,9 @@ import (
 // watcher shows training on the terminal: a bar for the current phase, and a line
 // for each finished step. It implements algo.Events.
 type watcher struct {
-	s     *State
-	quiet bool // log.backends lacks console
-	bar   run.Progress
+	s        *State
+	barsOnly bool // log.backends lacks console: no lines are printed
+	bar      run.Progress
 
 	supervised algo.Phase // phase of the bar if that is supervised, else the zero Phase
 	pace       stepTimes
@@ -112,7 +112,7 @@ func (w *watcher) Step(step, steps int, m algo.Metrics) {
 	case n == steps:
 		w.done()
 	}
-	if w.s.Quiet || w.quiet {
+	if w.barsOnly {
 		return
 	}
 	if supervised {
@@ -178,7 +178,7 @@ func sftEvery(steps int) int { return max(1, steps/10) }
 // Validated prints the result of a validation.
 func (w *watcher) Validated(v rundir.Validation) {
 	w.done()
-	if w.s.Quiet || w.quiet {
+	if w.barsOnly {
 		return
 	}
 	when := fmt.Sprintf("validation (%s)", v.Label)

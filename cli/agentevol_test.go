@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 )
 
-// TestTrainAgentEvol trains AgentEvol on the built-in maze and resumes from its checkpoint with all kept episodes:
-// every step trains on the two recorded solutions and the successes so far.
+// TestTrainAgentEvol trains AgentEvol on the built-in maze and resumes from a checkpoint with all kept episodes. Every
+// step trains on the two recorded solutions and on all successful episodes up to this step.
 func TestTrainAgentEvol(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -20,7 +20,7 @@ func TestTrainAgentEvol(t *testing.T) {
 			t.Fatalf("exit code %d\n%s", code, stderr)
 		}
 		if !strings.Contains(stderr, "kept ") {
-			t.Errorf("the lines of the steps do not say what was kept:\n%s", stderr)
+			t.Errorf("stderr lacks the number of kept episodes:\n%s", stderr)
 		}
 	}
 	last, stored := 0, 0.0
@@ -29,10 +29,10 @@ func TestTrainAgentEvol(t *testing.T) {
 			return nil
 		}
 		if last++; step != last {
-			t.Errorf("step %d comes after %d others", step, last-1)
+			t.Errorf("line of step %d follows %d other lines", step, last-1)
 		}
 		if stored += m["agentevol/maze/kept"]; m["agentevol/stored"] != stored || m["agentevol/trajectories"] != stored+2 {
-			t.Errorf("step %d: %v stored and %v learned from, want %v and two more", step, m["agentevol/stored"], m["agentevol/trajectories"], stored)
+			t.Errorf("step %d: %v episodes stored, %v trajectories in the update; want %v and two more", step, m["agentevol/stored"], m["agentevol/trajectories"], stored)
 		}
 		if !(m["agentevol/loss"] > 0) {
 			t.Errorf("step %d: the loss is %v", step, m["agentevol/loss"])

@@ -17,8 +17,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestEnvCheck: a correct server passes; a server with a defect gives the exit code of a failed check, an unreachable
-// one that of a server.
+// TestEnvCheck checks the output and the exit code for a correct server, a server with a defect and an unreachable
+// server.
 func TestEnvCheck(t *testing.T) {
 	h, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -58,7 +58,7 @@ func TestEnvCheck(t *testing.T) {
 	mustContain(t, "stderr", stderr, "no server responds")
 }
 
-// Instances in use are only requested again with --limit.
+// TestEnvCheckLimit checks that the command requests more instances than the server has only with --limit.
 func TestEnvCheckLimit(t *testing.T) {
 	var made atomic.Int64
 	sqlgym := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,12 +86,12 @@ func TestEnvCheckLimit(t *testing.T) {
 		}
 		i := slices.IndexFunc(report.Results, func(r check.Result) bool { return r.Check == "instance limit" })
 		if i < 0 || report.Results[i].Status != want || report.Left == 0 {
-			t.Errorf("%v: want %s, and instances left: %.2000s", args, want, stdout)
+			t.Errorf("%v: want status %s and remaining instances: %.2000s", args, want, stdout)
 		}
 	}
 }
 
-// A proxy forwards requests, injects faults, logs and counts them.
+// TestEnvProxy checks that the proxy forwards requests, and that it injects, logs and counts faults.
 func TestEnvProxy(t *testing.T) {
 	h, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -100,15 +100,15 @@ func TestEnvProxy(t *testing.T) {
 	up := httptest.NewServer(h)
 	defer up.Close()
 	dir := t.TempDir()
-	url, later, interrupt := running(t, dir, "env", "proxy", "--upstream", up.URL, "--port", "0", "--fault", "503:1", "--log", "faults.jsonl")
+	url, later, interrupt := startCommand(t, dir, "env", "proxy", "--upstream", up.URL, "--port", "0", "--fault", "503:1", "--log", "faults.jsonl")
 	if got := post(t, url+"/maze/create", ""); got != "Service Unavailable" {
-		t.Errorf("create answered %q", got)
+		t.Errorf("reply to create: %q", got)
 	}
 	if code := interrupt(); code != 0 {
 		t.Errorf("exit code %d after Ctrl-C", code)
 	}
 	if got := <-later; got != "1 requests; injected: 503 1\n" {
-		t.Errorf("at the end it said %q", got)
+		t.Errorf("the last line is %q", got)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "faults.jsonl"))
 	if err != nil || !strings.Contains(string(b), `"kind":"503","method":"POST","path":"/maze/create"`) {
@@ -116,7 +116,7 @@ func TestEnvProxy(t *testing.T) {
 	}
 }
 
-// TestWordleRun trains on the built-in wordle with its own word list, including a warm start.
+// TestWordleRun trains on the built-in wordle with a custom word list, including a warm start.
 func TestWordleRun(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "words.txt", "panic solar\nshire\n")
@@ -131,12 +131,12 @@ func TestWordleRun(t *testing.T) {
 	episodes := one(t, dir, "runs/tiny/rollouts/val_after_wordle.jsonl")
 	mustContain(t, "episodes", episodes, "panic\\nsolar\\nshire")
 	if strings.Contains(episodes, "trove") {
-		t.Error("the usual words were played")
+		t.Error("the default words were played")
 	}
 }
 
-// startsServer replaces the address in a documented `env check` by that of a running server.
-func startsServer(t *testing.T, r *docRun, _ string) {
+// startServer replaces the address in a documented `env check` by the address of a running server.
+func startServer(t *testing.T, r *docRun, _ string) {
 	if r.first() == "" {
 		r.args = append([]string{"http://127.0.0.1:36001"}, r.args...)
 	}
@@ -156,7 +156,7 @@ func checkProxy(t *testing.T, args []string) {
 	up := httptest.NewServer(http.NotFoundHandler())
 	defer up.Close()
 	dir := t.TempDir()
-	url, _, interrupt := running(t, dir, append(append([]string{"env", "proxy"}, args...), "--upstream", up.URL, "--port", "0")...)
+	url, _, interrupt := startCommand(t, dir, append(append([]string{"env", "proxy"}, args...), "--upstream", up.URL, "--port", "0")...)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	reply, err := client.Get(url + "/__faults")
 	if err != nil {
@@ -164,7 +164,7 @@ func checkProxy(t *testing.T, args []string) {
 	}
 	_ = reply.Body.Close()
 	if reply.StatusCode != http.StatusOK {
-		t.Errorf("the counts: status %d", reply.StatusCode)
+		t.Errorf("request for the counts: status %d", reply.StatusCode)
 	}
 	if code := interrupt(); code != 0 {
 		t.Errorf("exit code %d", code)

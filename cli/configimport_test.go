@@ -24,7 +24,7 @@ func rowsFile(t *testing.T, dir, name string) {
 // configuration: PPO with a critic, with the script's addresses, rows, lengths and names.
 func TestImportTrains(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it trains")
+		t.Skip("this test trains a model")
 	}
 	server, err := builtin.Serve(t.Context(), "maze", "127.0.0.1:0", builtin.Options{})
 	if err != nil {
@@ -57,7 +57,7 @@ func TestImportTrains(t *testing.T) {
 	}
 	mustContain(t, "the report", stderr, "mapped", "ignored", "reads it nowhere")
 	if strings.Contains(stderr, "config check refuses") {
-		t.Fatalf("config check refuses it:\n%s", stderr)
+		t.Fatalf("config check reports errors:\n%s", stderr)
 	}
 	cfg, err := schema.Load("run.toml", read(t, dir, "run.toml"), nil)
 	if err != nil {

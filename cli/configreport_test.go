@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// Entries that need attention are last in the report of an import, and its last line counts them.
-func TestImportReportEndsWithDoubts(t *testing.T) {
+// TestImportReportOrder checks that the rows that need attention are last in the report of an import, and that the last
+// line counts them.
+func TestImportReportOrder(t *testing.T) {
 	code, _, stderr := inProcess(t, t.TempDir(), "config", "import", "algorithm.use_kl_in_rewrad=True", "trainer.n_gpus_per_node=4",
 		"algorithm.adv_estimator=grpo", "data.train_files=${nowhere.set}", "trainer.total_epochs=3", "trainer.project_name=x")
 	if code != 0 {
@@ -16,13 +17,13 @@ func TestImportReportEndsWithDoubts(t *testing.T) {
 	var doubts []string
 	for _, line := range lines {
 		if strings.TrimSpace(line) == "" {
-			break // the table is over
+			break // end of the table
 		}
 		status, _, _ := strings.Cut(line, "  ")
 		if status == "open" || status == "not supported" || status == "unknown" {
 			doubts = append(doubts, status)
 		} else if len(doubts) > 0 {
-			t.Errorf("%q stands behind %q", line, doubts)
+			t.Errorf("row with status %q follows rows with %q", line, doubts)
 		}
 	}
 	if got := strings.Join(doubts, ", "); got != "open, not supported, unknown" {
@@ -34,6 +35,6 @@ func TestImportReportEndsWithDoubts(t *testing.T) {
 	}
 	_, _, stderr = inProcess(t, t.TempDir(), "config", "import", "trainer.total_epochs=3")
 	if strings.Contains(stderr, "Not in the configuration") {
-		t.Errorf("nothing is in doubt:\n%s", stderr)
+		t.Errorf("the report lists doubtful keys:\n%s", stderr)
 	}
 }

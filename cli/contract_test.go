@@ -40,7 +40,7 @@ func TestProgram(t *testing.T) {
 			}
 			_, err = versionOf(tt.build, func() (string, error) { return "", errors.New("gone") })
 			if (err != nil) != (v.Executable != "") {
-				t.Errorf("if the executable cannot be read: %v", err)
+				t.Errorf("error for an executable that cannot be read: %v", err)
 			}
 		})
 	}

@@ -32,14 +32,14 @@ func TestTrainWithCritic(t *testing.T) {
 	metrics := one(t, run, "metrics.jsonl")
 	for name, n := range map[string]int{`"critic/vf_loss"`: 2, `"critic/kl_coeff"`: 2, `"actor/pg_loss"`: 1} {
 		if got := strings.Count(metrics, name); got != n {
-			t.Errorf("%s is in %d lines, want %d:\n%s", name, got, n, metrics)
+			t.Errorf("%s occurs in %d lines, want %d:\n%s", name, got, n, metrics)
 		}
 	}
 	critic := filepath.Join("runs", "tiny", "checkpoints", "step_000002", "critic")
 	if code, stdout, stderr := inProcess(t, dir, "model", "info", critic); code != 0 || !strings.Contains(stdout, "llama") {
 		t.Errorf("model info of the critic: exit code %d\n%s%s", code, stdout, stderr)
 	}
-	// A critic of another vocabulary cannot read the actor's tokens.
+	// A critic with another vocabulary cannot process the actor's tokens.
 	link(t, tinyModel(t), dir, "other")
 	code, _, stderr := inProcess(t, dir, "train", "run.toml", "--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0",
 		"--set", "critic.path=other", "--set", "trainer.experiment=other", "--set", "model.fresh.walks=0", "--set", "sft.epochs=1")
@@ -71,12 +71,12 @@ func TestTrainWithSharedCritic(t *testing.T) {
 	metrics := one(t, run, "metrics.jsonl")
 	for name, n := range map[string]int{`"critic/vf_loss"`: 2, `"actor/pg_loss"`: 1, `"perf/memory_bytes/critic":132`: strings.Count(metrics, `"perf/memory_bytes/weights"`)} {
 		if got := strings.Count(metrics, name); got != n || n == 0 {
-			t.Errorf("%s is in %d lines, want %d:\n%s", name, got, n, metrics)
+			t.Errorf("%s occurs in %d lines, want %d:\n%s", name, got, n, metrics)
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(run, "checkpoints", "step_000002", "critic", "*"))
 	if err != nil || len(files) != 1 || filepath.Base(files[0]) != "value_head.safetensors" {
-		t.Errorf("the critic's folder holds %v, %v", files, err)
+		t.Errorf("files in the critic's folder: %v, %v", files, err)
 	}
 	for _, set := range []string{"critic.path=other", "algo.adv_estimator=grpo"} {
 		if code, _, stderr := inProcess(t, dir, args(set)...); code != int(errext.Input) || !strings.Contains(stderr, "shared") {

@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestDamagedCheckpoint: a checkpoint with weights that do not match its manifest is skipped and the previous one
-// used. If none is valid, the error gives the remedy, and no file changes.
+// TestDamagedCheckpoint checks that a run skips a checkpoint whose weights do not match its manifest and resumes from the
+// previous one. Without a valid checkpoint the error says what to do, and no file changes.
 func TestDamagedCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -43,11 +43,11 @@ func TestDamagedCheckpoint(t *testing.T) {
 	mustContain(t, "stderr", stderr, "checkpoint is damaged", "step_000002", "model.safetensors is corrupt", "resuming after step 1")
 	mustContain(t, "stdout", stdout, "2 steps")
 	if !bytes.Equal(read(t, checkpoints, last), want) {
-		t.Error("the second step done again gives other weights")
+		t.Error("the repeated second step gives other weights")
 	}
 
 	for _, name := range entries(t, checkpoints) {
-		damage(filepath.Join(name, "state.json"), func(b []byte) []byte { return b[:len(b)/2] }) // cut short
+		damage(filepath.Join(name, "state.json"), func(b []byte) []byte { return b[:len(b)/2] }) // truncated
 	}
 	before := entries(t, checkpoints)
 	code, _, stderr = inProcess(t, dir, args...)
@@ -57,8 +57,8 @@ func TestDamagedCheckpoint(t *testing.T) {
 	mustContain(t, "stderr", stderr, "no valid checkpoint", "remove the damaged folders")
 }
 
-// TestNoFolder: the error about a run folder that cannot be created names the disk, that about an unknown crash point
-// the environment variable.
+// TestNoFolder checks the errors for a run folder that cannot be created and for an unknown crash point in the
+// environment variable.
 func TestNoFolder(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -69,7 +69,7 @@ func TestNoFolder(t *testing.T) {
 	}
 	mustContain(t, "stderr", stderr, "make the run folder", "set trainer.output_dir to a folder that can be written")
 
-	if os.Geteuid() != 0 { // nothing is read-only for root
+	if os.Geteuid() != 0 { // root can write to read-only folders
 		if err := os.Mkdir(filepath.Join(dir, "locked"), 0o555); err != nil {
 			t.Fatal(err)
 		}

@@ -9,9 +9,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestTrainTellsOfLeaks validates on one task that is also trained on, one that is also imitated, and one that is
-// neither.
-func TestTrainTellsOfLeaks(t *testing.T) {
+// TestTrainReportsLeaks validates on a training task, an expert task and another task.
+func TestTrainReportsLeaks(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	code, _, stderr := inProcess(t, dir, "train", "run.toml", "--set", "trainer.total_steps=1", "--set", "sft.epochs=1", "--set", "model.fresh.walks=0",
@@ -25,15 +24,15 @@ func TestTrainTellsOfLeaks(t *testing.T) {
 			leaks = append(leaks, line)
 		}
 	}
-	// The indices are compared with their key, because the time of a log line has digits too.
+	// The pattern contains the key of the indices, because the time of a log line has digits too.
 	if len(leaks) != 2 || !strings.Contains(leaks[0], "trained on") || !strings.Contains(leaks[0], " indices=15") ||
 		!strings.Contains(leaks[1], "imitated") || !strings.Contains(leaks[1], " indices=17") {
-		t.Errorf("%d leaks told:\n%s", len(leaks), stderr)
+		t.Errorf("%d leaks are reported:\n%s", len(leaks), stderr)
 	}
 }
 
-// TestDataTellsOfATornDump truncates a dump in its last line.
-func TestDataTellsOfATornDump(t *testing.T) {
+// TestDataReportsIncompleteDump truncates a dump in the last line.
+func TestDataReportsIncompleteDump(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "d.jsonl", `{"format":"openmanus-episodes","version":1}
 {"task_id":"maze_1","env":"maze","index":1,"outcome":"success","messages":[{"role":"user","content":"u"},{"role":"assistant","content":"a"}]}
@@ -45,8 +44,8 @@ func TestDataTellsOfATornDump(t *testing.T) {
 	}
 }
 
-// TestConvertLeavesNothingBehind: if the second file fails, no output remains.
-func TestConvertLeavesNothingBehind(t *testing.T) {
+// TestFailedConvertRemovesOutput checks that no output remains if the second input cannot be read.
+func TestFailedConvertRemovesOutput(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "good.jsonl", `{"item_id":"maze_1"}`)
 	writeFile(t, dir, "bad.jsonl", `{"item_id":"maze_1"`)
@@ -55,15 +54,15 @@ func TestConvertLeavesNothingBehind(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 	if left := entries(t, dir); len(left) != 2 {
-		t.Errorf("left %v", left)
+		t.Errorf("remaining files: %v", left)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "out.parquet")); err == nil {
-		t.Error("out.parquet is there")
+		t.Error("out.parquet exists")
 	}
 }
 
-// TestConvertCountsAsTrainingDoes counts tokens with the model's own chat template.
-func TestConvertCountsAsTrainingDoes(t *testing.T) {
+// TestConvertCountsTokens counts tokens with the chat template of the model.
+func TestConvertCountsTokens(t *testing.T) {
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "m")
 	writeFile(t, dir, "in.jsonl", `{"item_id":"maze_1","conversations":[{"from":"human","value":"u"},{"from":"gpt","value":"a"}]}

@@ -21,7 +21,7 @@ var (
 	later  = monday.AddDate(0, 0, 9)
 )
 
-// datedModel makes a tiny model in dir with a chat template that writes the date.
+// datedModel creates a tiny model in dir whose chat template writes the date.
 func datedModel(t *testing.T, dir string) {
 	t.Helper()
 	tiny := tinyModel(t)
@@ -44,7 +44,7 @@ func onDay(t *testing.T, day time.Time, dir string, args ...string) string {
 	return ts.out.String()
 }
 
-// TestDumpOfAnotherDay: a dump is continued and replayed with the date of its own prompts on any day.
+// TestDumpOfAnotherDay checks that a dump is continued and replayed with the date in its prompts.
 func TestDumpOfAnotherDay(t *testing.T) {
 	dir := t.TempDir()
 	datedModel(t, dir)
@@ -61,10 +61,10 @@ func TestDumpOfAnotherDay(t *testing.T) {
 
 	write(t, path, src.Header, episodes[:len(episodes)-2])
 	onDay(t, later, dir, rolloutArgs("d.jsonl", "--deterministic", "--continue")...)
-	for i, e := range dumped(t, path) {
+	for i, e := range readDump(t, path) {
 		same := slices.IndexFunc(episodes, func(o *data.Episode) bool { return o.UID == e.UID && o.Sample == e.Sample })
 		if !slices.Equal(e.Tokens, episodes[same].Tokens) {
-			t.Errorf("episode %d was continued with other prompts", i)
+			t.Errorf("the continued dump has another prompt in episode %d", i)
 		}
 	}
 
@@ -74,12 +74,12 @@ func TestDumpOfAnotherDay(t *testing.T) {
 	}
 	src.Header.Options["day"] = "2026-03-11"
 	write(t, path, src.Header, episodes)
-	if r := replayed(t, dir, errext.Check, "d.jsonl"); r.Differ != 12 {
-		t.Errorf("under another day %d of 12 episodes differ", r.Differ)
+	if r := replayJSON(t, dir, errext.Check, "d.jsonl"); r.Differ != 12 {
+		t.Errorf("with the prompts of another day %d of 12 episodes differ", r.Differ)
 	}
 }
 
-// TestResumeOnAnotherDay: a run resumed on another day uses the date of its first prompts.
+// TestResumeOnAnotherDay checks that a run that is resumed on another day keeps the date in its prompts.
 func TestResumeOnAnotherDay(t *testing.T) {
 	dir := t.TempDir()
 	datedModel(t, dir)
@@ -92,21 +92,21 @@ func TestResumeOnAnotherDay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := dumped(t, filepath.Join(dir, "runs", name, "rollouts", "step_"+steps+".jsonl"))[0]
+		e := readDump(t, filepath.Join(dir, "runs", name, "rollouts", "step_"+steps+".jsonl"))[0]
 		return st, e.Tokens[:e.Turns[0].Start]
 	}
 	st, first := run(monday, "a", "1")
 	if st.Day != "2026-03-02" {
-		t.Errorf("the checkpoint says %q", st.Day)
+		t.Errorf("the checkpoint has the day %q", st.Day)
 	}
 	again, resumed := run(later, "a", "2")
 	if again.Step != 2 || again.Day != st.Day || !slices.Equal(resumed, first) {
 		t.Errorf("resumed at step %d on %s with the prompt of the day %s: the same prompt: %t", again.Step, later.Format(time.DateOnly), again.Day, slices.Equal(resumed, first))
 	}
 	if _, anew := run(later, "b", "1"); slices.Equal(anew, first) {
-		t.Error("a run that begins on another day has the same prompt")
+		t.Error("a new run on another day has the same prompt")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "runs", "a-2")); err == nil {
-		t.Error("it was not resumed, but begun anew")
+		t.Error("the run was started anew, not resumed")
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestDerivedSettings: a run with defaults that do not fit derives other values, reports them, and uses the same
+// TestDerivedSettings checks that a run derives values for defaults that do not fit, reports them, and uses the same
 // values after a resume.
 func TestDerivedSettings(t *testing.T) {
 	dir := t.TempDir()

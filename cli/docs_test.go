@@ -11,8 +11,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// Patterns of commands in the documentation's code: between backticks, or a line of a fenced block without its
-// trailing comment.
+// Patterns of commands in the code of the documentation. A command is inline code, or a line of a fenced block without
+// the trailing comment.
 var (
 	fenced      = regexp.MustCompile("(?s)```([a-z]*)\n(.*?)```")
 	inline      = regexp.MustCompile("`([^`\n]+)`((?:,? (?:and )?`[a-z]+`)*)")
@@ -22,8 +22,8 @@ var (
 
 var groups = []string{"model", "env", "config", "data"}
 
-// documentedCommands returns the command lines of a page, without the program's name. "`openmanus env list`, `serve`"
-// names two commands; "`config show`" counts because its first word is a group of commands.
+// documentedCommands returns the command lines of a page, without the name of the program. "`openmanus env list`,
+// `serve`" has two commands. "`config show`" is a command because "config" is a group of commands.
 func documentedCommands(page string) []string {
 	var found []string
 	for _, m := range fenced.FindAllStringSubmatch(page, -1) {
@@ -80,11 +80,11 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// TestDocumentedCommands runs every documented command, verbatim and with filled-in placeholders, in an empty folder,
-// and checks its output. Training is shortened.
+// TestDocumentedCommands runs every documented command in an empty folder and checks its output. The test replaces
+// placeholders and shortens training.
 func TestDocumentedCommands(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it trains")
+		t.Skip("this test trains a model")
 	}
 	var lines []string
 	for _, page := range pages(t) {
@@ -123,7 +123,7 @@ func TestDocumentedCommands(t *testing.T) {
 			ts.Dir, ts.Stdin = r.dir, strings.NewReader(r.stdin)
 			code := Main(ts.State)
 			if slices.Contains(args, "cuda") && code == int(errext.Native) && strings.Contains(ts.err.String(), "cuda") {
-				t.Skip("there is no GPU, and the command says so")
+				t.Skip("this machine has no GPU")
 			}
 			if code != 0 {
 				t.Fatalf("%q: exit code %d\n%s", ts.Args, code, ts.err.String())
@@ -152,7 +152,7 @@ func TestDocumentedConfigurations(t *testing.T) {
 		}
 	}
 	if n == 0 {
-		t.Error("the documentation shows no configuration")
+		t.Error("no configuration was found in the documentation")
 	}
 }
 

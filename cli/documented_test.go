@@ -25,7 +25,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// docRun is one documented command with its own folder.
+// docRun is a documented command and the folder that it runs in.
 type docRun struct {
 	dir    string
 	args   []string
@@ -45,7 +45,7 @@ func (r *docRun) need(flag, value string) {
 	}
 }
 
-// set overrides configuration keys, to make a run short.
+// set adds --set flags.
 func (r *docRun) set(pairs ...string) {
 	for _, p := range pairs {
 		r.args = append(r.args, "--set", p)
@@ -73,7 +73,7 @@ func (r *docRun) first() string {
 	return ""
 }
 
-// leading returns the arguments before the flags. If the documentation gives none, they are those of open.
+// leading returns the arguments before the flags. If the documented command has none, it adds the given ones.
 func (r *docRun) leading(open ...string) []string {
 	if r.first() == "" {
 		r.args = append(open, r.args...)
@@ -85,7 +85,7 @@ func (r *docRun) leading(open ...string) []string {
 	return r.args[:n]
 }
 
-// dataFiles writes files with two rows each, or with episodes if the name is that of a dump.
+// dataFiles writes files with two rows each. A file whose name contains "episodes" or "rollouts" is a dump.
 func (r *docRun) dataFiles(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -114,24 +114,24 @@ func (r *docRun) dataFiles(t *testing.T, names ...string) {
 	}
 }
 
-// short reduces a training command to about a second.
-func (r *docRun) short(t *testing.T) {
+// completeFresh reduces the training of a fresh model to about a second.
+func (r *docRun) completeFresh(t *testing.T) {
 	if file := r.first(); file != "" {
 		writeFile(t, r.dir, file, tinyRun)
 	}
-	r.brief()
+	r.limitRun()
 	r.set("sft.epochs=1", "sft.micro_batch_size=1", "model.path=", "model.fresh.layers=1", "model.fresh.hidden_size=32",
 		"model.fresh.intermediate_size=64", "model.fresh.heads=2", "model.fresh.kv_heads=1", "model.fresh.walks=0", "env.maze.expert_tasks=17")
 }
 
-// brief adds the settings of short that suit any model.
-func (r *docRun) brief() {
+// limitRun reduces the number of steps, tasks and tokens.
+func (r *docRun) limitRun() {
 	r.set("trainer.total_steps=1", "env.maze.tasks=18,17", "env.maze.val_tasks=16", "env.maze.max_turns=2", "data.train_batch_size=2", "rollout.group_size=2", "rollout.val.group_size=1",
 		"rollout.max_new_tokens=8", "model.device=cpu")
 }
 
-// rollsOut records a short dump with the tiny model, which it links as my-model.
-func (r *docRun) rollsOut(t *testing.T, tiny, dump string) {
+// recordDump records a small dump with the tiny model, which it links as my-model.
+func (r *docRun) recordDump(t *testing.T, tiny, dump string) {
 	t.Helper()
 	link(t, tiny, r.dir, "my-model")
 	code, _, stderr := inProcess(t, r.dir, "rollout", "--model", "my-model", "--env", "maze", "--tasks", "17,18", "--samples", "2", "--max-turns", "2",
@@ -141,19 +141,19 @@ func (r *docRun) rollsOut(t *testing.T, tiny, dump string) {
 	}
 }
 
-// trains completes a training command.
-func (r *docRun) trains(t *testing.T, tiny string) {
+// completeTraining adds the files and settings that a documented training command needs.
+func (r *docRun) completeTraining(t *testing.T, tiny string) {
 	t.Helper()
 	dump := r.value("--from-dump")
 	if dump == "" {
-		r.short(t)
+		r.completeFresh(t)
 		return
 	}
 	if file := r.first(); file != "" {
 		writeFile(t, r.dir, file, tinyRun)
 	}
-	r.rollsOut(t, tiny, dump)
-	r.brief()
+	r.recordDump(t, tiny, dump)
+	r.limitRun()
 	r.set("model.fresh.layers=0", "model.path=my-model")
 	if !strings.HasPrefix(t.Name(), "TestDocumentedCommands/sft") {
 		r.set("sft.epochs=0")
@@ -162,8 +162,8 @@ func (r *docRun) trains(t *testing.T, tiny string) {
 	r.set("sft.epochs=1", "sft.dump_success=false", "sft.dump_min_reward=-100", "sft.max_length=1024", "sft.train_batch_size=4", "sft.micro_batch_size=1")
 }
 
-// playsMaze completes a command that plays tasks, with a model or with a stand-in for the documented endpoint.
-func (r *docRun) playsMaze(t *testing.T, tiny string) {
+// completePlay adds the flags that a documented command needs to play tasks, with a model or with a fake endpoint.
+func (r *docRun) completePlay(t *testing.T, tiny string) {
 	if i := slices.Index(r.args, "--base-url"); i >= 0 {
 		r.args[i+1] = openaitest.Serve(t, walker).URL
 	} else {
@@ -175,8 +175,8 @@ func (r *docRun) playsMaze(t *testing.T, tiny string) {
 	r.args = append(r.args, "--max-turns", "2", "--max-new-tokens", "8")
 }
 
-// launches completes a command that needs a checkout of AgentGym.
-func (r *docRun) launches(t *testing.T) {
+// addCheckout creates the fake checkout of AgentGym that a documented command names.
+func (r *docRun) addCheckout(t *testing.T) {
 	t.Helper()
 	r.need("--checkout", "AgentGym")
 	r.need("--python", fakeCheckout(t, r.dir, r.value("--checkout")))
@@ -211,7 +211,7 @@ func one(t *testing.T, dir, pattern string) string {
 func checkRun(run string) func(*testing.T, *docRun) {
 	return func(t *testing.T, r *docRun) {
 		mustContain(t, "stdout", r.stdout, "Next:", "openmanus eval --model")
-		if r.given("--from-dump") { // which is not validated
+		if r.given("--from-dump") { // such a run does not validate
 			mustContain(t, "metrics", one(t, r.dir, "runs/"+run+"/metrics.jsonl"), `"step":1`)
 			one(t, r.dir, "runs/"+run+"/checkpoints/step_000001/actor/model.safetensors")
 			return
@@ -223,20 +223,20 @@ func checkRun(run string) func(*testing.T, *docRun) {
 	}
 }
 
-// documented maps every command that a page may name to the arguments that a reader fills in and the expected output.
-// A page with another command fails the test.
+// documented has, for every command that a page may contain, a function that completes its arguments and a function
+// that checks its output. A page with another command fails the test.
 var documented = map[string]struct {
 	complete func(t *testing.T, r *docRun, tiny string)
 	check    func(t *testing.T, r *docRun)
 }{
-	"train": {func(t *testing.T, r *docRun, tiny string) { r.trains(t, tiny) }, checkRun("*")},
-	"sft":   {func(t *testing.T, r *docRun, tiny string) { r.trains(t, tiny) }, checkRun("*-sft")},
+	"train": {func(t *testing.T, r *docRun, tiny string) { r.completeTraining(t, tiny) }, checkRun("*")},
+	"sft":   {func(t *testing.T, r *docRun, tiny string) { r.completeTraining(t, tiny) }, checkRun("*-sft")},
 	"env install": {
 		func(t *testing.T, r *docRun, _ string) {
 			if r.first() == "" {
 				r.args = append([]string{"textcraft"}, r.args...)
 			}
-			r.launches(t)
+			r.addCheckout(t)
 		},
 		func(t *testing.T, r *docRun) {
 			mustContain(t, "stdout", r.stdout, "virtual environment at", "Next: openmanus env up "+r.first())
@@ -249,10 +249,10 @@ var documented = map[string]struct {
 				writeFile(t, r.dir, file, tinyRun)
 			}
 			if r.given("--launch") {
-				r.launches(t)
+				r.addCheckout(t)
 				r.need("--base-port", strconv.Itoa(listentest.Ports(t, 1)))
 			}
-			r.playsMaze(t, tiny)
+			r.completePlay(t, tiny)
 		},
 		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "success", "turn") },
 	},
@@ -274,21 +274,21 @@ var documented = map[string]struct {
 	"rollout": {
 		func(t *testing.T, r *docRun, tiny string) {
 			r.need("--dump", "episodes.jsonl")
-			r.playsMaze(t, tiny)
+			r.completePlay(t, tiny)
 			if r.given("--tasks") && r.given("--samples") {
 				r.args = append(r.args, "--tasks", "17,18", "--samples", "2")
 			}
 		},
 		func(t *testing.T, r *docRun) {
 			if strings.HasSuffix(r.value("--dump"), ".zst") {
-				if n := len(dumped(t, filepath.Join(r.dir, r.value("--dump")))); n < 2 {
+				if n := len(readDump(t, filepath.Join(r.dir, r.value("--dump")))); n < 2 {
 					t.Errorf("%d episodes", n)
 				}
 				return
 			}
 			lines := strings.Split(strings.TrimSpace(one(t, r.dir, r.value("--dump"))), "\n")
 			if r.given("--base-url") && len(lines) >= 3 && strings.Contains(lines[1], `"ids":[]`) {
-				return // an endpoint has no ids
+				return // episodes of an endpoint have no token ids
 			}
 			if len(lines) < 3 || !strings.Contains(lines[1], `"logprobs":[`) || !strings.Contains(lines[1], `"exchanges":[{`) {
 				t.Errorf("the dump has %d lines: %.200s", len(lines), lines)
@@ -296,7 +296,7 @@ var documented = map[string]struct {
 		},
 	},
 	"replay": {
-		func(t *testing.T, r *docRun, tiny string) { r.rollsOut(t, tiny, r.leading("episodes.jsonl")[0]) },
+		func(t *testing.T, r *docRun, tiny string) { r.recordDump(t, tiny, r.leading("episodes.jsonl")[0]) },
 		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, r.first(), "differ") },
 	},
 	"generate": {
@@ -365,20 +365,20 @@ var documented = map[string]struct {
 			for i, n := range []int{2, 4} {
 				var got struct{ LogProbs []float64 }
 				if i >= len(lines) || json.Unmarshal([]byte(lines[i]), &got) != nil || len(got.LogProbs) != n {
-					t.Errorf("line %d has not %d log-probs:\n%s", i, n, r.stdout)
+					t.Errorf("line %d does not have %d log-probs:\n%s", i, n, r.stdout)
 				}
 			}
 		},
 	},
 	"env list":  {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "maze", "textcraft") }},
-	"env check": {startsServer, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "two sessions") }},
+	"env check": {startServer, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "two sessions") }},
 	"config init": {nil, func(t *testing.T, r *docRun) {
 		text := r.stdout
 		if r.first() != "" {
 			text = one(t, r.dir, r.first())
 		}
 		if _, err := schema.Load("init", []byte(text), nil); err != nil {
-			t.Errorf("what it writes is no configuration: %v", err)
+			t.Errorf("the output is not a configuration: %v", err)
 		}
 	}},
 	"config show": {
@@ -443,7 +443,7 @@ var documented = map[string]struct {
 			out := r.leading()[1]
 			tasks, err := table.LoadTasks(t.Context(), filepath.Join(r.dir, out), table.LoadOptions{})
 			if err != nil || tasks[len(tasks)-1].ID != "maze_2" || len(tasks[0].Conversation) != 2 {
-				t.Errorf("%s holds %+v, %v", out, tasks, err)
+				t.Errorf("%s: %+v, %v", out, tasks, err)
 			}
 			mustContain(t, "stdout", r.stdout, out+": ")
 		},
@@ -486,7 +486,7 @@ func checkNext(t *testing.T, r *docRun) {
 		n++
 	}
 	if n < 2 {
-		t.Errorf("nothing to do next:\n%s", r.stdout)
+		t.Errorf("no command is suggested:\n%s", r.stdout)
 	}
 }
 
@@ -497,7 +497,7 @@ func checkServe(t *testing.T, args []string) {
 		args = []string{"maze"}
 	}
 	for name := range strings.SplitSeq(args[0], "|") {
-		url, interrupt := serving(t, append(append([]string{name}, args[1:]...), "--port", "0")...)
+		url, interrupt := startServe(t, append(append([]string{name}, args[1:]...), "--port", "0")...)
 		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		reply, err := client.Get(url + "/")
 		if err != nil {
@@ -505,7 +505,7 @@ func checkServe(t *testing.T, args []string) {
 		}
 		_ = reply.Body.Close()
 		if reply.StatusCode != http.StatusOK {
-			t.Errorf("%s answers with status %d", name, reply.StatusCode)
+			t.Errorf("%s: status %d", name, reply.StatusCode)
 		}
 		if code := interrupt(); code != 0 {
 			t.Errorf("exit code %d", code)
@@ -520,7 +520,7 @@ func checkUp(t *testing.T, args []string) {
 	if r.first() == "" {
 		r.args = append([]string{"textcraft"}, r.args...)
 	}
-	r.launches(t)
+	r.addCheckout(t)
 	n := 1
 	if v := r.value("--num-servers"); v != "" {
 		var err error

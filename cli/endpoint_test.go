@@ -16,7 +16,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// walker plays the maze with any move that is not known to be wrong, which ends episodes with every outcome.
+// walker plays the maze with moves that have not failed yet. Its episodes have different outcomes.
 func walker(_ int, r openaitest.Request) openaitest.Answer {
 	moves := []string{"move up", "move left", "move down", "move right"}
 	return openaitest.Answer{Text: "Thought: on.\nAction: " + moves[len(r.Messages)/2%len(moves)], Tokens: len(r.Messages) * 10}
@@ -44,7 +44,7 @@ func TestRolloutOfAnEndpoint(t *testing.T) {
 	defer dump.Close()
 	h := dump.Header()
 	if h.Weights != "" || h.Options["rollout.engine"] != "openai" || h.Options["rollout.api.model"] != "small" || h.Options["rollout.api.base_url"] != s.URL {
-		t.Errorf("the header is %+v", h)
+		t.Errorf("header: %+v", h)
 	}
 	n := 0
 	for {
@@ -60,7 +60,7 @@ func TestRolloutOfAnEndpoint(t *testing.T) {
 			t.Errorf("%s: %s %s, %d turns, %d exchanges", ep.Task.ID, ep.Outcome, ep.Err, len(ep.Turns), len(ep.Exchanges))
 		}
 		if len(ep.Tokens)+len(ep.Mask)+len(ep.LogProbs) > 0 {
-			t.Errorf("%s has ids that are no model's: %v", ep.Task.ID, ep.Tokens)
+			t.Errorf("%s has token ids: %v", ep.Task.ID, ep.Tokens)
 		}
 	}
 	if n != 6 {
@@ -87,7 +87,7 @@ func TestRolloutOfAnEndpoint(t *testing.T) {
 	}
 }
 
-// TestReplayOfAnEndpoint: replays of an endpoint's episodes compare texts and find changes.
+// TestReplayOfAnEndpoint checks that a replay of an endpoint's episodes compares texts and finds changes.
 func TestReplayOfAnEndpoint(t *testing.T) {
 	for _, more := range [][]string{nil, {"--format", "history"}} {
 		t.Run(strings.Join(more, " "), func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestReplayOfAnEndpoint(t *testing.T) {
 				t.Fatalf("exit code %d\n%s", code, ts.err)
 			}
 			asked := len(s.Requests())
-			r := replayed(t, ts.Dir, errext.OK, "d.jsonl", "--no-model")
+			r := replayJSON(t, ts.Dir, errext.OK, "d.jsonl", "--no-model")
 			if r.Replayed != 6 || r.Differ != 0 || r.Draws != 0 || !r.ByText || len(r.Skipped) > 0 || len(s.Requests()) != asked {
 				t.Errorf("%+v", r)
 			}
@@ -125,10 +125,10 @@ func TestReplayOfAnEndpoint(t *testing.T) {
 					x.Body = strings.Replace(x.Body, "move", "go", 1)
 				},
 			} {
-				episodes := dumped(t, path)
+				episodes := readDump(t, path)
 				change(episodes[4])
 				write(t, filepath.Join(ts.Dir, "changed.jsonl"), dump.Header(), episodes)
-				r := replayed(t, ts.Dir, errext.Check, "changed.jsonl", "--no-model")
+				r := replayJSON(t, ts.Dir, errext.Check, "changed.jsonl", "--no-model")
 				if r.Differ != 1 || r.Differences[0].Episode != 4 || r.Differences[0].What != what {
 					t.Errorf("%s: %+v", what, r)
 				}
@@ -137,7 +137,7 @@ func TestReplayOfAnEndpoint(t *testing.T) {
 	}
 }
 
-func TestEndpointsThatCannotBePlayed(t *testing.T) {
+func TestEndpointErrors(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	says := func(status int, body string) string {
@@ -165,8 +165,8 @@ func TestEndpointsThatCannotBePlayed(t *testing.T) {
 	}
 }
 
-func TestEndpointsThatFailOnTheWay(t *testing.T) {
-	// The first request is that of Check.
+func TestEndpointFailsDuringRollout(t *testing.T) {
+	// The first request checks that the endpoint responds.
 	from := func(n int, a openaitest.Answer) func(int, openaitest.Request) openaitest.Answer {
 		return func(i int, r openaitest.Request) openaitest.Answer {
 			if i >= n {
@@ -175,17 +175,17 @@ func TestEndpointsThatFailOnTheWay(t *testing.T) {
 			return walker(i, r)
 		}
 	}
-	t.Run("the key is withdrawn", func(t *testing.T) {
+	t.Run("revoked key", func(t *testing.T) {
 		s := openaitest.Serve(t, from(3, openaitest.Answer{Status: 401, Body: `{"error":{"message":"expired"}}`}))
 		ts := endpointState(t, s.URL, "eval", "--concurrency", "1", "--samples", "9")
 		if code := Main(ts.State); code != int(errext.Env) || !strings.Contains(ts.err.String(), "expired") {
 			t.Errorf("exit code %d\n%s", code, ts.err)
 		}
 		if n := len(s.Requests()); n != 4 {
-			t.Errorf("%d requests: it went on after all was lost", n)
+			t.Errorf("%d requests: the command continued after all episodes were lost", n)
 		}
 	})
-	t.Run("it breaks", func(t *testing.T) {
+	t.Run("broken replies", func(t *testing.T) {
 		s := openaitest.Serve(t, from(1, openaitest.Answer{Body: `{"choices":[]}`}))
 		ts := endpointState(t, s.URL, "eval", "--api-retries", "0")
 		if code := Main(ts.State); code != int(errext.Env) || !strings.Contains(ts.err.String(), "no choices") {
@@ -214,7 +214,7 @@ func TestParseEndpoint(t *testing.T) {
 	}
 }
 
-func TestTrainingWithAnEndpointIsRefused(t *testing.T) {
+func TestTrainRejectsEndpoint(t *testing.T) {
 	whole := []string{"--set", "rollout.api.base_url=http://127.0.0.1:1/v1", "--set", "rollout.api.model=m", "--set", "agent.max_obs_tokens=0"}
 	for _, command := range []string{"train", "sft"} {
 		for _, more := range [][]string{nil, whole} {
@@ -226,8 +226,8 @@ func TestTrainingWithAnEndpointIsRefused(t *testing.T) {
 	}
 }
 
-// TestEpisodesOfAnEndpointAreNotTrainedOn: episodes without token ids cannot be trained on.
-func TestEpisodesOfAnEndpointAreNotTrainedOn(t *testing.T) {
+// TestTrainRejectsEndpointEpisodes checks the error for training on episodes without token ids.
+func TestTrainRejectsEndpointEpisodes(t *testing.T) {
 	ep := &data.Episode{
 		UID: "u", Outcome: data.Success, Tokens: []int32{1, 2}, Mask: []uint8{0, 1}, LogProbs: []float32{0, -1},
 		Turns: []data.Turn{{Start: 1, End: 2, Text: "go"}},
@@ -237,6 +237,6 @@ func TestEpisodesOfAnEndpointAreNotTrainedOn(t *testing.T) {
 	}
 	ep.ForgetIDs()
 	if _, err := data.Rows([]*data.Episode{ep}); err == nil {
-		t.Error("a batch was made of an episode without ids")
+		t.Error("an episode without token ids was accepted")
 	}
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// evaluated runs eval --json and returns what it printed.
-func evaluated(t *testing.T, dir string, args ...string) (eval.Result, string) {
+// evalJSON runs eval --json and returns the result and the output.
+func evalJSON(t *testing.T, dir string, args ...string) (eval.Result, string) {
 	t.Helper()
 	code, stdout, stderr := inProcess(t, dir, append([]string{"eval", "--json"}, args...)...)
 	if code != 0 {
@@ -54,9 +54,9 @@ func TestEval(t *testing.T) {
 	play := []string{"--model", tiny, "--env", "maze", "--tasks", "17,18", "--samples", "2", "--max-turns", "2", "--max-new-tokens", "8", "--deterministic", "--device", "cpu"}
 	with := func(more ...string) []string { return append(append([]string{}, play...), more...) }
 
-	first, text := evaluated(t, dir, with("--episodes", "episodes.jsonl", "--out", "out.json")...)
+	first, text := evalJSON(t, dir, with("--episodes", "episodes.jsonl", "--out", "out.json")...)
 	if kept, err := os.ReadFile(filepath.Join(dir, "out.json")); err != nil || string(kept) != text {
-		t.Errorf("--out holds %s, %v", kept, err)
+		t.Errorf("file of --out: %s, %v", kept, err)
 	}
 	for _, taken := range [][]string{{"--out", "out.json"}, {"--episodes", "episodes.jsonl"}} {
 		if code, _, stderr := inProcess(t, dir, append([]string{"eval"}, with(taken...)...)...); code != int(errext.Usage) || !strings.Contains(stderr, "exists") {
@@ -64,7 +64,7 @@ func TestEval(t *testing.T) {
 		}
 	}
 	if !strings.HasPrefix(text, `{"env":"maze","tasks":2,"samples":2,"success_rate":`) {
-		t.Errorf("the JSON does not begin with its fixed form:\n%s", text)
+		t.Errorf("the JSON has another beginning:\n%s", text)
 	}
 	if err := first.Contract.Check(); err != nil || first.Weights == "" || first.Seed != 1 || first.Model != tiny {
 		t.Errorf("%v: %+v", err, first)
@@ -78,21 +78,21 @@ func TestEval(t *testing.T) {
 		defer dump.Close()
 		ep, err := dump.Next()
 		if err != nil || dump.Header().Weights != first.Weights || len(ep.Turns) == 0 || len(ep.Exchanges) > 0 {
-			t.Errorf("the episodes: %v, %+v, %+v", err, dump.Header(), ep)
+			t.Errorf("episodes: %v, %+v, %+v", err, dump.Header(), ep)
 		}
 	}
-	t.Run("the same again", func(t *testing.T) {
-		if _, again := evaluated(t, dir, play...); again != text {
+	t.Run("repeated", func(t *testing.T) {
+		if _, again := evalJSON(t, dir, play...); again != text {
 			t.Errorf("two deterministic evaluations differ:\n%s", cmp.Diff(text, again))
 		}
 	})
-	t.Run("what is compared is not in the contract", func(t *testing.T) {
-		other, _ := evaluated(t, dir, with("--seed", "2")...)
+	t.Run("settings outside the contract", func(t *testing.T) {
+		other, _ := evalJSON(t, dir, with("--seed", "2")...)
 		if other.Contract.Hash != first.Contract.Hash || other.Seed != 2 {
-			t.Errorf("another seed: %v", eval.Diff(first.Contract, other.Contract))
+			t.Errorf("with another seed: %v", eval.Diff(first.Contract, other.Contract))
 		}
 	})
-	t.Run("a character of the template", func(t *testing.T) {
+	t.Run("another chat template", func(t *testing.T) {
 		changed := copyModel(t, tiny)
 		path := filepath.Join(changed, "tokenizer_config.json")
 		b, err := os.ReadFile(path)
@@ -104,8 +104,8 @@ func TestEval(t *testing.T) {
 			t.Fatal(err)
 		}
 		template := config["chat_template"].(string)
-		if config["chat_template"] = strings.Replace(template, " %}", "  %}", 1); config["chat_template"] == template { // it writes the same
-			t.Fatalf("no statement in the template:\n%s", template)
+		if config["chat_template"] = strings.Replace(template, " %}", "  %}", 1); config["chat_template"] == template { // both templates write the same text
+			t.Fatalf("the template has no statement:\n%s", template)
 		}
 		if b, err = json.Marshal(config); err != nil {
 			t.Fatal(err)
@@ -113,17 +113,17 @@ func TestEval(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		other, _ := evaluated(t, dir, append(with(), "--model", changed)...)
+		other, _ := evalJSON(t, dir, append(with(), "--model", changed)...)
 		diff := eval.Diff(first.Contract, other.Contract)
 		if len(diff) != 1 || diff[0].Part != "chat_template" || other.Weights != first.Weights {
 			t.Errorf("differs in %v", diff)
 		}
 	})
-	t.Run("comparing", func(t *testing.T) {
+	t.Run("compare", func(t *testing.T) {
 		writeFile(t, dir, "a.json", text)
-		_, b := evaluated(t, dir, with("--seed", "2")...)
+		_, b := evalJSON(t, dir, with("--seed", "2")...)
 		writeFile(t, dir, "b.json", b)
-		_, c := evaluated(t, dir, with("--max-turns", "1")...)
+		_, c := evalJSON(t, dir, with("--max-turns", "1")...)
 		writeFile(t, dir, "c.json", c)
 		code, out, stderr := inProcess(t, dir, "eval", "compare", "a.json", "b.json")
 		if code != 0 || !strings.Contains(out, "2 tasks in both") || !strings.Contains(out, "success_rate") {
@@ -146,11 +146,11 @@ func TestEval(t *testing.T) {
 			}
 		}
 	})
-	t.Run("servers with other goals", func(t *testing.T) {
+	t.Run("other first observations", func(t *testing.T) {
 		ours := builtinServer(t, "maze", "")
 		theirs := builtinServer(t, "maze", "another goal than ours")
-		a, text := evaluated(t, dir, with("--server", ours)...)
-		b, other := evaluated(t, dir, with("--server", theirs)...)
+		a, text := evalJSON(t, dir, with("--server", ours)...)
+		b, other := evalJSON(t, dir, with("--server", theirs)...)
 		writeFile(t, dir, "ours.json", text)
 		writeFile(t, dir, "theirs.json", other)
 		if a.Contract.Hash != b.Contract.Hash || a.Starts == b.Starts || a.Starts == "" {
@@ -169,12 +169,12 @@ func TestEval(t *testing.T) {
 	})
 }
 
-// TestContractParts: every flag that can change the result changes the part of the contract with its key, and no
-// other flag does.
+// TestContractParts checks that a flag changes the part of the contract with its key if the flag can change the result,
+// and that other flags change no part.
 func TestContractParts(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "words.txt", "crane\nslate\n")
-	writeFile(t, dir, "told.txt", "Walk.")
+	writeFile(t, dir, "instruction.txt", "Walk.")
 	s := openaitest.Serve(t, walker)
 	of := func(t *testing.T, args ...string) eval.Contract {
 		t.Helper()
@@ -188,24 +188,24 @@ func TestContractParts(t *testing.T) {
 	}
 	base := of(t)
 	for line, want := range map[string]string{
-		"--tasks 18,17":                  "tasks",
-		"--tasks 17":                     "instruction tasks", // of one task less
-		"--samples 2":                    "rollout.val.group_size",
-		"--max-turns 3":                  "env.max_turns",
-		"--max-new-tokens 7":             "rollout.max_new_tokens",
-		"--max-context-tokens 700":       "rollout.max_context_tokens",
-		"--temperature 0.5":              "rollout.val.temperature",
-		"--greedy":                       "rollout.val.temperature",
-		"--top-p 0.9":                    "rollout.top_p",
-		"--top-k 4":                      "rollout.top_k",
-		"--parser g1":                    "env.parser",
-		"--format action_tags":           "env.final_ends env.format instruction",
-		"--instruction Walk.":            "instruction",
-		"--instruction-file told.txt":    "instruction",
-		"--env wordle --tasks 17,18":     "env.max_turns env.name instruction tasks",
-		"--seed 9 --concurrency 2":       "",
-		"--timeout 9 --wait-healthy 9":   "",
-		"--api-timeout 9 --max-lost 0.5": "",
+		"--tasks 18,17":                      "tasks",
+		"--tasks 17":                         "instruction tasks", // one task less has one first instruction less
+		"--samples 2":                        "rollout.val.group_size",
+		"--max-turns 3":                      "env.max_turns",
+		"--max-new-tokens 7":                 "rollout.max_new_tokens",
+		"--max-context-tokens 700":           "rollout.max_context_tokens",
+		"--temperature 0.5":                  "rollout.val.temperature",
+		"--greedy":                           "rollout.val.temperature",
+		"--top-p 0.9":                        "rollout.top_p",
+		"--top-k 4":                          "rollout.top_k",
+		"--parser g1":                        "env.parser",
+		"--format action_tags":               "env.final_ends env.format instruction",
+		"--instruction Walk.":                "instruction",
+		"--instruction-file instruction.txt": "instruction",
+		"--env wordle --tasks 17,18":         "env.max_turns env.name instruction tasks",
+		"--seed 9 --concurrency 2":           "",
+		"--timeout 9 --wait-healthy 9":       "",
+		"--api-timeout 9 --max-lost 0.5":     "",
 	} {
 		t.Run(line, func(t *testing.T) {
 			c := of(t, strings.Fields(line)...)
@@ -248,11 +248,11 @@ func TestLostEpisodes(t *testing.T) {
 	}
 	played := r.Outcomes["success"] + r.Outcomes["turn_limit"]
 	if played != 4 || r.SuccessRate != float64(r.Outcomes["success"])/4 {
-		t.Errorf("the success rate is %v of %v", r.SuccessRate, r.Outcomes)
+		t.Errorf("success rate %v, interval or count %v", r.SuccessRate, r.Outcomes)
 	}
 	var usage struct{ Requests, Retries int }
-	if b, err := json.Marshal(r.Usage); err != nil || json.Unmarshal(b, &usage) != nil || usage.Requests != len(s.Requests())+1 { // and the list of models
-		t.Errorf("usage %v of %d requests", r.Usage, len(s.Requests()))
+	if b, err := json.Marshal(r.Usage); err != nil || json.Unmarshal(b, &usage) != nil || usage.Requests != len(s.Requests())+1 { // the list of models is a request too
+		t.Errorf("usage %v after %d requests", r.Usage, len(s.Requests()))
 	}
 	s = openaitest.Serve(t, func(n int, r openaitest.Request) openaitest.Answer {
 		if n >= 1 && n <= 3 {
@@ -263,12 +263,12 @@ func TestLostEpisodes(t *testing.T) {
 	args[2] = s.URL
 	code, out, stderr = inProcess(t, dir, args...)
 	if code != int(errext.Env) || out != "" || !strings.Contains(stderr, "1 of 5 episodes failed") || !strings.Contains(stderr, "boom") {
-		t.Errorf("one of five lost: exit code %d\n%s%s", code, out, stderr)
+		t.Errorf("with one lost episode of five: exit code %d\n%s%s", code, out, stderr)
 	}
 }
 
-// builtinServer serves a built-in environment whose first observations end with
-// more.
+// builtinServer serves a built-in environment and appends more to its first
+// observations.
 func builtinServer(t *testing.T, name, more string) (url string) {
 	t.Helper()
 	server, err := builtin.Serve(context.WithoutCancel(t.Context()), name, "127.0.0.1:0", builtin.Options{})

@@ -53,7 +53,7 @@ func TestMainCodes(t *testing.T) {
 	ts := newTestState(t, "version")
 	ts.Stdout = brokenPipe{}
 	if code := Main(ts.State); code != int(errext.Disk) {
-		t.Errorf("exit code %d where standard output is closed", code)
+		t.Errorf("exit code %d with a closed standard output", code)
 	}
 	ts = newTestState(t, "version")
 	ts.Stdout = panics{}

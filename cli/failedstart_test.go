@@ -9,8 +9,9 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// A start that fails before it saves anything removes its run folder; a folder with results is unchanged.
-func TestFailedStartLeavesNoFolder(t *testing.T) {
+// TestFailedStartRemovesFolder checks that a run that fails before its first save removes the run folder, but keeps a
+// folder with results.
+func TestFailedStartRemovesFolder(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	writeFile(t, dir, "pairs.jsonl", `{"question":"q","answer":"a"}`)
@@ -24,7 +25,7 @@ func TestFailedStartLeavesNoFolder(t *testing.T) {
 	gone := func(name string) {
 		t.Helper()
 		if left, err := os.ReadDir(filepath.Join(dir, "runs")); err != nil || len(left) > 0 {
-			t.Fatalf("%s: left %v, %v", name, left, err)
+			t.Fatalf("%s: remaining files %v, %v", name, left, err)
 		}
 	}
 	for name, set := range map[string]string{
@@ -66,7 +67,7 @@ func TestFailedStartLeavesNoFolder(t *testing.T) {
 	writeFile(t, run, "notes.txt", "mine")
 	fail("notes", errext.Input, "train", "run.toml", "--set", "env.maze.tasks=pairs.jsonl")
 	if text := read(t, run, "notes.txt"); string(text) != "mine" {
-		t.Errorf("notes.txt holds %q", text)
+		t.Errorf("notes.txt: %q", text)
 	}
 
 	if code, _, stderr := inProcess(t, dir, append([]string{"train", "run.toml"}, shortRun...)...); code != 0 {
@@ -75,6 +76,6 @@ func TestFailedStartLeavesNoFolder(t *testing.T) {
 	before := entries(t, filepath.Join(run, "checkpoints"))
 	fail("resumed", errext.Input, "train", "run.toml", "--set", "trainer.total_steps=3", "--set", "sft.epochs=4", "--set", "env.maze.val_tasks=pairs.jsonl")
 	if after := entries(t, filepath.Join(run, "checkpoints")); strings.Join(before, " ") != strings.Join(after, " ") || len(after) == 0 {
-		t.Errorf("checkpoints were %v and are %v", before, after)
+		t.Errorf("checkpoints before: %v, now: %v", before, after)
 	}
 }

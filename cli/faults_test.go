@@ -21,17 +21,16 @@ import (
 // shortRun is tinyRun with fewer steps.
 var shortRun = []string{"--set", "trainer.total_steps=2", "--set", "sft.epochs=4", "--set", "trainer.save_every=1", "--quiet"}
 
-// TestDiskFull: a full disk, here a limit on file sizes, ends a run with an error about the disk; once there is space
-// the same command resumes.
+// TestDiskFull checks that a run ends with an error if the disk is full, and that the same command resumes when there is
+// space. A limit on file sizes replaces the full disk.
 func TestDiskFull(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("it needs ulimit -f")
+		t.Skip("this test needs ulimit -f")
 	}
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	args := append([]string{"train", "run.toml"}, shortRun...)
-	// 64 blocks of 512 bytes, or of 1024 in bash, have room for the configuration and the metrics, but not for the
-	// weights.
+	// 64 blocks of 512 bytes (1024 bytes in bash) are enough for the configuration and the metrics, not for the weights.
 	full := exec.Command("sh", append([]string{"-c", `ulimit -f 64; exec openmanus "$@"`, "sh"}, args...)...)
 	full.Dir = dir
 	out, err := full.CombinedOutput()
@@ -39,19 +38,19 @@ func TestDiskFull(t *testing.T) {
 		t.Fatalf("exit code %d (%v):\n%s", code, err, out)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "runs", "tiny", "checkpoints", "*")); err != nil || len(left) > 0 {
-		t.Errorf("half a checkpoint is left: %v %v", left, err)
+		t.Errorf("remains of a checkpoint: %v %v", left, err)
 	}
 	again := exec.Command("openmanus", args...)
 	again.Dir = dir
 	if out, err := again.CombinedOutput(); err != nil {
-		t.Fatalf("with room again: %v\n%s", err, out)
+		t.Fatalf("after the limit was removed: %v\n%s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "runs", "tiny", "checkpoints", "step_000002", "manifest.json")); err != nil {
 		t.Error(err)
 	}
 }
 
-// Resuming with a changed task file is an input error.
+// TestOtherTasks checks that resuming with a changed task file is an input error.
 func TestOtherTasks(t *testing.T) {
 	row := func(i int) string { return fmt.Sprintf(`{"item_id":"maze_%d","conversations":[]}`+"\n", i) }
 	dir := t.TempDir()
@@ -74,8 +73,8 @@ func TestOtherTasks(t *testing.T) {
 	mustContain(t, "stderr", ts.err.String(), "changed since the checkpoint", "env.maze.tasks: 2 tasks, sha256:", " -> 3 tasks, sha256:")
 }
 
-// A server that dies during a step ends the run with the exit code of servers; once it is back the same command
-// resumes.
+// TestServerDies checks that a run ends with exit code Env if a server dies during a step, and that the same command
+// resumes when the server is restarted.
 func TestServerDies(t *testing.T) {
 	maze, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -84,7 +83,7 @@ func TestServerDies(t *testing.T) {
 	var dead atomic.Bool
 	var resets atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The first resets are those of eight walks, two expert episodes and two validation episodes.
+		// The first resets belong to eight walks, two expert episodes and two validation episodes.
 		if strings.HasSuffix(r.URL.Path, "/reset") && resets.Add(1) == 14 {
 			dead.Store(true)
 		}
@@ -105,14 +104,14 @@ func TestServerDies(t *testing.T) {
 	}
 	for _, want := range []string{"step 1: ", "no server answered for 50ms", server.URL, "servers"} {
 		if !strings.Contains(ts.err.String(), want) {
-			t.Errorf("stderr does not say %q:\n%s", want, ts.err.String())
+			t.Errorf("stderr lacks %q:\n%s", want, ts.err.String())
 		}
 	}
 	dead.Store(false)
 	again := newTestState(t, args...)
 	again.Dir = dir
 	if code := Main(again.State); code != 0 {
-		t.Fatalf("with the server back: exit code %d:\n%s", code, again.err.String())
+		t.Fatalf("after the server was restarted: exit code %d:\n%s", code, again.err.String())
 	}
 	if !strings.Contains(again.out.String(), "2 steps") {
 		t.Errorf("stdout:\n%s", again.out.String())
@@ -126,7 +125,7 @@ func writeFile(t *testing.T, dir, name, text string) {
 	}
 }
 
-// Every command reports a server that does not answer at once, before it opens a model.
+// TestWithoutServer checks that every command reports an unreachable server at once, before it opens a model.
 func TestWithoutServer(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	url := gone.URL
@@ -136,7 +135,7 @@ func TestWithoutServer(t *testing.T) {
 		{"rollout", "--model", ".", "--env", "maze", "--server", url, "--tasks", "1,2", "--quiet", "--dump", "d.jsonl"},
 		{"train", "--set", "env.maze.servers=" + url, "--quiet"},
 	} {
-		ts := newTestState(t, args...) // waits two minutes for servers that go down later
+		ts := newTestState(t, args...) // the default waits two minutes for servers that fail later
 		if code := Main(ts.State); code != int(errext.Env) {
 			t.Errorf("%s: exit code %d", args[0], code)
 		}
@@ -147,7 +146,7 @@ func TestWithoutServer(t *testing.T) {
 	}
 }
 
-// Every command rejects a server of another environment at its start, before it plays.
+// TestServerOfAnotherEnvironment checks that every command rejects a server of another environment before it plays.
 func TestServerOfAnotherEnvironment(t *testing.T) {
 	var played atomic.Int64
 	movie := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -179,11 +178,11 @@ func TestServerOfAnotherEnvironment(t *testing.T) {
 		mustContain(t, "stderr", ts.err.String(), "environment weather", movie.URL, "movie", "correct the addresses")
 	}
 	if n := played.Load(); n > 0 {
-		t.Errorf("%d requests that play", n)
+		t.Errorf("%d requests of episodes", n)
 	}
 }
 
-// TestPromptTooLong: a task that does not fit into the context is an input error, not a failure of the model.
+// TestPromptTooLong checks that a task that does not fit into the context is an input error, not a failure of the model.
 func TestPromptTooLong(t *testing.T) {
 	ts := newTestState(t, "eval", "--model", tinyModel(t), "--env", "maze", "--tasks", "1,2", "--max-context-tokens", "20", "--quiet")
 	if code := Main(ts.State); code != int(errext.Input) {

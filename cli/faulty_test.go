@@ -19,9 +19,9 @@ import (
 	"github.com/openmanus/openmanus/env/proxy"
 )
 
-// TestTrainThroughFaults trains on a server with every kind of fault that needs no waiting: the run finishes, its
-// counts equal the injected faults, and no token of a dropped episode enters an update. With the default number of
-// replays no episode is dropped.
+// TestTrainThroughFaults trains on a server with every kind of fault except hang. It checks that the run finishes, that
+// its counts equal the injected faults, and that no token of a dropped episode enters an update. With the default number
+// of replays no episode is dropped.
 func TestTrainThroughFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		sets  []string
@@ -96,7 +96,7 @@ func TestTrainThroughFaults(t *testing.T) {
 	}
 }
 
-// eval and rollout report the servers' faults, as train does.
+// TestPlayThroughFaults checks that eval and rollout report the faults of servers.
 func TestPlayThroughFaults(t *testing.T) {
 	player := openaitest.Serve(t, walker)
 	h, err := builtin.Serve(t.Context(), "maze", "127.0.0.1:0", builtin.Options{})
@@ -105,7 +105,7 @@ func TestPlayThroughFaults(t *testing.T) {
 	}
 	defer h.Close(context.Background())
 	dir := t.TempDir()
-	// play plays through its own proxy and returns the injected faults.
+	// play runs a command through a new proxy and returns the injected faults.
 	play := func(t *testing.T, faults string, args ...string) (stdout string, injected map[string]int64) {
 		t.Helper()
 		plan, err := fault.Parse(faults)
@@ -127,7 +127,7 @@ func TestPlayThroughFaults(t *testing.T) {
 		}
 		return out, injected
 	}
-	const some = "500:0.15,reset:0.15,seed=4" // enough that steps are struck in any order of requests
+	const some = "500:0.15,reset:0.15,seed=4" // high enough for faults in steps in any order of requests
 	for _, args := range [][]string{{"eval", "--max-lost", "0.9"}, {"rollout", "--max-lost", "0.9", "--dump", "d.jsonl", "--force"}} {
 		t.Run(args[0], func(t *testing.T) {
 			out, injected := play(t, some, append(args, "--json")...)
@@ -136,7 +136,7 @@ func TestPlayThroughFaults(t *testing.T) {
 				t.Fatalf("%v in %s", err, out)
 			}
 			if d := cmp.Diff(injected, got.Servers.Faults); d != "" || len(injected) == 0 {
-				t.Errorf("injected (-) and told (+): %s", d)
+				t.Errorf("injected (-) and reported (+): %s", d)
 			}
 			if got.Servers.Instances == 0 || got.Servers.Exchanges == 0 || got.Retries+got.Replays == 0 {
 				t.Errorf("got %+v", got)
@@ -149,16 +149,16 @@ func TestPlayThroughFaults(t *testing.T) {
 				}
 			}
 			if lines != 1 {
-				t.Errorf("%d lines about %v in\n%s", lines, injected, out)
+				t.Errorf("%d lines have %v in\n%s", lines, injected, out)
 			}
 			if out, _ = play(t, "", args...); strings.Contains(out, "infrastructure") || !strings.Contains(out, ": 11 ") {
-				t.Errorf("nothing went wrong, and it says\n%s", out)
+				t.Errorf("faults are reported without a fault:\n%s", out)
 			}
 		})
 	}
 }
 
-// allMetrics reads every line of a run's metrics.
+// allMetrics returns all lines of a run's metrics.
 func allMetrics(t *testing.T, run string) []map[string]float64 {
 	t.Helper()
 	var lines []map[string]float64

@@ -48,13 +48,13 @@ func TestTrainingInContexts(t *testing.T) {
 			}
 		}
 		if n == 0 {
-			t.Errorf("%s holds no episode", name)
+			t.Errorf("%s has no episode", name)
 		}
 	}
 }
 
-// A replay samples an episode of several contexts id by id, each context from its beginning, with the model and
-// without.
+// TestReplayOfContexts checks that a replay, with and without the model, compares each context of an episode from the
+// beginning of the context.
 func TestReplayOfContexts(t *testing.T) {
 	tiny := tinyModel(t)
 	for _, format := range []string{"history", "staged"} {
@@ -74,7 +74,7 @@ func TestReplayOfContexts(t *testing.T) {
 			text := one(t, dir, "d.jsonl")
 			changed := strings.Replace(text, "You have taken 2 steps", "You have taken 3 steps", 1)
 			if changed == text {
-				t.Fatal("no prompt of a third turn in the dump")
+				t.Fatal("the dump has no prompt of a third turn")
 			}
 			writeFile(t, dir, "changed.jsonl", changed)
 			if code, out, _ := inProcess(t, dir, "replay", "changed.jsonl", "--no-model"); code == 0 || !strings.Contains(out, "turn 3") {

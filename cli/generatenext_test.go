@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// The command that generate suggests at its end works.
+// TestScoreAgain checks that the command that generate suggests works.
 func TestScoreAgain(t *testing.T) {
 	plain := run.GenerateOptions{Out: "my out.jsonl", PromptKey: "prompt", ResponseKey: "responses"}
 	for _, c := range []struct {
@@ -28,7 +28,8 @@ func TestScoreAgain(t *testing.T) {
 	}
 }
 
-// All prompts without room for a reply are reported together, before anything is generated.
+// TestGenerateLongPrompts checks that the command reports all prompts without room for a reply together, before it
+// generates replies.
 func TestGenerateLongPrompts(t *testing.T) {
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "m")
@@ -40,6 +41,6 @@ func TestGenerateLongPrompts(t *testing.T) {
 	}
 	mustContain(t, "stderr", stderr, "2 of 4 prompts leave no room for a reply in 300 tokens", "rows 1, 3; the longest has 10")
 	if names := entries(t, dir); len(names) != 2 {
-		t.Errorf("it left %v", names)
+		t.Errorf("remaining files: %v", names)
 	}
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// oneStep is tinyRun with checkpoints only at its beginning and its end.
+// oneStep is tinyRun with checkpoints only at the start and the end.
 var oneStep = []string{"train", "run.toml", "--set", "trainer.save_every=0", "--set", "trainer.test_every=0", "--set", "sft.epochs=2"}
 
-// A run saves its current step when its terminal closes, and can be resumed.
-func TestTrainWhoseTerminalCloses(t *testing.T) {
+// TestTrainSavesOnHangup checks that a run saves the current step when the terminal closes, and can be resumed.
+func TestTrainSavesOnHangup(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	master, slave := pty(t)
-	// A test under nohup ignores SIGHUP, and the program would inherit that.
+	// If the test ignores SIGHUP, as under nohup, the program would inherit that.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -47,13 +47,13 @@ func TestTrainWhoseTerminalCloses(t *testing.T) {
 		if !bytes.Contains(metricsText(dir), []byte(`{"step":1,`)) {
 			return false
 		}
-		if err := master.Close(); err != nil { // the kernel sends SIGHUP; writes fail from now on
+		if err := master.Close(); err != nil { // the kernel sends SIGHUP; later writes fail
 			t.Error(err)
 		}
 		return true
 	})
 	if text := <-shown; cmd.ProcessState.ExitCode() != int(errext.Interrupted) {
-		t.Errorf("it ended with %v, which is not exit code %d\n%s", cmd.ProcessState, errext.Interrupted, text)
+		t.Errorf("the process ended with %v, want exit code %d\n%s", cmd.ProcessState, errext.Interrupted, text)
 	}
 	run := rundir.Folder{Dir: filepath.Join(dir, "runs", "tiny")}
 	st, err := rundir.ReadState(run.Latest())
@@ -61,12 +61,13 @@ func TestTrainWhoseTerminalCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lines := bytes.Count(metricsText(dir), []byte(`"training/global_step"`)); st.Step == 0 || st.Step != lines {
-		t.Errorf("%d steps are done and %d saved", lines, st.Step)
+		t.Errorf("%d steps are done, %d are saved", lines, st.Step)
 	}
 }
 
-// A run continues if SIGHUP is ignored, as under nohup, or if the pipe for its progress is closed.
-func TestTrainGoesOnUnwatched(t *testing.T) {
+// TestTrainIgnoresHangup checks that a run continues if it ignores SIGHUP, as under nohup, or if the pipe of its standard
+// error is closed.
+func TestTrainIgnoresHangup(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	r, w, err := os.Pipe()
@@ -93,11 +94,11 @@ func TestTrainGoesOnUnwatched(t *testing.T) {
 		return true
 	})
 	if !cmd.ProcessState.Success() {
-		t.Errorf("it ended with %v", cmd.ProcessState)
+		t.Errorf("the process ended with %v", cmd.ProcessState)
 	}
 }
 
-// metricsText returns metrics.jsonl of the run "tiny", empty if it does not exist.
+// metricsText returns metrics.jsonl of the run "tiny", or "" if the file does not exist.
 func metricsText(dir string) []byte {
 	b, _ := os.ReadFile(filepath.Join(dir, "runs", "tiny", "metrics.jsonl"))
 	return b
@@ -108,7 +109,7 @@ func pty(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
-		t.Skip("there are no pseudoterminals here: ", err)
+		t.Skip("pseudoterminals are not available: ", err)
 	}
 	t.Cleanup(func() { _ = master.Close() })
 	ioctl := func(request uintptr, arg *uint32) {

@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestHubModel opens a model by its name on the hub, from the cache of Hugging
-// Face's tools, whose snapshots are links.
+// TestHubModel opens a model by its name on the Hugging Face Hub, from the local
+// cache, whose snapshots consist of links.
 func TestHubModel(t *testing.T) {
 	dir, tiny := t.TempDir(), tinyModel(t)
 	repository := filepath.Join(dir, ".cache/huggingface/hub/models--acme--tiny")

@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// A run is resumed with its original inputs only: the contents of task files, instructions, conversations, score
-// functions and the KL's reference must not have changed.
+// TestResumeWithOtherInputs checks that a run cannot be resumed if the content of a task file, an instruction, a
+// conversation, a score function or the reference model has changed.
 func TestResumeWithOtherInputs(t *testing.T) {
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "m")
@@ -22,12 +22,14 @@ func TestResumeWithOtherInputs(t *testing.T) {
 		writeFile(t, dir, name, text)
 	}
 	const judge = `while read -r line; do n=${line#*\"request\":}; echo "{\"request\":${n%%,*},\"scores\":[0.5]}"; done`
-	const told = "Walk to the goal."
+	const instruction = "Walk to the goal."
 	files := map[string]func(changed bool){
-		"env.maze.tasks":       func(changed bool) { rows("tasks.jsonl", "18", map[bool]string{false: "17", true: "12"}[changed]) },
-		"env.maze.val_tasks":   func(changed bool) { rows("val.jsonl", map[bool]string{false: "3", true: "4"}[changed]) },
-		"env.maze.instruction": func(changed bool) { writeFile(t, dir, "told.txt", told+map[bool]string{true: " Now."}[changed]) },
-		"judge.sh":             func(changed bool) { writeFile(t, dir, "judge.sh", judge+map[bool]string{true: "\n# other"}[changed]) },
+		"env.maze.tasks":     func(changed bool) { rows("tasks.jsonl", "18", map[bool]string{false: "17", true: "12"}[changed]) },
+		"env.maze.val_tasks": func(changed bool) { rows("val.jsonl", map[bool]string{false: "3", true: "4"}[changed]) },
+		"env.maze.instruction": func(changed bool) {
+			writeFile(t, dir, "instruction.txt", instruction+map[bool]string{true: " Now."}[changed])
+		},
+		"judge.sh": func(changed bool) { writeFile(t, dir, "judge.sh", judge+map[bool]string{true: "\n# other"}[changed]) },
 	}
 	for _, write := range files {
 		write(false)
@@ -37,7 +39,7 @@ func TestResumeWithOtherInputs(t *testing.T) {
 		args := []string{"train", "run.toml"}
 		for _, set := range slices.Concat([]string{
 			"model.fresh.layers=0", "model.fresh.walks=0", "model.path=m", "env.expert_tasks=[]", "sft.epochs=0", `env.tasks=["tasks.jsonl"]`, `env.val_tasks=["val.jsonl"]`,
-			"env.instruction_file=told.txt", "reward.score_fn=exec:sh judge.sh", "reward.score_batch_size=1", "actor.use_kl_loss=true", "actor.kl_loss_coef=0.1",
+			"env.instruction_file=instruction.txt", "reward.score_fn=exec:sh judge.sh", "reward.score_batch_size=1", "actor.use_kl_loss=true", "actor.kl_loss_coef=0.1",
 			"rollout.max_context_tokens=2048", "data.max_prompt_tokens=1500", "trainer.total_steps=" + steps, "trainer.save_every=1", "trainer.test_every=0", "trainer.val_before_train=false",
 		}, more) {
 			args = append(args, "--set", set)
@@ -58,20 +60,20 @@ func TestResumeWithOtherInputs(t *testing.T) {
 		write(false)
 	}
 
-	// Another model at the same path: the policy comes from the checkpoint, but the reference would differ.
+	// The path has another model. The policy is read from the checkpoint, but the reference would differ.
 	other := tinyModel(t)
 	weights := read(t, other, "model.safetensors")
-	weights[len(weights)-1] ^= 1 << 6 // of an exponent
+	weights[len(weights)-1] ^= 1 << 6 // a bit of an exponent
 	writeFile(t, other, "model.safetensors", string(weights))
 	relink(t, other, dir, "m")
 	code, stderr := train("2")
 	if code != errext.Input {
-		t.Errorf("another reference: exit code %d", code)
+		t.Errorf("with another reference: exit code %d", code)
 	}
 	mustContain(t, "stderr", stderr, "the reference of the KL")
 	relink(t, tinyModel(t), dir, "m")
 	if code, stderr := train("2"); code != errext.OK {
-		t.Errorf("with everything put back: exit code %d\n%s", code, stderr)
+		t.Errorf("with the original inputs: exit code %d\n%s", code, stderr)
 	}
 }
 

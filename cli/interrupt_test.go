@@ -43,7 +43,7 @@ func TestHangups(t *testing.T) {
 		select {
 		case ts.signals <- syscall.SIGHUP:
 		case code := <-ts.exited:
-			t.Fatalf("a SIGHUP ended the process with %d", code)
+			t.Fatalf("SIGHUP ended the process with %d", code)
 		}
 	}
 	<-in.Soft.Done()

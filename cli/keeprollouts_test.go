@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// trainer.keep_rollouts bounds the episodes of a run that are kept, and every command that reads dumps reads those
-// compressed by trainer.compress_rollouts.
+// TestKeepRollouts checks that trainer.keep_rollouts limits the number of steps whose episodes are kept, and that
+// commands read episodes that trainer.compress_rollouts compressed.
 func TestKeepRollouts(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -56,6 +56,6 @@ func TestKeepRollouts(t *testing.T) {
 	kept()
 	mustContain(t, "stdout", stdout, "  metrics ")
 	if strings.Contains(stdout, "  episodes  ") {
-		t.Errorf("a folder of episodes is named:\n%s", stdout)
+		t.Errorf("stdout names a folder of episodes:\n%s", stdout)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/openmanus/openmanus/env/supervise"
 )
 
-// guide is an engine and a renderer that solves the maze; every byte is a token. onTurn is called every turn.
+// guide is an engine and a renderer that solves the maze. Every byte is a token. It calls onTurn every turn.
 type guide struct {
 	onTurn func(n int64)
 	turns  *atomic.Int64
@@ -71,8 +71,8 @@ func (guide) Decode(ids []int32) string {
 	return string(b)
 }
 
-// If servers are killed and stopped at random while episodes are played on them, no episode is lost, and no process
-// remains.
+// TestKilledServers kills and stops servers at random while episodes are played. It checks that no episode is lost and
+// that no process remains.
 func TestKilledServers(t *testing.T) {
 	dir := t.TempDir()
 	python := fakeCheckout(t, dir, "gym")
@@ -98,18 +98,18 @@ func TestKilledServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var hit atomic.Int64
+	var signalled atomic.Int64
 	g := guide{turns: &atomic.Int64{}, onTurn: func(n int64) {
-		if n%60 != 0 { // nobody else comes here for this n
+		if n%60 != 0 {
 			return
 		}
 		signal := syscall.SIGKILL
 		if n == 180 {
-			signal = syscall.SIGSTOP // it takes connections and answers nothing
+			signal = syscall.SIGSTOP // the server accepts connections but does not reply
 		}
 		for _, pid := range serverPIDs(t, e.BasePort+rand.New(rand.NewPCG(1, uint64(n))).IntN(servers)) {
 			if syscall.Kill(pid, signal) == nil {
-				hit.Add(1)
+				signalled.Add(1)
 			}
 		}
 	}}
@@ -133,8 +133,8 @@ func TestKilledServers(t *testing.T) {
 		}
 	}
 	counts := w.Pool.Counts()
-	if hit.Load() == 0 || stats.Replays+stats.Retries == 0 || counts.Quarantines == 0 {
-		t.Errorf("%d servers were hit, %+v, %+v: the test shows nothing", hit.Load(), stats, counts)
+	if signalled.Load() == 0 || stats.Replays+stats.Retries == 0 || counts.Quarantines == 0 {
+		t.Errorf("too few signals, failures or restarts: %d servers, %+v, %+v", signalled.Load(), stats, counts)
 	}
 	closed = true
 	if err := w.Close(); err != nil {
@@ -142,11 +142,11 @@ func TestKilledServers(t *testing.T) {
 	}
 	for i := range servers {
 		if left := serverPIDs(t, e.BasePort+i); len(left) > 0 {
-			t.Errorf("server %d is left behind: %v", i, left)
+			t.Errorf("server %d still runs: %v", i, left)
 		}
 	}
 	for _, pid := range watchdogs(t) {
-		t.Errorf("watchdog %d is left behind", pid)
+		t.Errorf("watchdog %d still runs", pid)
 	}
 	env.CloseIdle()
 }
@@ -168,7 +168,7 @@ func watchdogs(t *testing.T) []int {
 		}
 		stat, err := os.ReadFile(filepath.Join(filepath.Dir(file), "stat"))
 		if err != nil {
-			continue // it ended
+			continue // the process ended
 		}
 		text := string(stat)
 		if _, err := fmt.Sscan(text[strings.LastIndexByte(text, ')')+1:], &state, &parent); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/openmanus/openmanus/env/supervise"
 )
 
-// If servers are killed at random while a run trains on them, the run continues without losing an episode, and no
+// TestTrainOnKilledServers kills servers at random during a run. It checks that the run loses no episode and that no
 // process remains.
 func TestTrainOnKilledServers(t *testing.T) {
 	const (
@@ -29,9 +29,9 @@ func TestTrainOnKilledServers(t *testing.T) {
 	base := listentest.Ports(t, servers)
 	mark := strconv.FormatUint(rand.Uint64(), 36)
 
-	var mu sync.Mutex // guards what follows, and makes one kill at a time
+	var mu sync.Mutex // guards the counters, and allows one kill at a time
 	begun, killed, marked := 0, 0, 0
-	tell := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	resets := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		begun++
@@ -39,8 +39,8 @@ func TestTrainOnKilledServers(t *testing.T) {
 			return
 		}
 		marked = max(marked, len(supervise.Marked(markKey, mark)))
-		// Every second time the victim is a server on which an episode has just begun, so that it is certainly lost;
-		// otherwise any running server.
+		// Every second kill hits the server on which an episode begins, so that the instance is lost. Other kills hit
+		// any running server.
 		var up []int
 		for port := base; port < base+servers; port++ {
 			if pids := serverPIDs(t, port); len(pids) > 0 && (killed%2 == 1 || strconv.Itoa(port) == r.URL.RawQuery) {
@@ -51,9 +51,9 @@ func TestTrainOnKilledServers(t *testing.T) {
 			killed++
 		}
 	}))
-	defer tell.Close()
+	defer resets.Close()
 
-	text := strings.Replace(tinyRun, "[[env]]\n", fmt.Sprintf("[[env]]\nenvironment = { %s = %q, %s = %q }\n", tellKey, tell.URL, markKey, mark), 1)
+	text := strings.Replace(tinyRun, "[[env]]\n", fmt.Sprintf("[[env]]\nenvironment = { %s = %q, %s = %q }\n", resetURLKey, resets.URL, markKey, mark), 1)
 	writeFile(t, dir, "run.toml", text)
 	args := []string{"train", "run.toml"}
 	for _, set := range []string{
@@ -70,8 +70,8 @@ func TestTrainOnKilledServers(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d after %d kills\n%s", code, killed, stderr)
 	}
-	if killed < 6 || marked < servers-1 { // one may be on its way up
-		t.Errorf("%d servers were killed at %d beginnings of episodes, %d marked processes were seen: the test shows nothing", killed, begun, marked)
+	if killed < 6 || marked < servers-1 { // one server may be starting
+		t.Errorf("too few kills: %d servers at %d beginnings of episodes, %d marked processes", killed, begun, marked)
 	}
 	faults := 0.0
 	lines := allMetrics(t, filepath.Join(dir, "runs", "tiny"))
@@ -82,7 +82,7 @@ func TestTrainOnKilledServers(t *testing.T) {
 		}
 	}
 	if last := lines[len(lines)-1]; last["step"] != 4 || faults == 0 {
-		t.Errorf("the run ended with step %g, and met %g faults", last["step"], faults)
+		t.Errorf("the run ended at step %g with %g faults", last["step"], faults)
 	}
 	for step := 1; step <= 4; step++ {
 		if n := len(episodesOf(t, filepath.Join(dir, "runs", "tiny", "rollouts", fmt.Sprintf("step_%d.jsonl", step)))); n != 6 {
@@ -90,9 +90,9 @@ func TestTrainOnKilledServers(t *testing.T) {
 		}
 	}
 	if left := supervise.Marked(markKey, mark); len(left) > 0 {
-		t.Errorf("processes %v are left behind", left)
+		t.Errorf("processes %v still run", left)
 	}
 	for _, pid := range watchdogs(t) {
-		t.Errorf("watchdog %d is left behind", pid)
+		t.Errorf("watchdog %d still runs", pid)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// labelledRun has two tables of one environment and the same tasks.
+// labelledRun has two tables of one environment with the same tasks.
 var labelledRun = func() string {
 	text, rest, _ := strings.Cut(mixtureRun, "[[env]]\n")
 	_, rest, _ = strings.Cut(rest, "[data]\n")
@@ -34,23 +34,24 @@ instruction = "Go."
 ` + rest
 }()
 
-// Two tables of one environment have their own formats, turns, draws, metrics and validations, also after a resume.
+// TestTablesOfOneEnvironment checks that two tables of one environment have separate formats, turn limits, draws, metrics
+// and validations, also after a resume.
 func TestTablesOfOneEnvironment(t *testing.T) {
-	told := map[string]string{"maze": "Walk.", "tags": "Go."}
+	instructions := map[string]string{"maze": "Walk.", "tags": "Go."}
 	groups, seeds := map[string]string{}, map[uint64]bool{}
 	out, whole, lines, drawn := playedTwice(t, labelledRun, map[string]int{"maze": 2, "tags": 3}, func(step int, ep *data.Episode) {
 		table, group := ep.Task.Table(), fmt.Sprint(step, " ", ep.UID)
 		if before, ok := groups[group]; ok && before != table || seeds[ep.Seed] {
-			t.Errorf("step %d: %s is of %s and of %s, or a seed came twice", step, ep.UID, before, table)
+			t.Errorf("step %d: %s belongs to %s and %s, or two episodes have the same seed", step, ep.UID, before, table)
 		}
 		groups[group], seeds[ep.Seed] = table, true
-		if ep.Task.Env != "maze" || !strings.Contains(ep.Instruction, told[table]) {
-			t.Errorf("%s of %s was told %q", ep.Task.Env, table, ep.Instruction)
+		if ep.Task.Env != "maze" || !strings.Contains(ep.Instruction, instructions[table]) {
+			t.Errorf("the prompt of %s in %s is %q", ep.Task.Env, table, ep.Instruction)
 		}
 	})
 	mustContain(t, "stdout", out, "maze", "tags", "overall")
 	if drawn["maze"] == 0 || drawn["tags"] == 0 || drawn["maze"]+drawn["tags"] != 32 {
-		t.Errorf("drawn: %v", drawn)
+		t.Errorf("drawn tasks: %v", drawn)
 	}
 	for name, want := range map[string]float64{"val/maze/episodes": 1, "val/tags/episodes": 2, "val/overall/episodes": 3} {
 		if lines[3][name] != want {
@@ -74,10 +75,10 @@ func TestTablesOfOneEnvironment(t *testing.T) {
 	}
 	defer d.Close()
 	if o := d.Header().Options; o["env.name"] != "maze" || o["env.format"] != "action_tags" || fmt.Sprint(o["env.max_turns"]) != "3" {
-		t.Errorf("the table of --env was played as %v", o)
+		t.Errorf("the table of --env was played with %v", o)
 	}
 	code, _, stderr = inProcess(t, whole, "eval", "run.toml", "--model", actor)
 	if code != int(errext.Usage) || !strings.Contains(stderr, "--env: maze, tags") {
-		t.Errorf("no table named: exit code %d\n%s", code, stderr)
+		t.Errorf("without --env: exit code %d\n%s", code, stderr)
 	}
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// fakeUvicorn makes this binary a stand-in for `python -m uvicorn MODULE:app
-// --host H --port P`: it serves the built-in environment of that name.
+// fakeUvicorn replaces `python -m uvicorn MODULE:app --host H --port P`. It serves
+// the built-in environment of the module.
 func fakeUvicorn(args []string) {
 	name := "maze"
 	if strings.Contains(args[0], "textcraft") {
@@ -43,7 +43,7 @@ func fakeUvicorn(args []string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	server, err := listen.Serve(context.Background(), name, net.JoinHostPort(host, port), telling(h, os.Getenv(tellKey), port), nil)
+	server, err := listen.Serve(context.Background(), name, net.JoinHostPort(host, port), reportResets(h, os.Getenv(resetURLKey), port), nil)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -51,11 +51,11 @@ func fakeUvicorn(args []string) {
 	<-server.Done()
 }
 
-// tellKey is the environment variable with the address to which fakeUvicorn reports every episode before it begins.
-const tellKey = "TEST_TELL"
+// resetURLKey is the environment variable with the URL that fakeUvicorn requests before every reset.
+const resetURLKey = "TEST_RESET_URL"
 
-// telling sends url?PORT and waits for the reply before h begins an episode.
-func telling(h http.Handler, url, port string) http.Handler {
+// reportResets requests url?PORT and waits for the reply before h handles a reset.
+func reportResets(h http.Handler, url, port string) http.Handler {
 	if url == "" {
 		return h
 	}
@@ -73,8 +73,8 @@ func telling(h http.Handler, url, port string) http.Handler {
 	})
 }
 
-// fakeCheckout makes a folder that resembles a checkout of AgentGym, and a Python stand-in that supports the calls
-// for installing and starting a server.
+// fakeCheckout creates a folder like a checkout of AgentGym, and a script in place of Python that supports the calls for
+// installing and starting a server.
 func fakeCheckout(t *testing.T, dir, name string) (python string) {
 	t.Helper()
 	for _, folder := range []string{"agentenv-textcraft", "agentenv-lmrlgym/lmrlgym/LLM_RL", "agentenv-lmrlgym/lmrlgym/llm_rl_scripts"} {
@@ -103,8 +103,8 @@ esac
 	return python
 }
 
-// up runs `env up` until n servers answer. It returns their lines and a
-// function that interrupts it and returns the exit code.
+// up runs `env up` until n servers respond. It returns the printed lines and a
+// function that interrupts the command and returns the exit code.
 func up(t *testing.T, dir string, n int, args ...string) (lines []string, interrupt func() int) {
 	t.Helper()
 	ts := newTestState(t, append([]string{"env", "up"}, args...)...)
@@ -118,7 +118,7 @@ func up(t *testing.T, dir string, n int, args ...string) (lines []string, interr
 	out := bufio.NewScanner(r)
 	for range n {
 		if !out.Scan() {
-			t.Fatalf("it ended with %d: %s", <-code, ts.err)
+			t.Fatalf("the command ended with exit code %d: %s", <-code, ts.err)
 		}
 		lines = append(lines, out.Text())
 	}
@@ -139,7 +139,7 @@ func greet(t *testing.T, url string) {
 	}
 	_ = reply.Body.Close()
 	if reply.StatusCode != http.StatusOK {
-		t.Errorf("%s answers with status %d", url, reply.StatusCode)
+		t.Errorf("%s: status %d", url, reply.StatusCode)
 	}
 }
 
@@ -167,11 +167,11 @@ func TestEnvInstallAndUp(t *testing.T) {
 	}
 	log, err := os.ReadFile(filepath.Join(dir, "servers", fmt.Sprintf("textcraft_%d.log", base+1)))
 	if err != nil || !strings.Contains(string(log), "uvicorn agentenv_textcraft:app") {
-		t.Errorf("the log says %s %v", log, err)
+		t.Errorf("log: %s %v", log, err)
 	}
 }
 
-func TestEnvUpRefuses(t *testing.T) {
+func TestEnvUpErrors(t *testing.T) {
 	dir := t.TempDir()
 	fakeCheckout(t, dir, "gym")
 	tests := []struct {
@@ -188,10 +188,10 @@ func TestEnvUpRefuses(t *testing.T) {
 			errext.Usage, "--environment: \"X\" is not NAME=VALUE"},
 		{"wrong venv", "up textcraft --checkout gym --venv none", errext.Input, "none has no bin/python"},
 		{"no such program", "up textcraft --command nothing-such", errext.Env, `no program "nothing-such"`},
-		{"it ends", "up textcraft --command false", errext.Env, "it ended with status 1"},
+		{"server ends", "up textcraft --command false", errext.Env, "it ended with status 1"},
 		{"no data", "up sqlgym --checkout gym", errext.Input, "no folder agentenv-sqlgym"},
 		{"install without checkout", "install textcraft", errext.Usage, "--checkout: missing"},
-		{"install what packages cannot", "install webshop --checkout gym", errext.Input, "a spaCy model"},
+		{"install of unsupported packages", "install webshop --checkout gym", errext.Input, "a spaCy model"},
 		{"install with a wrong python", "install textcraft --checkout gym --python false", errext.Input, "false does not work"},
 	}
 	for _, test := range tests {
@@ -205,7 +205,7 @@ func TestEnvUpRefuses(t *testing.T) {
 	}
 }
 
-// If a server was not installed, its Python lacks packages, and the error names `env install`.
+// TestEnvUpBeforeInstall checks that the error names `env install` if Python or its packages are missing.
 func TestEnvUpBeforeInstall(t *testing.T) {
 	dir := t.TempDir()
 	fakeCheckout(t, dir, "Agent Gym")
@@ -237,11 +237,11 @@ func TestEnvUpBeforeInstall(t *testing.T) {
 	defer taken.Close()
 	code, _, stderr := inProcess(t, dir, "env", "up", "textcraft", "--checkout", "Agent Gym", "--base-port", fmt.Sprint(taken.Addr().(*net.TCPAddr).Port))
 	if code != int(errext.Env) || strings.Contains(stderr, "env install") {
-		t.Errorf("a port that is taken: exit code %d\n%s", code, stderr)
+		t.Errorf("with a port in use: exit code %d\n%s", code, stderr)
 	}
 }
 
-// A run starts its servers, survives the death of one, and leaves none running.
+// TestTrainLaunches checks that a run starts servers and stops them at the end.
 func TestTrainLaunches(t *testing.T) {
 	dir := t.TempDir()
 	python := fakeCheckout(t, dir, "gym")
@@ -256,14 +256,14 @@ func TestTrainLaunches(t *testing.T) {
 	for i := range 2 {
 		mustContain(t, "log", one(t, dir, fmt.Sprintf("runs/*/servers/maze_%d.log", base+i)), "uvicorn agentenv_lmrlgym:app", "end ")
 		if ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", base+i)); err != nil {
-			t.Errorf("server %d is still there: %v", i, err)
+			t.Errorf("server %d still runs: %v", i, err)
 		} else {
 			_ = ln.Close()
 		}
 	}
 }
 
-// The pool of an environment is notified when one of its servers is restarted.
+// TestWorldFollowsRestarts checks that the pool of an environment uses a server again after its restart.
 func TestWorldFollowsRestarts(t *testing.T) {
 	dir := t.TempDir()
 	python := fakeCheckout(t, dir, "gym")
@@ -302,14 +302,14 @@ func TestWorldFollowsRestarts(t *testing.T) {
 	if _, err := again.Client().Reset(t.Context(), 3); err != nil {
 		t.Error(err)
 	}
-	// The pool's own probe may find the server before its supervisor reports it.
+	// The probe of the pool may find the server before the supervisor reports it.
 	for range 6000 {
 		if strings.Contains(ts.err.String(), "environment server started again") {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("the log does not say that the server was started again:\n%s", ts.err)
+	t.Errorf("the log lacks the restart of the server:\n%s", ts.err)
 }
 
 // serverPID finds the process that listens on a port by its arguments.

@@ -14,14 +14,14 @@ func TestLoggerForm(t *testing.T) {
 	ts.Log.Info("saved", "step", 3)
 	report(ts.State, errext.ErrInterrupted)
 	if !regexp.MustCompile(`^time="\d{4}-\d\d-\d\d \d\d:\d\d:\d\d" level=INFO msg=saved step=3\nopenmanus: interrupted\n$`).MatchString(ts.err.String()) {
-		t.Errorf("not text alone where standard error is a file: %q", ts.err)
+		t.Errorf("log lines in a file: %q", ts.err)
 	}
 
 	ts = newTestState(t)
 	ts.Terminal = true
 	newLogger(ts.State, "debug").Debug("saved", "step", 3)
 	if got := ts.err.String(); !strings.Contains(got, "level=DEBUG msg=saved step=3") || strings.Contains(got, "2001-") {
-		t.Errorf("not text for people: %q", got)
+		t.Errorf("log lines on a terminal: %q", got)
 	}
 }
 

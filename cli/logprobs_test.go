@@ -14,7 +14,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestLogprobsInterrupted: Ctrl-C ends the command while it waits for standard input.
+// TestLogprobsInterrupted checks that Ctrl-C ends the command while it waits for standard input.
 func TestLogprobsInterrupted(t *testing.T) {
 	ts := newTestState(t, "model", "logprobs", "--model", copyTinyModel(t), "--device", "cpu")
 	in, user := io.Pipe()
@@ -44,11 +44,11 @@ func TestEachLine(t *testing.T) {
 	}
 	ts.Stdin = strings.NewReader(strings.Repeat("x", 1<<17))
 	if err := ts.eachLine(ctx, 1<<16, each); err == nil || run.CodeOf(ctx, err) != errext.Input {
-		t.Errorf("a line that is too long: %v", err)
+		t.Errorf("error for a line that is too long: %v", err)
 	}
 }
 
-// TestLogprobsOfBrokenModel: NaN weights are reported as an error of the model.
+// TestLogprobsOfBrokenModel checks that NaN weights are an error of the model.
 func TestLogprobsOfBrokenModel(t *testing.T) {
 	dir := copyTinyModel(t)
 	path := filepath.Join(dir, "model.safetensors")
@@ -57,7 +57,7 @@ func TestLogprobsOfBrokenModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := 8 + int(binary.LittleEndian.Uint64(file)); i < len(file); i++ {
-		file[i] = 0xFF // all bits set are a NaN in every format
+		file[i] = 0xFF // a number with all bits set is NaN in every format
 	}
 	if err := os.WriteFile(path, file, 0o644); err != nil {
 		t.Fatal(err)
@@ -72,8 +72,7 @@ func TestLogprobsOfBrokenModel(t *testing.T) {
 	}
 }
 
-// TestLogprobsWithoutTokenizer scores ids with a model without a tokenizer; text is an error that names the
-// tokenizer.
+// TestLogprobsWithoutTokenizer checks that a model without a tokenizer scores ids, and that text is an error.
 func TestLogprobsWithoutTokenizer(t *testing.T) {
 	dir := copyTinyModel(t)
 	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
@@ -84,14 +83,14 @@ func TestLogprobsWithoutTokenizer(t *testing.T) {
 	ts := newTestState(t, "model", "logprobs", "--model", dir, "--device", "cpu")
 	ts.Stdin = strings.NewReader(`{"ids":[1,2,3]}` + "\n" + `{"text":"Hello"}` + "\n")
 	if code := Main(ts.State); code != int(errext.Input) {
-		t.Errorf("exit code %d, want %d, that of the second line", code, errext.Input)
+		t.Errorf("exit code %d, want %d for the second line", code, errext.Input)
 	}
 	mustContain(t, "stdout", ts.out.String(), `"ids":[1,2,3]`)
 	mustContain(t, "the error", ts.err.String(), "line 2: ", "tokenizer", "give ids", "tokenizer.json")
 }
 
-// TestLogprobsGoldens runs the command on a tiny model both ways and compares
-// with transformers' numbers.
+// TestLogprobsGoldens compares the log-probs of a tiny model, with and without
+// --decode, with the numbers of transformers.
 func TestLogprobsGoldens(t *testing.T) {
 	var golden struct {
 		Sequences []struct {
@@ -128,12 +127,12 @@ func TestLogprobsGoldens(t *testing.T) {
 			}
 			for j, want := range seq.LogProbs {
 				if d := float64(got.LogProbs[j]) - want; !(d <= 1e-4 && d >= -1e-4) {
-					t.Errorf("%v: sequence %d: log-prob %d is off by %.2g", mode, i, j, d)
+					t.Errorf("%v: sequence %d: log-prob %d differs by %.2g", mode, i, j, d)
 				}
 			}
 		}
 		if answers.More() {
-			t.Errorf("%v: more lines than sequences", mode)
+			t.Errorf("%v: the output has more lines than the golden file", mode)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// loraRun trains adapters on the model in base: a warm start, then two GRPO steps with the result of the warm start
-// as the frozen reference.
+// loraRun trains adapters on the model in base: a warm start, then two GRPO steps. The frozen reference is the result of
+// the warm start.
 const loraRun = `
 [model]
 path = "base"
@@ -70,11 +70,11 @@ test_every = 0
 val_before_train = false
 `
 
-// TestTrainLoRA: a run of adapters that is killed and resumed ends with the same bits. Its checkpoints contain only
-// the adapters, the base model is unchanged, and the merged model is the same policy.
+// TestTrainLoRA checks that a killed and resumed run of adapters has the same result to the bit, that checkpoints contain
+// only the adapters, that the base model is unchanged, and that the merged model is the same policy.
 func TestTrainLoRA(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it trains twice")
+		t.Skip("this test trains two models")
 	}
 	whole, killed := t.TempDir(), t.TempDir()
 	base := tinyModel(t)
@@ -87,7 +87,7 @@ func TestTrainLoRA(t *testing.T) {
 	p := train(t, whole)
 	p.wait(t)
 	if !strings.Contains(p.out.String(), "model convert") {
-		t.Errorf("nothing says how to merge:\n%s", &p.out)
+		t.Errorf("stdout lacks the command that merges:\n%s", &p.out)
 	}
 	train(t, killed).killAfter(t, "lora", 1)
 	train(t, killed).wait(t)
@@ -95,17 +95,17 @@ func TestTrainLoRA(t *testing.T) {
 	actor := filepath.Join("runs", "lora", "checkpoints", "step_000002", "actor")
 	weights := filepath.Join(actor, "adapter_model.safetensors")
 	if !bytes.Equal(read(t, whole, weights), read(t, killed, weights)) {
-		t.Error("killed and resumed, the adapters differ")
+		t.Error("the adapters of the resumed run differ")
 	}
 	if d := cmp.Diff(metricsOf(t, whole, "lora"), metricsOf(t, killed, "lora")); d != "" {
-		t.Errorf("killed and resumed, the metrics differ:\n%s", d)
+		t.Errorf("the metrics of the resumed run differ:\n%s", d)
 	}
 	const frozen = "model.safetensors"
 	if !bytes.Equal(read(t, base, frozen), read(t, whole, filepath.Join("base", frozen))) {
-		t.Error("training changed the model that the adapters belong to")
+		t.Error("training changed the base model")
 	}
 	if _, err := os.Stat(filepath.Join(whole, actor, frozen)); err == nil {
-		t.Error("the checkpoint holds the frozen weights")
+		t.Error("the checkpoint contains the frozen weights")
 	}
 	var config map[string]any
 	if err := json.Unmarshal(read(t, whole, filepath.Join(actor, "adapter_config.json")), &config); err != nil || config["r"] != 4. ||
@@ -117,18 +117,18 @@ func TestTrainLoRA(t *testing.T) {
 	adapted, merged, plain := logprobsOf(t, whole, actor), logprobsOf(t, whole, "merged"), logprobsOf(t, whole, "base")
 	d := apart(adapted, merged)
 	if !(d <= 1e-5) {
-		t.Errorf("merged, log-probs are off by %g", d)
+		t.Errorf("log-probs of the merged model differ by %g", d)
 	}
 	t.Logf("merged on export: %.2g", d)
 	if d := apart(adapted, plain); !(d > 1e-4) {
-		t.Errorf("training moved log-probs by %g only", d)
+		t.Errorf("training changed log-probs only by %g", d)
 	}
 
-	// A critic beside adapters starts from the merged weights of the policy.
+	// The critic of a run with adapters starts from the merged weights of the policy.
 	openmanus(t, killed, "train", "run.toml", "--set", "trainer.experiment=critic", "--set", "trainer.total_steps=1",
 		"--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0").wait(t)
 
-	// The base weights differ from those at the start of the run.
+	// The base weights have changed since the start of the run.
 	other := filepath.Join(whole, "base")
 	if err := os.RemoveAll(other); err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestTrainLoRA(t *testing.T) {
 	}
 }
 
-// logprobsOf runs `model logprobs` in dir.
+// logprobsOf returns the output of `model logprobs` in dir.
 func logprobsOf(t *testing.T, dir, path string) []float64 {
 	t.Helper()
 	ts := newTestState(t, "model", "logprobs", "--model", path, "--device", "cpu", "--dtype", "float32")
@@ -166,7 +166,7 @@ func apart(a, b []float64) float64 {
 	return worst
 }
 
-// The configuration accepts the names that the model uses for its layers.
+// TestTargetModules checks that the configuration accepts exactly the names of the model's layers.
 func TestTargetModules(t *testing.T) {
 	cfg, err := newTestState(t).loadConfig("", "quickstart", []string{"model.fresh.layers=0", "model.path=m", "model.lora_rank=4", `model.target_modules=["` + strings.Join(model.LoRATargets(), `","`) + `"]`})
 	if err != nil || !slices.Equal(cfg.Model.TargetModules, model.LoRATargets()) {

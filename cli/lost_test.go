@@ -14,10 +14,10 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// failsFirst is an endpoint that fails all attempts at its first episode.
+// failsFirst is an endpoint that fails all attempts of the first episode.
 func failsFirst(t *testing.T) *openaitest.Server {
 	return openaitest.Serve(t, func(n int, r openaitest.Request) openaitest.Answer {
-		if n >= 1 && n <= 3 { // request 0 is Check's
+		if n >= 1 && n <= 3 { // request 0 checks that the endpoint responds
 			return openaitest.Answer{Status: 500, Body: "boom"}
 		}
 		return walker(n, r)
@@ -29,14 +29,14 @@ func lossyRollout(s *openaitest.Server, more ...string) []string {
 		"--max-turns", "2", "--concurrency", "1", "--dump", "d.jsonl"}, more...)
 }
 
-// tallied returns the line that counts the outcomes in a dump; the line of the servers follows it.
+// tallied returns the line with the counts of outcomes, without the following line about servers.
 func tallied(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
 }
 
-// TestRetryLost: episodes lost to the infrastructure are counted, fail the command above --max-lost, and are played
-// again with --retry-lost, without changing the others.
+// TestRetryLost checks that the command counts episodes that are lost to the infrastructure, fails if they are more than
+// --max-lost, and plays only them again with --retry-lost.
 func TestRetryLost(t *testing.T) {
 	s, dir := failsFirst(t), t.TempDir()
 	path := filepath.Join(dir, "d.jsonl")
@@ -78,17 +78,17 @@ func TestRetryLost(t *testing.T) {
 		if !strings.Contains(line, `"outcome":"engine_error"`) {
 			kept++
 			if !strings.Contains(now, line) {
-				t.Errorf("a line is gone: %.200s", line)
+				t.Errorf("a line is missing: %.200s", line)
 			}
 		}
 	}
-	if got := dumped(t, path); kept != 5 || len(got) != 5 {
-		t.Errorf("%d lines were to stay, and %d episodes are there", kept, len(got))
+	if got := readDump(t, path); kept != 5 || len(got) != 5 {
+		t.Errorf("want %d lines to be kept; the dump has %d episodes", kept, len(got))
 	}
 }
 
-// TestRolloutLosesTooMuch: a rollout ends when it exceeds --max-lost, and can be continued.
-func TestRolloutLosesTooMuch(t *testing.T) {
+// TestMaxLost checks that a rollout ends when it exceeds --max-lost, and can be continued.
+func TestMaxLost(t *testing.T) {
 	s, dir := failsFirst(t), t.TempDir()
 	code, out, stderr := inProcess(t, dir, lossyRollout(s)...)
 	if code != int(errext.Env) || !strings.Contains(stderr, "1 of 5 episodes failed") || !strings.Contains(stderr, "--continue --retry-lost") ||
@@ -101,7 +101,7 @@ func TestRolloutLosesTooMuch(t *testing.T) {
 	}
 }
 
-// TestMaxLostCountsAll: the share is taken of all episodes, including those already in the dump.
+// TestMaxLostCountsAll checks that --max-lost is a share of all episodes, including the episodes already in the dump.
 func TestMaxLostCountsAll(t *testing.T) {
 	var from atomic.Int64 // the first request that fails
 	from.Store(math.MaxInt64)
@@ -121,15 +121,15 @@ func TestMaxLostCountsAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dump.Close()
-	write(t, path, dump.Header(), dumped(t, path)[:4])
-	from.Store(int64(len(s.Requests())) + 1) // after Check's
+	write(t, path, dump.Header(), readDump(t, path)[:4])
+	from.Store(int64(len(s.Requests())) + 1) // after the check of the endpoint
 	code, out, stderr := inProcess(t, dir, lossyRollout(s, "--continue", "--max-lost", "0.2")...)
 	if code != 0 || !strings.HasPrefix(tallied(out), "d.jsonl: 5 of 5 episodes, 1 lost: engine_error 1, ") {
 		t.Errorf("exit code %d\n%s%s", code, out, stderr)
 	}
 }
 
-// TestContinueWithOtherTasks: a dump cannot be continued with a changed task file.
+// TestContinueWithOtherTasks checks that a dump cannot be continued with a changed task file.
 func TestContinueWithOtherTasks(t *testing.T) {
 	s, dir := openaitest.Serve(t, walker), t.TempDir()
 	row := func(id string) string { return `{"item_id":"` + id + `","conversations":[]}` + "\n" }

@@ -62,9 +62,9 @@ val_before_train = false
 `
 
 // playedTwice trains a mixture called mix for four steps, once without interruption and once resumed after two. It
-// checks that both have the same episodes, with at most turns turns and with the numbers of episodes that the metrics
-// report, and returns stdout, folder and metrics of the first run and the episodes by table. see, if not nil,
-// receives each episode.
+// checks that both runs have the same episodes, that no episode has more than turns turns, and that the metrics report
+// the number of episodes. It returns stdout, folder and metrics of the first run and the episodes by table. It calls see,
+// unless that is nil, with each episode.
 func playedTwice(t *testing.T, text string, turns map[string]int, see func(step int, ep *data.Episode)) (out, whole string, lines []map[string]any, drawn map[string]int) {
 	t.Helper()
 	run := func(dir, steps string) string {
@@ -99,7 +99,7 @@ func playedTwice(t *testing.T, text string, turns map[string]int, see func(step 
 			here[table]++
 			drawn[table]++
 			if len(ep.Turns) > turns[table] {
-				t.Errorf("an episode of %s takes %d turns", table, len(ep.Turns))
+				t.Errorf("an episode of %s has %d turns", table, len(ep.Turns))
 			}
 			if see != nil {
 				see(step, ep)
@@ -114,13 +114,13 @@ func playedTwice(t *testing.T, text string, turns map[string]int, see func(step 
 	return out, whole, lines, drawn
 }
 
-// A run of several environments draws by weight, uses the turns and the format of each, makes the same draws after a
-// resume, and reports each environment and all together.
+// TestMixture checks that a run of several environments draws tasks by weight, uses the turn limit and format of each
+// environment, makes the same draws after a resume, and reports metrics by environment and overall.
 func TestMixture(t *testing.T) {
 	out, _, lines, drawn := playedTwice(t, mixtureRun, map[string]int{"maze": 2, "wordle": 3}, nil)
 	mustContain(t, "stdout", out, "maze", "wordle", "textcraft", "overall")
 	if drawn["maze"] == 0 || drawn["wordle"] <= drawn["maze"] || drawn["textcraft"] != 0 {
-		t.Errorf("drawn: %v", drawn)
+		t.Errorf("drawn tasks: %v", drawn)
 	}
 	last := lines[3]
 	for name, want := range map[string]float64{
@@ -135,7 +135,7 @@ func TestMixture(t *testing.T) {
 		for env, n := range map[string]float64{"maze": 1, "wordle": 2, "textcraft": 1} {
 			x, ok := last["val/"+env+"/"+name].(float64)
 			if !ok {
-				t.Errorf("there is no val/%s/%s", env, name)
+				t.Errorf("val/%s/%s is missing", env, name)
 			}
 			sum += n * x
 		}
@@ -145,7 +145,7 @@ func TestMixture(t *testing.T) {
 	}
 }
 
-// episodesOf reads a dump.
+// episodesOf returns the episodes of a dump.
 func episodesOf(t *testing.T, path string) []*data.Episode {
 	t.Helper()
 	d, err := dump.Open(path)

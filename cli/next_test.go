@@ -7,8 +7,8 @@ import (
 	"github.com/openmanus/openmanus/configs"
 )
 
-// shellLines splits commands into words as a shell does, quotes and newlines
-// in quotes included.
+// shellLines splits lines of commands into words as a shell does, with support
+// for quotes and for newlines in quotes.
 func shellLines(text string) [][]string {
 	var lines [][]string
 	var words []string
@@ -47,7 +47,7 @@ func shellLines(text string) [][]string {
 	return lines
 }
 
-// A finished run suggests eval with its configuration, and names settings that the configuration lacks.
+// TestEvalAgain checks the arguments of the eval command that a finished run suggests.
 func TestEvalAgain(t *testing.T) {
 	maze := configs.Env{Name: "maze", ValTasks: []string{"0"}}
 	words := configs.Env{Name: "wordle", UseSummary: true}
@@ -68,8 +68,8 @@ func TestEvalAgain(t *testing.T) {
 	}
 }
 
-// Suggested commands use the name with which the program was called.
-func TestNextNamesTheProgram(t *testing.T) {
+// TestSuggestionsNameTheProgram checks that suggested commands start with the path of the running program.
+func TestSuggestionsNameTheProgram(t *testing.T) {
 	ts := newTestState(t, "train", "run.toml", "--quiet", "--set", "trainer.total_steps=1", "--set", "sft.epochs=1", "--set", "model.fresh.walks=0")
 	ts.Args[0] = "build/openmanus"
 	writeFile(t, ts.Dir, "run.toml", tinyRun)

@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/algo/rundir"
 )
 
-// Of the validations at the end of an extended run, all but the last are labelled by their step.
+// TestOutcomeTable checks that an extended run labels the validations at the end by their step, except the last one.
 func TestOutcomeTable(t *testing.T) {
 	v := func(label string, step int) rundir.Validation {
 		return rundir.Validation{Label: label, Step: step, Metrics: map[string]float64{
@@ -23,7 +23,7 @@ func TestOutcomeTable(t *testing.T) {
 			t.Errorf("line %d is %q, want %s", i, lines[i], want)
 		}
 	}
-	if !strings.Contains(lines[1], "0.500  0.215 - 0.785") { // Wilson's for 4 of 8
+	if !strings.Contains(lines[1], "0.500  0.215 - 0.785") { // the Wilson interval of 4 of 8
 		t.Errorf("%q", lines[1])
 	}
 }

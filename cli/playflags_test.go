@@ -75,12 +75,12 @@ func TestParsePlay(t *testing.T) {
 		base             configs.Config
 		change           func(o *configs.Config)
 	}{
-		{"as it is", playedRun, "", local, func(*configs.Config) {}},
+		{"no flags", playedRun, "", local, func(*configs.Config) {}},
 		{"the other split", playedRun, "--split train", local, func(o *configs.Config) { o.Env[0].ValTasks = []string{"0-9"} }},
 		{"a key", playedRun, "--set env.maze.max_turns=5", local, func(o *configs.Config) { o.Env[0].MaxTurns = 5 }},
-		{"a number format left to the device", playedRun, "--set model.compute_dtype=auto --device cpu", local, func(o *configs.Config) { o.Model.Device, o.Model.ComputeDtype = "cpu", "auto" }},
-		{"sampling of training is not that of playing", playedRun, "--set rollout.top_p=0.5 --set rollout.top_k=3 --set trainer.seed=9", local, func(*configs.Config) {}},
-		{"flags win", playedRun, "--tasks 3 --temperature 0.5 --instruction-file f.txt --samples 7 --seed 4 --top-p 0.9 --concurrency 5", local, func(o *configs.Config) {
+		{"a number format chosen by the device", playedRun, "--set model.compute_dtype=auto --device cpu", local, func(o *configs.Config) { o.Model.Device, o.Model.ComputeDtype = "cpu", "auto" }},
+		{"sampling settings of training do not apply", playedRun, "--set rollout.top_p=0.5 --set rollout.top_k=3 --set trainer.seed=9", local, func(*configs.Config) {}},
+		{"flags override keys", playedRun, "--tasks 3 --temperature 0.5 --instruction-file f.txt --samples 7 --seed 4 --top-p 0.9 --concurrency 5", local, func(o *configs.Config) {
 			o.Env[0].ValTasks, o.Env[0].Instruction, o.Env[0].InstructionFile = []string{"3"}, "", "f.txt"
 			o.Rollout.Val, o.Rollout.TopP, o.Trainer.Seed = configs.RolloutVal{Temperature: 0.5, GroupSize: 7}, 0.9, 4
 			o.Agent.MaxWorkers, o.Rollout.MaxSequences = 5, 5
@@ -101,7 +101,7 @@ func TestParsePlay(t *testing.T) {
 		{"another format", playedRun, "--format history --history-length 4", local, func(o *configs.Config) {
 			o.Env[0].Format, o.Env[0].HistoryLength = "history", 4
 		}},
-		{"a format without the memory of the file's", strings.Replace(playedRun, `format = "react"`, "format = \"staged\"\nmemory_file = \"m\"", 1),
+		{"a format without memory", strings.Replace(playedRun, `format = "react"`, "format = \"staged\"\nmemory_file = \"m\"", 1),
 			"--format react --set rollout.deterministic=false", local, func(o *configs.Config) { o.Rollout.Deterministic = false }},
 	}
 	for _, tt := range tests {
@@ -117,7 +117,7 @@ func TestParsePlay(t *testing.T) {
 			tt.change(&want)
 			got.Derived = nil
 			if got.Env[0].HistoryLength == 2 && !schema.WritesPrompts(got.Env[0].Format) {
-				got.Env[0].HistoryLength = want.Env[0].HistoryLength // which nothing reads
+				got.Env[0].HistoryLength = want.Env[0].HistoryLength // this format does not read it
 			}
 			if diff := cmp.Diff(want, got.Config); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -126,7 +126,8 @@ func TestParsePlay(t *testing.T) {
 	}
 }
 
-// The server settings of a configuration apply to eval and rollout too, also those without a flag.
+// TestServersAsConfigured checks that eval and rollout use the server settings of a configuration, also settings without
+// a flag.
 func TestServersAsConfigured(t *testing.T) {
 	const more = `[[env]]
 name = "textcraft"
@@ -177,14 +178,14 @@ wait_healthy_s = 8
 		t.Errorf("-run +eval:\n%s", diff)
 	}
 	if w := read("--timeout 3 --command other"); w.StepTimeoutS != 0 || w.TimeoutS != 3 || len(w.Command) != 1 || w.Retries != 1 {
-		t.Errorf("flags do not win: %+v", w)
+		t.Errorf("flags do not override the configuration: %+v", w)
 	}
 	if w := read("--server http://a:1"); w.Launch || w.MaxRequests != 2 {
-		t.Errorf("a server instead: %+v", w)
+		t.Errorf("with --server: %+v", w)
 	}
 }
 
-func TestEvalTakesAConfiguration(t *testing.T) {
+func TestEvalConfiguration(t *testing.T) {
 	s := openaitest.Serve(t, walker)
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", strings.ReplaceAll(endpointRun, "http://127.0.0.1:1/v1", s.URL))

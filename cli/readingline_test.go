@@ -7,9 +7,9 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 )
 
-// A model that reads for many steps writes few lines of metrics, with a step axis of their own, and together they
-// count every token.
-func TestReadingLeavesFewLines(t *testing.T) {
+// TestReadingMetrics checks that many steps of reading give few lines of metrics, that the lines count these steps
+// separately, and that they count every token.
+func TestReadingMetrics(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	const walks = 240
@@ -36,9 +36,9 @@ func TestReadingLeavesFewLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	if last != walks || lines != 48 {
-		t.Errorf("%d lines come to step %g of %d", lines, last, walks)
+		t.Errorf("%d lines end with step %g of %d", lines, last, walks)
 	}
 	if batches < 50*walks {
-		t.Errorf("%g tokens in %d walks", batches, walks)
+		t.Errorf("the lines count %g tokens of %d walks", batches, walks)
 	}
 }

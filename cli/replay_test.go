@@ -15,8 +15,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// replayed runs `openmanus replay --json`.
-func replayed(t *testing.T, dir string, want errext.ExitCode, args ...string) run.ReplayReport {
+// replayJSON returns the report of `openmanus replay --json`.
+func replayJSON(t *testing.T, dir string, want errext.ExitCode, args ...string) run.ReplayReport {
 	t.Helper()
 	code, stdout, stderr := inProcess(t, dir, append([]string{"replay", "--json"}, args...)...)
 	if code != int(want) {
@@ -31,8 +31,8 @@ func replayed(t *testing.T, dir string, want errext.ExitCode, args ...string) ru
 	return r
 }
 
-// TestReplay records episodes with a real model and replays all of them and a single one without differences; a
-// changed character is found.
+// TestReplay records episodes with a model and replays them without differences, all and a single one. It checks that a
+// replay finds a changed character.
 func TestReplay(t *testing.T) {
 	tiny := tinyModel(t)
 	for _, tt := range []struct {
@@ -60,19 +60,19 @@ func TestReplay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := replayed(t, dir, errext.OK, tt.dump)
+			r := replayJSON(t, dir, errext.OK, tt.dump)
 			if r.Replayed != 12 || r.Draws != sampled || r.MaxGap > 1e-4 {
 				t.Errorf("%+v, want 12 episodes and %d ids", r, sampled)
 			}
 			deterministic := src.Header.Options["rollout.deterministic"] == true
 			if deterministic && (r.MaxGap != 0 || r.NearTies != 0) {
-				t.Errorf("a deterministic record is not met exactly: %+v", r)
+				t.Errorf("the replay of a deterministic rollout differs: %+v", r)
 			}
-			one := replayed(t, dir, errext.OK, tt.dump, "--episode", "7")
+			one := replayJSON(t, dir, errext.OK, tt.dump, "--episode", "7")
 			if one.Replayed != 1 || one.Draws != episodes[7].SampledTokens() || one.MaxGap > 1e-4 || deterministic && one.MaxGap != 0 {
 				t.Errorf("%+v, want one episode of %d ids", one, episodes[7].SampledTokens())
 			}
-			if r := replayed(t, dir, errext.OK, tt.dump, "--no-model"); r.Replayed != 12 || r.Draws != 0 {
+			if r := replayJSON(t, dir, errext.OK, tt.dump, "--no-model"); r.Replayed != 12 || r.Draws != 0 {
 				t.Errorf("without the model: %+v", r)
 			}
 
@@ -81,13 +81,13 @@ func TestReplay(t *testing.T) {
 			*reply = strings.Replace(*reply, "goal", "coal", 1)
 			write(t, filepath.Join(dir, "changed.jsonl"), src.Header, episodes)
 			for _, flags := range [][]string{nil, {"--no-model"}, {"--episode", "7"}} {
-				r := replayed(t, dir, errext.Check, append([]string{"changed.jsonl"}, flags...)...)
+				r := replayJSON(t, dir, errext.Check, append([]string{"changed.jsonl"}, flags...)...)
 				if r.Differ != 1 || r.Differences[0].Episode != 7 || r.Differences[0].What != "observation" || r.Differences[0].Turn != 3 {
 					t.Errorf("%q: %+v", flags, r)
 				}
 			}
-			if r := replayed(t, dir, errext.OK, "changed.jsonl", "--episode", "6"); r.Differ != 0 {
-				t.Errorf("another episode: %+v", r)
+			if r := replayJSON(t, dir, errext.OK, "changed.jsonl", "--episode", "6"); r.Differ != 0 {
+				t.Errorf("with another episode: %+v", r)
 			}
 
 			// Change one sampled id to another token, and to an invalid id.
@@ -97,7 +97,7 @@ func TestReplay(t *testing.T) {
 				was := episodes[3].Tokens[turn.Start]
 				episodes[3].Tokens[turn.Start] = (was + id) & (1<<30 | 255)
 				write(t, filepath.Join(dir, "changed.jsonl"), src.Header, episodes)
-				r = replayed(t, dir, errext.Check, "changed.jsonl", "--episode", "3")
+				r = replayJSON(t, dir, errext.Check, "changed.jsonl", "--episode", "3")
 				if d := r.Differences[0]; d.What != "ids" || d.Turn != 2 || d.At != turn.Start {
 					t.Errorf("id %d for %d: %s", episodes[3].Tokens[turn.Start], was, d.Difference)
 				}
@@ -114,7 +114,7 @@ func write(t *testing.T, path string, h dump.Header, episodes []*data.Episode) {
 	}
 }
 
-func TestReplayRefuses(t *testing.T) {
+func TestReplayErrors(t *testing.T) {
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "m")
 	if code, _, stderr := inProcess(t, dir, rolloutArgs("d.jsonl")...); code != 0 {
@@ -129,7 +129,7 @@ func TestReplayRefuses(t *testing.T) {
 	writeFile(t, dir, "training.jsonl", `{"format":"openmanus-episodes","version":1,"weights":""}`+"\n"+string(rest))
 	writeFile(t, dir, "torn.jsonl", string(text[:len(text)-9]))
 	writeFile(t, dir, "only.jsonl", string(header)+"\n")
-	lost := dumped(t, filepath.Join(dir, "d.jsonl"))
+	lost := readDump(t, filepath.Join(dir, "d.jsonl"))
 	h, err := dump.Open(filepath.Join(dir, "d.jsonl"))
 	if err != nil {
 		t.Fatal(err)

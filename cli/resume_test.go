@@ -18,17 +18,17 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// tinyRun is a complete training run that takes seconds: a model of one layer
-// that reads eight walks, a warm start on two solved mazes, four GRPO steps.
+// tinyRun is the configuration of a training run that takes seconds: a model of
+// one layer reads eight walks, a warm start on two solved mazes, four GRPO steps.
 //
 //go:embed run/testdata/tiny.toml
 var tinyRun string
 
-// TestResume: four steps without interruption, and two steps, a kill -9 during the third and a resume give the same
-// metrics except times, and the same weights.
+// TestResume checks that a run that is killed during its third step and resumed has the same weights, and the same metrics
+// except times, as an uninterrupted run.
 func TestResume(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it trains three times")
+		t.Skip("this test trains three models")
 	}
 	whole, again, killed := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, dir := range []string{whole, again, killed} {
@@ -40,8 +40,7 @@ func TestResume(t *testing.T) {
 	train(t, again).wait(t)
 	sameRuns(t, "two runs with one seed", whole, again, "tiny", 4)
 
-	// The third step is short, so the process is killed as soon as the second is on disk, and loses the step in
-	// progress.
+	// The third step is short. The process is killed as soon as the second step is on disk, and loses the third one.
 	p := train(t, killed)
 	p.killAfter(t, "tiny", 2)
 	if _, err := os.Stat(filepath.Join(killed, "runs", "tiny", "checkpoints", "step_000004")); err == nil {
@@ -53,20 +52,20 @@ func TestResume(t *testing.T) {
 	interrupted := t.TempDir()
 	writeFile(t, interrupted, "run.toml", tinyRun)
 	p = train(t, interrupted)
-	p.interruptAfter(t, "tiny", 2+3) // steps of reading, and of the warm start
+	p.interruptAfter(t, "tiny", 2+3) // two steps of reading and three of the warm start
 	train(t, interrupted).wait(t)
 	sameRuns(t, "interrupted in the warm start and resumed", whole, interrupted, "tiny", 4)
 }
 
-// TestSFTResume: supervised training survives kill -9 as well.
+// TestSFTResume checks that a killed and resumed supervised run equals an uninterrupted one.
 func TestSFTResume(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it trains twice")
+		t.Skip("this test trains two models")
 	}
 	whole, killed := t.TempDir(), t.TempDir()
 	writeFile(t, whole, "run.toml", tinyRun)
 	writeFile(t, killed, "run.toml", tinyRun)
-	const epochs = "sft.epochs=12" // of one step each
+	const epochs = "sft.epochs=12" // every epoch has one step
 	openmanus(t, whole, "sft", "run.toml", "--set", epochs).wait(t)
 	p := openmanus(t, killed, "sft", "run.toml", "--set", epochs)
 	p.killAfter(t, "tiny-sft", 2)
@@ -127,12 +126,12 @@ func (p *process) interruptAfter(t *testing.T, run string, lines int) {
 	}
 }
 
-// signalWhen sends a signal once itIsTime returns true, and waits for the process to end.
-func (p *process) signalWhen(t *testing.T, sig os.Signal, itIsTime func() bool) {
+// signalWhen sends a signal when ready returns true, and waits for the end of the process.
+func (p *process) signalWhen(t *testing.T, sig os.Signal, ready func() bool) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- p.cmd.Wait() }()
-	for deadline := time.Now().Add(5 * time.Minute); !itIsTime(); {
+	for deadline := time.Now().Add(5 * time.Minute); !ready(); {
 		select {
 		case err := <-done:
 			t.Fatalf("the run ended too early: %v\n%s", err, &p.out)
@@ -140,7 +139,7 @@ func (p *process) signalWhen(t *testing.T, sig os.Signal, itIsTime func() bool) 
 		}
 		if time.Now().After(deadline) {
 			_ = p.cmd.Process.Kill()
-			t.Fatalf("not there after five minutes\n%s", &p.out)
+			t.Fatalf("timeout of five minutes\n%s", &p.out)
 		}
 	}
 	if err := p.cmd.Process.Signal(sig); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// tinyRewardModel writes a classifier with random weights, the tokenizer and
-// the chat template of tinyModel.
+// tinyRewardModel writes a classifier with random weights and with the tokenizer
+// and the chat template of tinyModel.
 func tinyRewardModel(t *testing.T, labels int) string {
 	t.Helper()
 	th, err := torch.NewThread(torch.Device{})
@@ -40,11 +40,11 @@ func tinyRewardModel(t *testing.T, labels int) string {
 	return dir
 }
 
-// A run is scored by a reward model and the environment together, in training and validation. `model info` describes
-// the reward model as such, and it can score files.
+// TestTrainWithRewardModel trains and validates with the sum of a reward model and the environment's reward. It checks
+// that `model info` describes the reward model and that `score` uses it.
 func TestTrainWithRewardModel(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it trains")
+		t.Skip("this test trains a model")
 	}
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -60,7 +60,7 @@ func TestTrainWithRewardModel(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
-	mustContain(t, "stderr", stderr, "  reward 0.", "  score ") // what is trained on is not the environment's reward
+	mustContain(t, "stderr", stderr, "  reward 0.", "  score ") // the training score differs from the environment's reward
 	metrics := one(t, filepath.Join(dir, "runs", "tiny"), "metrics.jsonl")
 	for _, want := range []string{`"reward/goal/mean"`, `"reward/taste/mean"`, `"reward/taste/tokens":200`, `"reward/taste/truncated":1`, `"val/maze/reward/taste/mean"`, `"perf/memory_bytes/reward_model":`} {
 		if !strings.Contains(metrics, want) {
@@ -74,7 +74,7 @@ func TestTrainWithRewardModel(t *testing.T) {
 		t.Errorf("model convert: exit code %d\n%s", code, stderr)
 	}
 
-	// A reply without a prompt is no chat.
+	// A reward model needs the prompt of a reply.
 	writeFile(t, dir, "replies.jsonl", `{"prompt":"Where?","responses":["Up."]}`+"\n"+`{"responses":["Up."]}`+"\n")
 	score := []string{"score", "replies.jsonl", "--score-fn", "model", "--reward-model", "scorer", "--device", "cpu"}
 	if code, _, stderr := inProcess(t, dir, score...); code != int(errext.Model) || !strings.Contains(stderr, "row_1_0") {

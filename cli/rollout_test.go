@@ -23,14 +23,14 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// rolloutArgs play twelve short episodes with the model in folder m.
+// rolloutArgs returns a command that plays twelve short episodes with the model in folder m.
 func rolloutArgs(dump string, more ...string) []string {
 	return append([]string{"rollout", "--model", "m", "--device", "cpu", "--env", "maze", "--tasks", "12,17,18", "--samples", "4",
 		"--max-turns", "3", "--max-new-tokens", "6", "--concurrency", "2", "--dump", dump}, more...)
 }
 
-// dumped returns the episodes of a dump, ordered by uid and sample, and fails the test unless each exists once.
-func dumped(t *testing.T, path string) []*data.Episode {
+// readDump returns the episodes of a dump, ordered by uid and sample. Two episodes with the same key fail the test.
+func readDump(t *testing.T, path string) []*data.Episode {
 	t.Helper()
 	r, err := dump.Open(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func dumped(t *testing.T, path string) []*data.Episode {
 			t.Fatal(err)
 		}
 		if key := (episodeKey{e.UID, e.Sample}); seen[key] {
-			t.Errorf("%v is there twice", key)
+			t.Errorf("%v occurs twice", key)
 		} else {
 			seen[key] = true
 		}
@@ -60,7 +60,7 @@ func dumped(t *testing.T, path string) []*data.Episode {
 	return out
 }
 
-// stuckMaze is a maze server that replies to the given number of steps, then closes stuck and hangs.
+// stuckMaze serves a maze that replies to the given number of steps, then closes stuck and hangs.
 func stuckMaze(t *testing.T, steps int64) (url string, stuck <-chan struct{}) {
 	t.Helper()
 	maze, err := builtin.New("maze", builtin.Options{})
@@ -68,25 +68,25 @@ func stuckMaze(t *testing.T, steps int64) (url string, stuck <-chan struct{}) {
 		t.Fatal(err)
 	}
 	var n atomic.Int64
-	told := make(chan struct{})
+	hanging := make(chan struct{})
 	var once sync.Once
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/step") && n.Add(1) > steps {
-			once.Do(func() { close(told) })
-			_, _ = io.Copy(io.Discard, r.Body) // so that the server sees who asks go away
+			once.Do(func() { close(hanging) })
+			_, _ = io.Copy(io.Discard, r.Body) // net/http notices a disconnected client only after the body is read
 			<-r.Context().Done()
 			return
 		}
 		maze.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	return server.URL, told
+	return server.URL, hanging
 }
 
 // TestRolloutContinues kills a rollout and continues its dump: the result equals that of an uninterrupted rollout.
 func TestRolloutContinues(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts processes")
+		t.Skip("this test starts processes")
 	}
 	tiny := tinyModel(t)
 	for _, tt := range []struct {
@@ -115,30 +115,30 @@ func TestRolloutContinues(t *testing.T) {
 					return false
 				}
 			})
-			if n := len(dumped(t, path)); n < 1 || n > 11 {
-				t.Fatalf("%d episodes when it was killed, want some of 12", n)
+			if n := len(readDump(t, path)); n < 1 || n > 11 {
+				t.Fatalf("%d episodes before the kill, want some of 12", n)
 			}
 			code, _, stderr := inProcess(t, killed, rolloutArgs(tt.dump, append(tt.more, "--continue")...)...)
 			if code != 0 || !strings.Contains(stderr, "continuing the dump") {
 				t.Fatalf("exit code %d\n%s", code, stderr)
 			}
-			want, got := dumped(t, filepath.Join(whole, tt.dump)), dumped(t, path)
+			want, got := readDump(t, filepath.Join(whole, tt.dump)), readDump(t, path)
 			if len(got) != 12 {
 				t.Fatalf("%d episodes, want 12", len(got))
 			}
 			diff := gocmp.Diff(want, got,
-				// These fields depend on the clock, the batches, the server or the instance.
+				// These fields depend on times, batches, the server or the instance.
 				cmpopts.IgnoreFields(data.Episode{}, "Millis", "Wave", "WaveSize", "Server", "Exchanges", "Created", "LogProbs"),
 				cmpopts.IgnoreFields(data.Turn{}, "GenMillis", "EnvMillis"))
 			if diff != "" {
-				t.Errorf("(-undisturbed +continued)\n%s", diff)
+				t.Errorf("(-uninterrupted +continued)\n%s", diff)
 			}
 			last := 0
 			for _, e := range got {
 				last = max(last, e.Wave)
 			}
 			if deterministic := tt.more != nil; (last >= 6) != deterministic {
-				t.Errorf("the last wave is %d", last)
+				t.Errorf("the last weight version or wave is %d", last)
 			}
 
 			// A complete dump needs no further episodes; other settings are rejected.
@@ -151,7 +151,7 @@ func TestRolloutContinues(t *testing.T) {
 			}
 			code, _, stderr = inProcess(t, killed, rolloutArgs(tt.dump, append(tt.more, "--continue", "--seed", "2")...)...)
 			if code != int(errext.Input) || !strings.Contains(stderr, "seed: 1 then, 2 now") {
-				t.Errorf("with another seed: exit code %d\n%s", code, stderr)
+				t.Errorf("with with another seed: exit code %d\n%s", code, stderr)
 			}
 			if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
 				t.Errorf("the dump was changed: %d bytes, then %d, %v", len(before), len(after), err)
@@ -163,7 +163,7 @@ func TestRolloutContinues(t *testing.T) {
 // TestRolloutOnAFullDisk writes to a device that is always full.
 func TestRolloutOnAFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("there is no /dev/full")
+		t.Skip("this system has no /dev/full")
 	}
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "m")
@@ -173,7 +173,7 @@ func TestRolloutOnAFullDisk(t *testing.T) {
 	}
 }
 
-func TestRolloutRefusesADumpThatExists(t *testing.T) {
+func TestRolloutKeepsExistingDump(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "d.jsonl", "precious")
 	code, _, stderr := inProcess(t, dir, rolloutArgs("d.jsonl")...)
@@ -186,7 +186,7 @@ func TestRolloutRefusesADumpThatExists(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "d.jsonl")); err != nil || string(text) != "precious" {
-		t.Errorf("it was changed to %q, %v", text, err)
+		t.Errorf("the dump changed to %q, %v", text, err)
 	}
 	code, _, stderr = inProcess(t, dir, rolloutArgs("d.jsonl", "--continue", "--force")...)
 	if code != int(errext.Usage) || !strings.Contains(stderr, "--continue: --force") {

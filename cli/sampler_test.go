@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// copyTinyModel copies a model of agent/llm/model's tests to where a test may
-// change it.
+// copyTinyModel copies a model of the tests of agent/llm/model to a temporary
+// folder.
 func copyTinyModel(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

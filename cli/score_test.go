@@ -43,7 +43,7 @@ func TestScore(t *testing.T) {
 		t.Errorf("written:\n%s", out)
 	}
 	if left := entries(t, dir); len(left) != 2 {
-		t.Errorf("left %v", left)
+		t.Errorf("remaining files: %v", left)
 	}
 	for _, c := range []struct {
 		args []string
@@ -70,9 +70,9 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// TestScoreGoesOn: with components from a configuration, progress of other work is rejected, or discarded on request;
-// of the same work, finished rows are kept.
-func TestScoreGoesOn(t *testing.T) {
+// TestScoreResumes scores with the components of a configuration. It checks that progress of other work is rejected, or
+// discarded with --force, and that the finished rows of the same work are kept.
+func TestScoreResumes(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "in.jsonl", scoredReplies)
 	writeFile(t, dir, "run.toml", tinyRun+"\n[reward.components.gsm8k]\nweight = 2.0\n[reward.components.brief]\nfn = \"length\"\nweight = -0.5\nmax_length = 1\nunit = \"words\"\n")
@@ -82,7 +82,7 @@ func TestScoreGoesOn(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	if left := entries(t, dir); len(left) != 3 {
-		t.Fatalf("of no row it leaves %v", left)
+		t.Fatalf("without a finished row these files remain: %v", left)
 	}
 	writeFile(t, dir, "other.toml", strings.Replace(one(t, dir, "run.toml"), "weight = -0.5", "weight = -0.25", 1))
 	other := workOf(t, dir, []string{"score", "in.jsonl", "out.jsonl", "--config", "other.toml", "--prompt-key", "question"})
@@ -90,11 +90,11 @@ func TestScoreGoesOn(t *testing.T) {
 	code, _, stderr := inProcess(t, dir, args...)
 	for _, want := range []string{"out.jsonl.progress was started with other settings", `prompt_key: "question" -> "prompt"`, "reward.components.brief.weight: -0.25 -> -0.5"} {
 		if code != int(errext.Input) || !strings.Contains(stderr, want) || strings.Contains(stderr, "{") {
-			t.Fatalf("other work: exit code %d, want %q\n%s", code, want, stderr)
+			t.Fatalf("with progress of other work: exit code %d, want %q\n%s", code, want, stderr)
 		}
 	}
 	if code, _, stderr := inProcess(t, dir, append(args, "--force")...); code != 0 {
-		t.Fatalf("anew: exit code %d\n%s", code, stderr)
+		t.Fatalf("with --force: exit code %d\n%s", code, stderr)
 	}
 	out := one(t, dir, "out.jsonl")
 	if !strings.Contains(out, `"scores":[1.5,-0.5,1.5]`) || !strings.Contains(out, `"scores":[-0.5,0,-0.5]`) {
@@ -103,16 +103,16 @@ func TestScoreGoesOn(t *testing.T) {
 	args[2] = "more.jsonl"
 	writeFile(t, dir, "more.jsonl.progress", workOf(t, dir, args)+"\n"+`{"row":1,"data":{"scores":[9,9,9],"parts":{}}}`+"\n"+`{"row":0,"da`)
 	if code, _, stderr := inProcess(t, dir, args...); code != 0 {
-		t.Fatalf("going on: exit code %d\n%s", code, stderr)
+		t.Fatalf("resumed: exit code %d\n%s", code, stderr)
 	}
 	if out := one(t, dir, "more.jsonl"); !strings.Contains(out, `"scores":[1.5,-0.5,1.5]`) || !strings.Contains(out, `"scores":[9,9,9]`) {
 		t.Errorf("written:\n%s", out)
 	}
 }
 
-// TestGenerateGoesOn: rows generated before an interruption are kept, and the result equals that of an uninterrupted
-// run.
-func TestGenerateGoesOn(t *testing.T) {
+// TestGenerateResumes checks that rows that were generated before an interruption are kept, and that the result equals the
+// result of an uninterrupted command.
+func TestGenerateResumes(t *testing.T) {
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "m")
 	text := ""
@@ -142,12 +142,12 @@ func TestGenerateGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _, _ := inProcess(t, dir, args("part.jsonl")...); code != int(errext.Disk) {
-		t.Errorf("a folder in the place of progress: exit code %d", code)
+		t.Errorf("with a folder at the path of the progress file: exit code %d", code)
 	}
 	if err := os.Remove(filepath.Join(dir, "part.jsonl.progress")); err != nil {
 		t.Fatal(err)
 	}
-	// The state of a run that was killed while it wrote its third line.
+	// The progress file of a command that was killed while it wrote the third line.
 	writeFile(t, dir, "part.jsonl.progress", workOf(t, dir, args("part.jsonl"))+"\n"+`{"row":1,"data":{"texts":["kept","too"],"tokens":[1,2]}}`+"\n"+`{"row":0,"da`)
 	if code, _, stderr := inProcess(t, dir, args("part.jsonl")...); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
@@ -158,8 +158,7 @@ func TestGenerateGoesOn(t *testing.T) {
 	}
 }
 
-// workOf returns the first line of the progress file of a command's output. The file remains because the output
-// cannot be written.
+// workOf runs a command whose output cannot be written and returns the first line of the progress file, which remains.
 func workOf(t *testing.T, dir string, args []string) string {
 	t.Helper()
 	out := filepath.Join(dir, args[2])
@@ -177,8 +176,8 @@ func workOf(t *testing.T, dir string, args []string) string {
 	return work
 }
 
-// Work begun with another score function is not continued, because the scores would mix two functions.
-func TestScoreByAnotherJudge(t *testing.T) {
+// TestScoreRejectsOtherFunction checks that progress of another score function is rejected.
+func TestScoreRejectsOtherFunction(t *testing.T) {
 	dir := t.TempDir()
 	const scores = "while read -r _; do echo '{\"request\":1,\"scores\":[1,1,1,1,1,1]}'; done\n"
 	writeFile(t, dir, "in.jsonl", scoredReplies)
@@ -187,17 +186,17 @@ func TestScoreByAnotherJudge(t *testing.T) {
 	args := []string{"score", "in.jsonl", "out.jsonl", "--score-fn", "exec:sh judge.sh --table=table.txt"}
 	first := workOf(t, dir, args)
 	if again := workOf(t, dir, args); again != first {
-		t.Errorf("the same judge gives %s and %s", first, again)
+		t.Errorf("the same score function gives the work %s and %s", first, again)
 	}
 	if patient := workOf(t, dir, append(slices.Clone(args), "--timeout", "70", "--batch-size", "100")); patient != first {
-		t.Errorf("a longer time-out makes other work: %s and %s", first, patient)
+		t.Errorf("a longer timeout changes the work: %s and %s", first, patient)
 	}
 	const row = `{"row":0,"data":{"scores":[9,9,9],"parts":{}}}` + "\n"
 	for _, c := range []struct{ file, text string }{{"judge.sh", "# another\n" + scores}, {"table.txt", "another"}} {
 		before := workOf(t, dir, args)
 		writeFile(t, dir, c.file, c.text)
 		if workOf(t, dir, args) == before {
-			t.Errorf("with another %s the work is still %s", c.file, before)
+			t.Errorf("another %s does not change the work %s", c.file, before)
 		}
 		writeFile(t, dir, "out.jsonl.progress", before+"\n"+row)
 		code, _, stderr := inProcess(t, dir, args...)
@@ -208,14 +207,14 @@ func TestScoreByAnotherJudge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Progress without a finished row may be replaced.
+	// A progress file without a finished row is replaced.
 	writeFile(t, dir, "out.jsonl.progress", first+"\n"+row[:len(row)-3])
 	if code, _, stderr := inProcess(t, dir, args...); code != 0 {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 }
 
-// A program that fails at once leaves no file that stops the corrected program, or another function.
+// TestScoreAfterAFailure checks that a score program that fails at once leaves no progress file.
 func TestScoreAfterAFailure(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "in.jsonl", scoredReplies)
@@ -224,7 +223,7 @@ func TestScoreAfterAFailure(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 	if left := entries(t, dir); len(left) != 2 {
-		t.Errorf("left %v", left)
+		t.Errorf("remaining files: %v", left)
 	}
 	if code, _, stderr := inProcess(t, dir, "score", "in.jsonl", "out.jsonl", "--score-fn", "gsm8k"); code != 0 {
 		t.Errorf("exit code %d\n%s", code, stderr)

@@ -22,7 +22,7 @@ import (
 // TestTrainWithComponents trains with scores of two components: the environment and a server.
 func TestTrainWithComponents(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it trains")
+		t.Skip("this test trains a model")
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
@@ -41,7 +41,7 @@ func TestTrainWithComponents(t *testing.T) {
 	}))
 	defer server.Close()
 	r := &docRun{dir: t.TempDir(), args: []string{"run.toml"}}
-	r.short(t)
+	r.completeFresh(t)
 	r.set("reward.components.goal.weight=2", "reward.components.mine.fn="+server.URL, "reward.components.mine.weight=0.5",
 		"reward.invalid_action_penalty=0.25", "reward.allocation=uniform_positive")
 	ts := newTestState(t, append([]string{"train"}, r.args...)...)
@@ -66,7 +66,7 @@ func TestTrainWithComponents(t *testing.T) {
 
 func TestTrainWithoutGroundTruth(t *testing.T) {
 	r := &docRun{dir: t.TempDir(), args: []string{"run.toml"}}
-	r.short(t)
+	r.completeFresh(t)
 	r.set("reward.score_fn=qa_em")
 	ts := newTestState(t, append([]string{"train"}, r.args...)...)
 	ts.Dir = r.dir
@@ -75,11 +75,11 @@ func TestTrainWithoutGroundTruth(t *testing.T) {
 	}
 }
 
-// The program in docs/rewards.md works.
+// TestDocumentedScoreProgram runs the program in docs/rewards.md.
 func TestDocumentedScoreProgram(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("there is no python3")
+		t.Skip("python3 is not installed")
 	}
 	dir := t.TempDir()
 	n := 0

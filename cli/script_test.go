@@ -20,7 +20,7 @@ type leakChecked struct{ *testing.M }
 
 // Run runs the tests.
 func (l leakChecked) Run() int {
-	// With a second thread on busy cores the tests are slower; the variable is for the processes that they start.
+	// A second thread makes the tests slower if the cores are busy. Started processes read the variable.
 	torch.SetNumThreads(1)
 	if err := os.Setenv("OMP_NUM_THREADS", "1"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -29,8 +29,8 @@ func (l leakChecked) Run() int {
 	return torchtest.Check(l.M.Run())
 }
 
-// TestMain lets the test binary act as openmanus: scripts run it with exec if they need a process (a server, a
-// signal).
+// TestMain runs the tests, or the program if the test binary was started as openmanus. Scripts run it with exec if they
+// need a process (a server, a signal).
 func TestMain(m *testing.M) {
 	if code, ok := Watchdog(NewState()); ok {
 		os.Exit(code)

@@ -12,17 +12,17 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// serving starts `env serve` in-process and returns its address and a function
-// that interrupts it and returns the exit code.
-func serving(t *testing.T, args ...string) (url string, interrupt func() int) {
+// startServe starts `env serve` in-process and returns its address and a function
+// that interrupts the command and returns the exit code.
+func startServe(t *testing.T, args ...string) (url string, interrupt func() int) {
 	t.Helper()
-	url, _, interrupt = running(t, t.TempDir(), append([]string{"env", "serve"}, args...)...)
+	url, _, interrupt = startCommand(t, t.TempDir(), append([]string{"env", "serve"}, args...)...)
 	return url, interrupt
 }
 
-// running starts a command that prints its address, in-process. It returns the address, a channel of the lines
-// printed later, and a function that interrupts the command.
-func running(t *testing.T, dir string, args ...string) (url string, later <-chan string, interrupt func() int) {
+// startCommand starts a command in-process that prints an address. It returns the address, a channel of the following
+// lines, and a function that interrupts the command and returns the exit code.
+func startCommand(t *testing.T, dir string, args ...string) (url string, later <-chan string, interrupt func() int) {
 	t.Helper()
 	ts := newTestState(t, args...)
 	ts.Dir = dir
@@ -36,7 +36,7 @@ func running(t *testing.T, dir string, args ...string) (url string, later <-chan
 	case line := <-ready:
 		_, url, _ = strings.Cut(strings.TrimSpace(line), " at ")
 	case c := <-code:
-		t.Fatalf("ended with %d: %s", c, ts.err)
+		t.Fatalf("the command ended with exit code %d: %s", c, ts.err)
 	}
 	signals := <-subscribed
 	return url, ready, func() int {
@@ -45,7 +45,7 @@ func running(t *testing.T, dir string, args ...string) (url string, later <-chan
 	}
 }
 
-// lineWriter sends every written line to a channel.
+// lineWriter sends each line to a channel.
 type lineWriter chan string
 
 func (l lineWriter) Write(p []byte) (int, error) {
@@ -69,15 +69,15 @@ func post(t *testing.T, url, body string) string {
 }
 
 func TestEnvServe(t *testing.T) {
-	url, interrupt := serving(t, "maze", "--port", "0")
+	url, interrupt := startServe(t, "maze", "--port", "0")
 	if !strings.HasPrefix(url, "http://127.0.0.1:") {
-		t.Errorf("serves at %q", url)
+		t.Errorf("address %q", url)
 	}
 	if got := post(t, url+"/maze/create", ""); got != `{"id":0}` {
-		t.Errorf("create answered %s", got)
+		t.Errorf("reply to create: %s", got)
 	}
 	if got := post(t, url+"/maze/reset", `{"id":0,"game":0}`); !strings.Contains(got, "Your current position is at position 1, 1") {
-		t.Errorf("reset answered %s", got)
+		t.Errorf("reply to reset: %s", got)
 	}
 	if code := interrupt(); code != 0 {
 		t.Errorf("exit code %d after Ctrl-C", code)

@@ -11,8 +11,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestSFTOfPairs: supervised training on prompts and responses, validated on others, keeps the weights with the
-// lowest loss and continues if the number of epochs is raised.
+// TestSFTOfPairs trains on pairs of prompt and response and validates on other pairs. It checks that the run keeps the
+// weights with the lowest loss and continues if the number of epochs is raised.
 func TestSFTOfPairs(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -75,14 +75,14 @@ func TestSFTOfPairs(t *testing.T) {
 	}
 	for step, loss := range seen {
 		if loss < st.Best.Value || step == float64(st.Best.Step) && loss != st.Best.Value {
-			t.Errorf("the best is %+v, but step %v has %v", st.Best, step, loss)
+			t.Errorf("best checkpoint %+v, but step %v has %v", st.Best, step, loss)
 		}
 	}
 	if best, err := rundir.ReadState(filepath.Join(run, "best")); err != nil || best.Step != st.Best.Step {
-		t.Errorf("best leads to %+v (%v), want step %d", best, err, st.Best.Step)
+		t.Errorf("state of the best checkpoint: %+v (%v), want step %d", best, err, st.Best.Step)
 	}
 
-	// Fewer epochs than finished change nothing; other columns are another experiment.
+	// With fewer epochs than finished nothing changes. Other columns are another experiment.
 	mustContain(t, "stdout", sft("1"), "12 steps")
 	code, _, stderr := inProcess(t, dir, append(slices.Clone(args), "--set", "sft.epochs=5", "--set", "sft.response_key=question", "--set", "sft.prompt_key=answer")...)
 	if code != int(errext.Input) {
@@ -95,7 +95,7 @@ func TestSFTOfPairs(t *testing.T) {
 	}
 	mustContain(t, "stderr", stderr, "train.jsonl: row 0, line 1: it has no value in column reply")
 
-	// Changed validation rows, which decide the best epoch, are another experiment too.
+	// Other validation rows are another experiment, because they select the best epoch.
 	writeFile(t, dir, "val.jsonl", pairs("left"))
 	code, _, stderr = inProcess(t, dir, append(slices.Clone(args), "--set", "sft.epochs=5")...)
 	if code != int(errext.Input) {

@@ -8,7 +8,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// Supervised training contacts and starts servers only if it validates by playing or solves expert tasks.
+// TestSFTWithoutServers checks that supervised training uses servers only if it validates by playing or solves expert
+// tasks.
 func TestSFTWithoutServers(t *testing.T) {
 	down := httptest.NewServer(http.NotFoundHandler())
 	address := down.URL
@@ -38,7 +39,7 @@ func TestSFTWithoutServers(t *testing.T) {
 	}
 }
 
-// The preset needs a model and the rows, and no server.
+// TestSFTPresetWithoutServers checks that the preset needs only a model and the rows.
 func TestSFTPresetWithoutServers(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "rows.jsonl", craftRow)

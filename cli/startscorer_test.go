@@ -7,9 +7,9 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestScorerThatCannotStart trains with a score function whose script does not exist: the run ends before it makes a
-// model, and keeps no checkpoint.
-func TestScorerThatCannotStart(t *testing.T) {
+// TestScorerMissing trains with a score function whose script does not exist. It checks that the run ends before it
+// creates a model, and leaves no checkpoint.
+func TestScorerMissing(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	code, stdout, stderr := inProcess(t, dir, "train", "run.toml", "--set", "reward.score_fn=exec:sh gone.sh")
@@ -18,6 +18,6 @@ func TestScorerThatCannotStart(t *testing.T) {
 	}
 	mustContain(t, "stderr", stderr, "before the first request", "gone.sh", "by hand")
 	if found, _ := filepath.Glob(filepath.Join(dir, "runs/*/checkpoints/*")); len(found) > 0 {
-		t.Errorf("it left %q", found)
+		t.Errorf("remaining files: %q", found)
 	}
 }

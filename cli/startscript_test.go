@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// started runs a start script in dir with the given program and environment variables.
-func started(t *testing.T, dir, program, script string, environ []string, args ...string) (code int, stdout, stderr string) {
+// runStartScript runs a start script in dir with the given program and environment variables.
+func runStartScript(t *testing.T, dir, program, script string, environ []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("../configs", script))
 	if err != nil {
@@ -28,8 +28,8 @@ func started(t *testing.T, dir, program, script string, environ []string, args .
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// TestStartScripts compares the commands that the start scripts build from upstream's flags and variables, and
-// validates each with config show, which takes the flags of train.
+// TestStartScripts checks the train commands that the start scripts build from upstream's flags and variables. It
+// validates each with config show, which has the same flags as train.
 func TestStartScripts(t *testing.T) {
 	dir := t.TempDir()
 	for _, folder := range []string{"rows", "both", "no rows"} {
@@ -45,7 +45,7 @@ func TestStartScripts(t *testing.T) {
 		name, script, flags, environ string
 		want                         string // the arguments of openmanus train; "" if the script fails
 		code                         int
-		says                         string // on stderr
+		says                         string // part of stderr
 	}{
 		{"built in", "train_ppo.sh", "--env_name maze", "", `--preset ppo --env maze ` + names + `"OpenManus-rl-ppo-maze"`, 0, ""},
 		{"grpo", "train_grpo.sh", "--env_name wordle", "BASE_MODEL=models/Qwen2.5-3B/",
@@ -54,9 +54,9 @@ func TestStartScripts(t *testing.T) {
 			`--preset ppo --env textcraft ` + names + `"OpenManus-rl-ppo-textcraft" --set trainer.experiment_suffix="one"` +
 				` --set env.textcraft.servers=[] --set env.textcraft.launch=true --set env.textcraft.checkout="gym" --set env.textcraft.num_servers=2` +
 				` --set env.textcraft.base_port=40000 --set env.textcraft.python="py"`, 0, ""},
-		{"attached", "train_ppo.sh", "--attach --num_servers 2", "", `--preset ppo --env webshop ` + names + `"OpenManus-rl-ppo-webshop"` +
+		{"running servers", "train_ppo.sh", "--attach --num_servers 2", "", `--preset ppo --env webshop ` + names + `"OpenManus-rl-ppo-webshop"` +
 			` --set env.webshop.servers=["http://127.0.0.1:36005", "http://127.0.0.1:36006"]`, 0, ""},
-		{"the other port", "train_grpo.sh", "--attach", "", `--preset grpo --env webshop ` + names + `"OpenManus-rl-grpo-webshop"` +
+		{"default port of GRPO", "train_grpo.sh", "--attach", "", `--preset grpo --env webshop ` + names + `"OpenManus-rl-grpo-webshop"` +
 			` --set env.webshop.servers=["http://127.0.0.1:36001"]`, 0, ""},
 		{"another machine", "train_grpo.sh", "--env_name weather", "AGENTGYM_HOST=gym", `--preset grpo --env weather ` + names + `"OpenManus-rl-grpo-weather"` +
 			` --set env.weather.servers=["http://gym:8000"]`, 0, ""},
@@ -94,7 +94,7 @@ func TestStartScripts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			args := append([]string{"--dry-run"}, strings.Fields(tt.flags)...)
-			code, stdout, stderr := started(t, dir, "openmanus", tt.script, strings.Fields(tt.environ), args...)
+			code, stdout, stderr := runStartScript(t, dir, "openmanus", tt.script, strings.Fields(tt.environ), args...)
 			if code != tt.code || !strings.Contains(stderr, tt.says) {
 				t.Fatalf("exit code %d, want %d; want %q in stderr:\n%s", code, tt.code, tt.says, stderr)
 			}
@@ -109,19 +109,19 @@ func TestStartScripts(t *testing.T) {
 				t.Errorf("got  %s\nwant openmanus train %s", got, tt.want)
 			}
 			if code, _, stderr := inProcess(t, dir, append([]string{"config", "show"}, words[2:]...)...); code != 0 {
-				t.Errorf("config show of it: exit code %d\n%s", code, stderr)
+				t.Errorf("config show: exit code %d\n%s", code, stderr)
 			}
 		})
 	}
-	if code, stdout, _ := started(t, dir, "openmanus", "train_grpo.sh", nil, "--help"); code != 0 || !strings.Contains(stdout, "usage: train_grpo.sh") {
+	if code, stdout, _ := runStartScript(t, dir, "openmanus", "train_grpo.sh", nil, "--help"); code != 0 || !strings.Contains(stdout, "usage: train_grpo.sh") {
 		t.Errorf("--help: exit code %d\n%s", code, stdout)
 	}
 }
 
-// TestStartScriptTrains runs one script to the end. Its exit code is that of the program.
+// TestStartScriptTrains runs a script to the end and checks that it returns the exit code of the program.
 func TestStartScriptTrains(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it trains")
+		t.Skip("this test trains a model")
 	}
 	program, err := exec.LookPath("openmanus")
 	if err != nil {
@@ -139,14 +139,14 @@ func TestStartScriptTrains(t *testing.T) {
 	flags := strings.Fields("--env_name maze --data_dir data --exp_name_suffix once -- --device cpu --quiet --set model.compute_dtype=float32" +
 		" --set data.train_batch_size=2 --set data.max_prompt_tokens=3000 --set rollout.max_context_tokens=4000 --set rollout.max_new_tokens=8" +
 		" --set rollout.group_size=2 --set env.maze.max_turns=2 --set env.maze.val_tasks=16 --set actor.mini_batch_size=0 --set trainer.total_steps=1")
-	code, stdout, stderr := started(t, dir, program, "train_grpo.sh", []string{"BASE_MODEL=tiny"}, flags...)
+	code, stdout, stderr := runStartScript(t, dir, program, "train_grpo.sh", []string{"BASE_MODEL=tiny"}, flags...)
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	mustContain(t, "stdout", stdout, "runs/OpenManus-rl-grpo-tiny-maze_once: 1 steps")
 	one(t, dir, "runs/OpenManus-rl-grpo-tiny-maze_once/checkpoints/step_000001/actor/model.safetensors")
 
-	code, _, stderr = started(t, dir, program, "train_grpo.sh", []string{"BASE_MODEL=gone"}, flags...)
+	code, _, stderr = runStartScript(t, dir, program, "train_grpo.sh", []string{"BASE_MODEL=gone"}, flags...)
 	if code != int(errext.Model) {
 		t.Errorf("exit code %d without a model, want %d:\n%s", code, errext.Model, stderr)
 	}

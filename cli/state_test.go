@@ -22,8 +22,8 @@ import (
 type testState struct {
 	*State
 	out, err *syncBuffer
-	signals  chan<- Signal // what Notify was given
-	exited   chan int      // codes Exit was called with
+	signals  chan<- Signal // the channel passed to Notify
+	exited   chan int      // codes passed to Exit
 	clock    time.Time
 }
 
@@ -34,7 +34,7 @@ func newTestState(t *testing.T, args ...string) *testState {
 		Args: append([]string{"openmanus"}, args...),
 		Host: run.Host{
 			Getenv: func(string) string { return "" },
-			// The minimum that a started process needs.
+			// A started process needs PATH.
 			Environ: func() []string { return []string{"PATH=" + os.Getenv("PATH")} },
 			Dir:     t.TempDir(),
 			Stdin:   strings.NewReader(""),
@@ -49,7 +49,7 @@ func newTestState(t *testing.T, args ...string) *testState {
 	return ts
 }
 
-// syncBuffer is a buffer for several goroutines.
+// syncBuffer is a buffer that goroutines may use concurrently.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer // guarded by mu
@@ -67,7 +67,7 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-func TestOnlyStateTouchesOS(t *testing.T) {
+func TestOnlyStateImportsOS(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestOnlyStateTouchesOS(t *testing.T) {
 		for _, imp := range f.Imports {
 			switch path, _ := strconv.Unquote(imp.Path.Value); path {
 			case "os", "os/signal", "os/exec", "syscall", "flag", "log":
-				t.Errorf("%s imports %s; only state.go may know the process", file, path)
+				t.Errorf("%s imports %s; only state.go may import it", file, path)
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func TestWriteFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.WriteFile("a.txt", []byte("two"), false); err == nil {
-		t.Error("an existing file was replaced")
+		t.Error("WriteFile replaced an existing file")
 	}
 	read := func() string {
 		b, err := s.ReadFile("a.txt", 100)
@@ -105,20 +105,20 @@ func TestWriteFile(t *testing.T) {
 		return string(b)
 	}
 	if got := read(); got != "one" {
-		t.Errorf("file holds %q", got)
+		t.Errorf("file content: %q", got)
 	}
 	if err := s.WriteFile("a.txt", []byte("three"), true); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(); got != "three" {
-		t.Errorf("file holds %q", got)
+		t.Errorf("file content: %q", got)
 	}
 	left, err := os.ReadDir(s.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(left) != 1 {
-		t.Errorf("temporary files were left: %v", left)
+		t.Errorf("remaining files: %v", left)
 	}
 }
 
@@ -137,14 +137,14 @@ func TestWriteWithLeavesNothingAfterAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("remaining files: %v", left)
 	}
 }
 
-func TestReadFileRefusesTooMuch(t *testing.T) {
+func TestReadFileLimit(t *testing.T) {
 	s := newTestState(t)
 	s.Stdin = strings.NewReader("12345")
 	if _, err := s.ReadFile("-", 4); err == nil {
-		t.Error("five bytes passed a limit of four")
+		t.Error("ReadFile accepts five bytes with a limit of four")
 	}
 }

@@ -32,8 +32,8 @@ func withKeys(t *testing.T, dir string, args ...string) (code int, stdout, stder
 	return code, ts.out.String(), ts.err.String()
 }
 
-// TestSummariesInRollout: eval and rollout use the same summaries as a run's validation, from the configured
-// endpoint, with its own key.
+// TestSummariesInRollout checks that rollout shows summaries of the configured endpoint, as the validation of a run does,
+// and that the endpoints get different keys.
 func TestSummariesInRollout(t *testing.T) {
 	player := openaitest.Serve(t, walker)
 	writer := openaitest.Serve(t, func(n int, _ openaitest.Request) openaitest.Answer {
@@ -51,22 +51,22 @@ func TestSummariesInRollout(t *testing.T) {
 			turns++
 			has := strings.Contains(turn.Prompt[0].Content, "in short:\nKeyEvents: note ")
 			if has != (i > 1) {
-				t.Errorf("turn %d of %s: is a summary shown? %v\n%s", i+1, ep.Task.ID, has, turn.Prompt[0].Content)
+				t.Errorf("turn %d of %s: prompt with a summary: %v\n%s", i+1, ep.Task.ID, has, turn.Prompt[0].Content)
 			}
 			if has {
 				shown++
 			}
 		}
 	}
-	requests := writer.Requests() // the first looks whether it is there
+	requests := writer.Requests() // the first request checks that the endpoint responds
 	if shown == 0 || len(requests) != 1+shown {
 		t.Errorf("%d requests for %d summaries in %d turns", len(requests), shown, turns)
 	}
 	if r := requests[len(requests)-1]; r.Model != "writer" || r.Key != "Bearer sk-summary" || r.Raw["max_tokens"] != 77.0 || r.Raw["temperature"] != 0.1 {
-		t.Errorf("the endpoint of summaries was asked %+v", r)
+		t.Errorf("request for a summary: %+v", r)
 	}
 	if r := player.Requests()[1]; r.Key != "Bearer sk-mine" {
-		t.Errorf("the player was asked with %q", r.Key)
+		t.Errorf("request to the endpoint that plays has the key %q", r.Key)
 	}
 	dump, err := dump.Open(filepath.Join(dir, "d.jsonl"))
 	if err != nil {
@@ -76,7 +76,7 @@ func TestSummariesInRollout(t *testing.T) {
 	h := dump.Header().Options
 	if h["env.use_summary"] != true || h["agent.summary.base_url"] != writer.URL || h["agent.summary.model"] != "writer" ||
 		fmt.Sprint(h["agent.summary.max_tokens"], " ", h["agent.summary.temperature"]) != "77 0.1" {
-		t.Errorf("the header is %v", h)
+		t.Errorf("header: %v", h)
 	}
 	if all := out + stderr + one(t, dir, "d.jsonl"); strings.Contains(all, "sk-summary") || strings.Contains(all, "sk-mine") {
 		t.Error("a key was printed or written")
@@ -87,8 +87,8 @@ func TestSummariesInRollout(t *testing.T) {
 	}
 }
 
-// TestContractOfSummaries: the model and the prompts of summaries are part of the contract, whether set by keys or
-// flags. Computing the contract requests no summary.
+// TestContractOfSummaries checks that keys and flags of summaries change the contract in the same way, and that --dry-run
+// requests no summary.
 func TestContractOfSummaries(t *testing.T) {
 	player := openaitest.Serve(t, walker)
 	answers := func(int, openaitest.Request) openaitest.Answer { return openaitest.Answer{Text: "ok"} }
@@ -138,10 +138,10 @@ func TestContractOfSummaries(t *testing.T) {
 	}
 	for _, r := range append(writer.Requests(), another.Requests()...) {
 		if strings.Contains(r.Last(), "An agent works on a task") {
-			t.Errorf("a dry run asked for a summary: %s", r.Last())
+			t.Errorf("--dry-run requested a summary: %s", r.Last())
 		}
 	}
-	if n := len(writer.Requests()) + len(another.Requests()); n != opened-2 { // two go without
-		t.Errorf("%d requests of %d commands: each looks once whether the endpoint is there", n, opened)
+	if n := len(writer.Requests()) + len(another.Requests()); n != opened-2 { // two commands do not use the endpoint
+		t.Errorf("%d requests of %d commands, want one check of the endpoint by each", n, opened)
 	}
 }

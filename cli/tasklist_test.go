@@ -11,8 +11,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// An empty task list ends the run before a model is made or opened, with an error that names the key to change.
-func TestNoTaskIsLeft(t *testing.T) {
+// TestEmptyTaskList checks that an empty task list is an error that names the key, before a model is created or opened.
+func TestEmptyTaskList(t *testing.T) {
 	for _, args := range [][]string{
 		{"train", "--set", "env.maze.tasks=25", "--set", "env.maze.skip_tasks=25"},
 		{"train", "run.toml", "--set", "env.maze.val_tasks=16", "--set", "env.maze.skip_tasks=16"},
@@ -27,8 +27,8 @@ func TestNoTaskIsLeft(t *testing.T) {
 	}
 }
 
-// If every server rejects some rows of a file, the error lists them and the flag that skips them; with it the others
-// are played.
+// TestSkipTasks checks that the error lists the rows that every server rejects and the flag that skips them, and that the
+// command with this flag plays the other rows.
 func TestSkipTasks(t *testing.T) {
 	tiny := tinyModel(t)
 	play := func(more ...string) (*testState, int) {
@@ -47,7 +47,7 @@ func TestSkipTasks(t *testing.T) {
 	mustContain(t, "stdout", ts.out.String(), `"tasks":1,`)
 }
 
-// A limit selects tasks by the seed, the same ones every time.
+// TestTaskLimit checks that a limit selects the same tasks for the same seed.
 func TestTaskLimit(t *testing.T) {
 	ts := newTestState(t)
 	spec, err := env.Lookup("maze")
@@ -66,6 +66,6 @@ func TestTaskLimit(t *testing.T) {
 	}
 	one := pick(1)
 	if len(one) != 5 || !slices.Equal(one, pick(1)) || slices.Equal(one, pick(2)) || slices.Equal(one, []int{0, 1, 2, 3, 4}) {
-		t.Errorf("seed 1 picks %v and then %v, seed 2 %v", one, pick(1), pick(2))
+		t.Errorf("seed 1 selects %v and then %v, seed 2 %v", one, pick(1), pick(2))
 	}
 }

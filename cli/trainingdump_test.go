@@ -38,11 +38,11 @@ lr = 1e-3
 experiment = "from"
 `
 
-// sftOfDump are the settings of an sft run of dumpRun.
+// sftOfDump has the flags of a supervised run with dumpRun.
 var sftOfDump = []string{"--set", "sft.epochs=1", "--set", "sft.train_batch_size=2", "--set", "sft.micro_batch_size=1"}
 
-// dumpToTrain records twelve episodes of three tasks, marks the first two samples of each as successes, and writes
-// the dump and a configuration with an environment without a server.
+// dumpToTrain records twelve episodes of three tasks and marks the first two samples of each task as successes. It writes
+// the dump and a configuration whose environment has no server.
 func dumpToTrain(t *testing.T, more ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,7 +68,7 @@ func dumpToTrain(t *testing.T, more ...string) string {
 	return dir
 }
 
-// lastMetrics returns the last line of a run's metrics that has a key.
+// lastMetrics returns the last line of a run's metrics with a key.
 func lastMetrics(t *testing.T, dir, run, key string) map[string]float64 {
 	t.Helper()
 	var found map[string]float64
@@ -81,12 +81,12 @@ func lastMetrics(t *testing.T, dir, run, key string) map[string]float64 {
 		}
 	}
 	if found == nil {
-		t.Fatalf("no line of metrics has %s", key)
+		t.Fatalf("no line of the metrics has %s", key)
 	}
 	return found
 }
 
-// TestTrainFromDump trains on recorded episodes: three groups in two steps, the first of them on policy.
+// TestTrainFromDump trains on recorded episodes: three groups in two steps. The first step is on policy.
 func TestTrainFromDump(t *testing.T) {
 	dir := dumpToTrain(t)
 	code, stdout, stderr := inProcess(t, dir, "train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.total_steps=1")
@@ -96,17 +96,17 @@ func TestTrainFromDump(t *testing.T) {
 	mustContain(t, "stdout", stdout, "from-dump: 1 steps")
 	m := lastMetrics(t, dir, "from-dump", "actor/updated_rows")
 	if m["actor/updated_rows"] != 8 || m["actor/grad_norm"] == 0 {
-		t.Errorf("updated on %g rows with a gradient of %g", m["actor/updated_rows"], m["actor/grad_norm"])
+		t.Errorf("update of %g rows with a gradient norm of %g", m["actor/updated_rows"], m["actor/grad_norm"])
 	}
-	// The weights are those that sampled, so the ratio is 1 up to float noise.
+	// The same weights sampled the episodes, so the ratio is 1 except for rounding.
 	if kl, clipped := m["actor/ppo_kl"], m["actor/pg_clipfrac"]; kl > 1e-4 || kl < -1e-4 || clipped != 0 {
 		t.Errorf("on policy, but the KL is %g and %g are clipped", kl, clipped)
 	}
 	if bytes.Equal(read(t, dir, "m/model.safetensors"), read(t, dir, "runs/from-dump/checkpoints/step_000001/actor/model.safetensors")) {
-		t.Error("the weights are as they were")
+		t.Error("training did not change the weights")
 	}
 
-	// The resumed run trains on the rest of the dump; its weights have changed.
+	// The resumed run trains on the rest of the dump with changed weights.
 	if code, _, stderr = inProcess(t, dir, "train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.total_steps=9"); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
@@ -114,27 +114,28 @@ func TestTrainFromDump(t *testing.T) {
 		t.Errorf("the second step: %v", m)
 	}
 
-	// Other weights, written by the first run.
+	// The first run wrote other weights.
 	other := []string{"train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.experiment=off", "--set", "model.path=runs/from-dump/checkpoints/step_000002/actor"}
 	code, _, stderr = inProcess(t, dir, other...)
 	if code != int(errext.Input) || !strings.Contains(stderr, "was played by sha256:") || !strings.Contains(stderr, "--off-policy") {
-		t.Errorf("other weights: exit code %d\n%s", code, stderr)
+		t.Errorf("with other weights: exit code %d\n%s", code, stderr)
 	}
 	if code, _, stderr = inProcess(t, dir, append(other, "--off-policy")...); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	if strings.Contains(stderr, "log-probs of sampling and training differ") {
-		t.Errorf("off policy a gap is no fault:\n%s", stderr)
+		t.Errorf("an off-policy run reports a log-prob gap:\n%s", stderr)
 	}
 }
 
-// An episode of several contexts may have more tokens than the model has positions, if each context fits.
+// TestDumpOfContextsFits checks that an episode of several contexts may have more tokens than the model has positions if
+// each context fits.
 func TestDumpOfContextsFits(t *testing.T) {
 	dir := dumpToTrain(t, "--format", "history", "--max-context-tokens", "2000")
 	config := string(read(t, dir, "m/config.json"))
 	const positions = `"max_position_embeddings": `
 	if !strings.Contains(config, positions+"4096") {
-		t.Fatalf("another model than expected:\n%s", config)
+		t.Fatalf("the model has another config.json:\n%s", config)
 	}
 	longest, whole := 0, 0
 	if _, err := table.ReadSource(t.Context(), filepath.Join(dir, "d.jsonl"), func(e *table.Entry) error {
@@ -146,11 +147,11 @@ func TestDumpOfContextsFits(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// The dump was edited by another program.
+	// A dump with invalid contexts.
 	broken := strings.Replace(string(read(t, dir, "d.jsonl")), `"contexts":[0,`, `"contexts":[0,99999,`, 1)
 	writeFile(t, dir, "broken.jsonl", broken)
 	if code, _, stderr := inProcess(t, dir, "train", "run.toml", "--from-dump", "broken.jsonl"); code != int(errext.Input) || !strings.Contains(stderr, "context") {
-		t.Errorf("contexts beyond the end: exit code %d\n%s", code, stderr)
+		t.Errorf("with contexts beyond the last token: exit code %d\n%s", code, stderr)
 	}
 	for _, tt := range []struct {
 		positions int
@@ -172,8 +173,8 @@ func TestDumpOfContextsFits(t *testing.T) {
 	}
 }
 
-// TestTrainFromTruncatedDump trains on episodes sampled with top-p and top-k: the dump records the kept tokens, so
-// the ratio is 1, and a replay reproduces the recorded log-probs.
+// TestTrainFromTruncatedDump trains on episodes sampled with top-p and top-k. The dump records the kept tokens, so the
+// ratio is 1 and a replay reproduces the log-probs.
 func TestTrainFromTruncatedDump(t *testing.T) {
 	dir := dumpToTrain(t, "--top-p", "0.7", "--top-k", "20")
 	if code, _, stderr := inProcess(t, dir, "train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.total_steps=1"); code != 0 {
@@ -190,13 +191,13 @@ func TestTrainFromTruncatedDump(t *testing.T) {
 	}
 }
 
-func TestTrainFromDumpRefuses(t *testing.T) {
+func TestTrainFromDumpErrors(t *testing.T) {
 	dir := dumpToTrain(t)
 	writeFile(t, dir, "rows.jsonl", `{"item_id":"maze_1"}`)
 	text := string(read(t, dir, "d.jsonl"))
 	writeFile(t, dir, "single.jsonl", strings.Join(strings.SplitAfter(text, "\n")[:2], ""))
 	writeFile(t, dir, "greedy.jsonl", strings.Replace(text, `"Greedy":false`, `"Greedy":true`, 1))
-	writeFile(t, dir, "topk.jsonl", strings.Replace(text, `"TopK":0`, `"TopK":5`, 1)) // as versions wrote it that kept no sets
+	writeFile(t, dir, "topk.jsonl", strings.Replace(text, `"TopK":0`, `"TopK":5`, 1)) // as earlier versions wrote it, without the kept tokens
 	_, rest, _ := strings.Cut(text, "\n")
 	writeFile(t, dir, "rollouts.jsonl", `{"format":"openmanus-episodes","version":1,"weights":""}`+"\n"+rest)
 	for _, tt := range []struct {
@@ -227,7 +228,7 @@ func TestTrainFromDumpRefuses(t *testing.T) {
 	}
 }
 
-// TestSFTFromDump imitates successful episodes, or those above a reward.
+// TestSFTFromDump trains on successful episodes, or on episodes with at least a reward.
 func TestSFTFromDump(t *testing.T) {
 	dir := dumpToTrain(t)
 	for name, tt := range map[string]struct {
@@ -250,7 +251,7 @@ func TestSFTFromDump(t *testing.T) {
 		}
 	}
 
-	// If every turn has a new prompt, each turn becomes a row.
+	// In a format with a new prompt every turn, each turn is a row.
 	anew := dumpToTrain(t, "--format", "history")
 	turns, size := 0, 0
 	if _, err := table.ReadSource(t.Context(), filepath.Join(anew, "d.jsonl"), func(e *table.Entry) error {
@@ -264,9 +265,9 @@ func TestSFTFromDump(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	code, _, stderr := inProcess(t, anew, append([]string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.max_length=" + strconv.Itoa(size+64)}, sftOfDump...)...) // a reply of random bytes is longer as a text
+	code, _, stderr := inProcess(t, anew, append([]string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.max_length=" + strconv.Itoa(size+64)}, sftOfDump...)...) // a reply of random bytes has more tokens when it is encoded as text
 	if want := fmt.Sprintf(" rows=%d ", turns); code != 0 || turns <= 6 || !strings.Contains(stderr, want) {
-		t.Errorf("prompts written anew: exit code %d, want %s\n%s", code, want, stderr)
+		t.Errorf("with a new prompt every turn: exit code %d, want %s\n%s", code, want, stderr)
 	}
 
 	code, _, stderr = inProcess(t, dir, append([]string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.dump_success=false", "--set", "sft.dump_min_reward=2"}, sftOfDump...)...)

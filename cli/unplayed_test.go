@@ -7,14 +7,14 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// Rows of two environments with a recorded conversation each.
+// Rows of two environments with one recorded conversation each.
 const (
 	mazeRow  = `{"item_id":"maze_17","conversations":[{"from":"human","value":"Go."},{"from":"gpt","value":"Action:\nmove up","loss":true}]}` + "\n"
 	craftRow = `{"item_id":"textcraft_3","conversations":[{"from":"human","value":"Craft."},{"from":"gpt","value":"Action:\nget 1 log","loss":true}]}` + "\n"
 )
 
-// alone is a configuration with files only, without an environment.
-const alone = `
+// filesOnly is a configuration of supervised training on files, without an environment.
+const filesOnly = `
 [model]
 path = "tiny"
 device = "cpu"
@@ -33,12 +33,12 @@ val_before_train = false
 test_every = 0
 `
 
-// Supervised training on files needs no environment, and no model with room for one. Commands that play reject the
-// configuration.
+// TestSFTWithoutAnEnvironment checks that supervised training on files needs no [[env]] table, and that commands that
+// play reject such a configuration.
 func TestSFTWithoutAnEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "tiny")
-	writeFile(t, dir, "run.toml", alone)
+	writeFile(t, dir, "run.toml", filesOnly)
 	writeFile(t, dir, "pairs.jsonl", `{"question":"say up","answer":"up"}`+"\n"+`{"question":"say down","answer":"down"}`+"\n")
 	writeFile(t, dir, "conversations.jsonl", mazeRow+craftRow+`{"conversations":[{"from":"human","value":"Hi."},{"from":"gpt","value":"Ho."}]}`+"\n")
 	writeFile(t, dir, "questions.jsonl", `{"conversations":[{"from":"human","value":"Anybody?"}]}`+"\n")
@@ -82,7 +82,7 @@ func TestSFTWithoutAnEnvironment(t *testing.T) {
 			mustContain(t, "stdout", stdout, tt.want.stdout...)
 			mustContain(t, "stderr", stderr, tt.want.stderr...)
 			if tt.want.code != 0 && strings.Contains(stderr, "raise sft.max_length") {
-				t.Errorf("it helps nothing to raise sft.max_length:\n%s", stderr)
+				t.Errorf("stderr suggests raising sft.max_length:\n%s", stderr)
 			}
 		})
 	}

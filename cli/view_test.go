@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestViewOfARun trains briefly and views the episodes: the page shows token texts of the tokenizer in the run's
-// checkpoint.
+// TestViewOfARun trains a run and views its episodes. It checks that the page shows the texts of tokens by the tokenizer in
+// the run's checkpoint.
 func TestViewOfARun(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -32,7 +32,7 @@ func TestViewOfARun(t *testing.T) {
 	}
 }
 
-// TestDocumentedData follows the section of docs/data.md on custom data: a run imitates the rows shown there.
+// TestDocumentedData trains on the rows in the section of docs/data.md on custom data.
 func TestDocumentedData(t *testing.T) {
 	for _, m := range fenced.FindAllStringSubmatch(pages(t)["data.md"], -1) {
 		if m[1] != "jsonl" {

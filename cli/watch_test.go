@@ -12,7 +12,7 @@ import (
 	"github.com/openmanus/openmanus/cli/run"
 )
 
-// shownOn returns the lines that a terminal shows after text, the one in progress last. A line wider than the
+// shownOn returns the lines that a terminal shows after text. The last one is the current line. A line wider than the
 // terminal fails the test.
 func shownOn(t *testing.T, columns int, text string) []string {
 	t.Helper()
@@ -30,7 +30,7 @@ func shownOn(t *testing.T, columns int, text string) []string {
 		if n := utf8.RuneCountInString(part); n >= columns {
 			t.Errorf("%d columns on a terminal of %d: %q", n, columns, part)
 		}
-		if old, ok := strings.CutPrefix(lines[last], "\r"); ok { // written over
+		if old, ok := strings.CutPrefix(lines[last], "\r"); ok { // the part overwrites it
 			if n := len([]rune(part)); n < len([]rune(old)) {
 				part += string([]rune(old)[n:])
 			}
@@ -59,7 +59,8 @@ func (ts *testState) screen(t *testing.T) (lines []string, bar string) {
 	return all[:len(all)-1], all[len(all)-1]
 }
 
-// Every phase of a step shows progress from its start, and a step shows the remaining time of the run.
+// TestWatcherShowsEveryPhase checks that every phase shows progress from its start, and that a step shows the remaining
+// time of the run.
 func TestWatcherShowsEveryPhase(t *testing.T) {
 	ts := onTerminal(t, 80)
 	w := &watcher{s: ts.State}
@@ -84,7 +85,7 @@ func TestWatcherShowsEveryPhase(t *testing.T) {
 		w.Step(0, 2, algo.Metrics{"read/step": float64(step)})
 	}
 	if got := bar(); got != "" {
-		t.Errorf("reading is over and shows %q", got)
+		t.Errorf("after reading the bar is %q", got)
 	}
 	w.Phase(algo.Phase{Name: algo.PhaseSFT, Step: 1, Steps: 9, Total: 2})
 	want("a first step of supervised training", `^sft 0/18 rows, step 1/9 `)
@@ -108,7 +109,7 @@ func TestWatcherShowsEveryPhase(t *testing.T) {
 	pass(90 * time.Second)
 	w.Step(1, 24, algo.Metrics{"timing_s/step": 120})
 	if lines, _ := ts.screen(t); !strings.Contains(lines[len(lines)-1], "(46:00 left)") {
-		t.Errorf("after one of 24 steps in 2 minutes the line is %q", lines[len(lines)-1])
+		t.Errorf("after one of 24 steps, which took 2 minutes, the line is %q", lines[len(lines)-1])
 	}
 	w.Phase(algo.Phase{Name: "update_actor", Step: 2, Steps: 24, Total: 10})
 	pass(time.Minute)
@@ -116,11 +117,11 @@ func TestWatcherShowsEveryPhase(t *testing.T) {
 	want("an update", `^step 2/24 \(46:00 left\) update 5/10 +50% \|█+ +\| 1:00 < 1:00$`)
 	w.done()
 	if got := bar(); got != "" {
-		t.Errorf("it is over and shows %q", got)
+		t.Errorf("after the end the bar is %q", got)
 	}
 }
 
-// No line is wider than the terminal; a narrower terminal shows fewer columns.
+// TestWatcherFits checks that no line is wider than the terminal, and that a narrow terminal shows fewer values.
 func TestWatcherFits(t *testing.T) {
 	m := algo.Metrics{"episode/success_rate": .5, "timing_s/step": 1234.5, "reward/goal/mean": 1, "rollout/logprob_gap_k3": 1e-14, "actor/lr": 2.5e-5}
 	for _, columns := range []int{200, 80, 40, 20, 5} {
@@ -148,8 +149,8 @@ func TestWatcherFits(t *testing.T) {
 	}
 }
 
-// Log lines appear above the bar, which stays.
-func TestLogAboveTheBar(t *testing.T) {
+// TestLogWithBar checks that log lines appear above the bar, which stays.
+func TestLogWithBar(t *testing.T) {
 	ts := onTerminal(t, 80)
 	p := ts.Progress("playing", 4)
 	p.Set(1, "")
@@ -162,7 +163,7 @@ func TestLogAboveTheBar(t *testing.T) {
 	}
 	p.Done()
 	if _, bar := ts.screen(t); bar != "" {
-		t.Errorf("a bar %q is left", bar)
+		t.Errorf("the bar %q remains", bar)
 	}
 }
 
@@ -170,11 +171,11 @@ func TestStepTimes(t *testing.T) {
 	var p stepTimes
 	at := time.Unix(1e9, 0)
 	if _, ok := p.left(at, 5); ok {
-		t.Error("a time is known before a step")
+		t.Error("left returns a time before the first step")
 	}
-	p.end(at, 7) // of a process before
+	p.end(at, 7) // its phases ran in an earlier process
 	if _, ok := p.left(at, 5); ok {
-		t.Error("a step that was not seen has a time")
+		t.Error("left returns a time after a step of an earlier process")
 	}
 	for step := 1; step <= 20; step++ {
 		p.begin(at, step)
@@ -182,11 +183,11 @@ func TestStepTimes(t *testing.T) {
 		at = at.Add(time.Duration(step) * time.Second)
 		p.end(at, step)
 	}
-	if left, _ := p.left(at, 2); left != 33*time.Second { // the last eight took 13 to 20
+	if left, _ := p.left(at, 2); left != 33*time.Second { // the last eight steps took 13 to 20 s
 		t.Errorf("%v", left)
 	}
 	if left, _ := p.left(at.Add(time.Hour), 2); left != 16500*time.Millisecond {
-		t.Errorf("a step that takes too long leaves %v", left)
+		t.Errorf("during a slow step left returns %v", left)
 	}
 }
 

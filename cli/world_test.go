@@ -15,7 +15,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// env.retries counts the attempts after the first; 0 allows one attempt.
+// TestRetries checks that env.retries is the number of attempts after the first.
 func TestRetries(t *testing.T) {
 	maze, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -45,32 +45,32 @@ func TestRetries(t *testing.T) {
 		}
 		resets.Store(0)
 		if _, err = lease.Client().Reset(t.Context(), 1); err == nil {
-			t.Error("the reset went well")
+			t.Error("the reset succeeded")
 		}
 		lease.Release()
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
 		if got := resets.Load(); got != int32(retries)+1 {
-			t.Errorf("retries %d: %d tries, want %d", retries, got, retries+1)
+			t.Errorf("retries %d: %d attempts, want %d", retries, got, retries+1)
 		}
 	}
 }
 
-// A missing model is reported before a server is contacted or started.
+// TestWithoutModel checks that a missing model is reported before a request to a server and before the start of servers.
 func TestWithoutModel(t *testing.T) {
 	var asked atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) }))
 	defer server.Close()
 	ts := newTestState(t, "eval", "--model", "none", "--env", "maze", "--server", server.URL, "--tasks", "1", "--quiet")
 	if code := Main(ts.State); code != int(errext.Model) || asked.Load() {
-		t.Errorf("exit code %d, server asked: %t", code, asked.Load())
+		t.Errorf("exit code %d, request to the server: %t", code, asked.Load())
 	}
 	mustContain(t, "stderr", ts.err.String(), "--model: ", "none")
 }
 
-// The built-in textcraft has as many tasks as its book; a higher index would repeat one of them.
-func TestIndexBeyondTheBook(t *testing.T) {
+// TestTextcraftIndexRange checks that an index above the number of textcraft's tasks is an error.
+func TestTextcraftIndexRange(t *testing.T) {
 	n := builtin.OwnBook().Len()
 	for _, index := range []int{n - 1, n} {
 		ts := newTestState(t, "eval", "--model", ".", "--env", "textcraft", "--tasks", strconv.Itoa(index), "--quiet")
@@ -79,7 +79,7 @@ func TestIndexBeyondTheBook(t *testing.T) {
 			t.Errorf("task %d of %d: exit code %d: %s", index, n, code, ts.err.String())
 		}
 	}
-	// The preset trains and validates on different tasks, with and without its servers.
+	// The tasks of training and validation in the preset are different, with and without servers.
 	text, err := configs.Preset("grpo")
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestIndexBeyondTheBook(t *testing.T) {
 		}
 		for _, i := range indices {
 			if i >= n || seen[i] {
-				t.Fatalf("the preset names task %d, of %d, twice or beyond the book", i, n)
+				t.Fatalf("the preset has task %d, of %d, twice or above the last index", i, n)
 			}
 			seen[i] = true
 		}

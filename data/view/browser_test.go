@@ -16,8 +16,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// probe is a script that sends the positions of the page's parts to the enclosing
-// page after the layout.
+// probe is a script that sends the positions of the elements to the enclosing page
+// after the layout.
 const probe = `<script>addEventListener("load", function () { setTimeout(function () {
   const rect = function (e) { const r = e && e.getBoundingClientRect(); return r ? { Left: r.left, Top: r.top, Right: r.right, Bottom: r.bottom } : null; };
   const on = document.querySelector("article.on");
@@ -28,7 +28,7 @@ const probe = `<script>addEventListener("load", function () { setTimeout(functio
   }), "*");
 }, 100); });</script></body>`
 
-// frame shows the page in an iframe, because a window cannot be as narrow as a phone.
+// frame shows the page in an iframe, which can be as narrow as a phone, unlike a window.
 const frame = `<script>addEventListener("message", function (m) { document.documentElement.dataset.probe = m.data; });</script>
 <iframe src="page.html%s" style="width: %dpx; height: 900px; border: 0"></iframe>`
 
@@ -40,7 +40,7 @@ type layout struct {
 	Nav, Article, Reply, List, Button *box
 }
 
-// laidOut opens a page in a browser and returns the positions of its parts. It skips
+// laidOut opens a page in a browser and returns the positions of the elements. It skips
 // the test if Chromium is not installed.
 func laidOut(t *testing.T, page, hash string, width int) layout {
 	t.Helper()
@@ -88,19 +88,19 @@ func TestLayout(t *testing.T) {
 			t.Run(fmt.Sprint(width, strings.TrimPrefix(hash, "#")), func(t *testing.T) {
 				l := laidOut(t, page, hash, width)
 				if l.Article == nil || l.Reply == nil || l.Button == nil {
-					t.Fatalf("no episode is shown: %+v", l)
+					t.Fatalf("the page shows no episode: %+v", l)
 				}
 				if l.Width != float64(width) || l.Scroll > l.Width {
-					t.Errorf("the page is %v wide on a screen of %v", l.Scroll, l.Width)
+					t.Errorf("the width of the page is %v on a screen of %v", l.Scroll, l.Width)
 				}
 				if w := l.Reply.Right - l.Reply.Left; w < 0.6*min(l.Width, 800) {
-					t.Errorf("a reply is %v wide on a screen of %v", w, l.Width)
+					t.Errorf("the width of a reply is %v on a screen of %v", w, l.Width)
 				}
 				if !strings.Contains(l.Text, "step 1") {
 					t.Errorf("the list shows %q, without the step", l.Text)
 				}
 				if l.Button.Top < l.List.Top-1 || l.Button.Bottom > l.List.Bottom+1 {
-					t.Errorf("the list does not show its episode: %+v in %+v", *l.Button, *l.List)
+					t.Errorf("the list does not show the selected episode: %+v in %+v", *l.Button, *l.List)
 				}
 				want := "e0"
 				if hash != "" {
@@ -113,7 +113,7 @@ func TestLayout(t *testing.T) {
 					t.Errorf("the page opens scrolled to %v", -l.Nav.Top)
 				}
 				if hash != "" && (l.Article.Top < 0 || l.Article.Top > 100) {
-					t.Errorf("the episode begins at %v", l.Article.Top)
+					t.Errorf("the top of the episode is at %v", l.Article.Top)
 				}
 			})
 		}

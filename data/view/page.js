@@ -13,7 +13,7 @@
       reward: Number(d.reward), turns: Number(d.turns), stream: null, words: null, mean: null };
   });
 
-  // Everything below is put into the page as text, never as markup.
+  // Text is inserted into the page as text nodes, never as markup.
   function element(tag, className, text) {
     const e = document.createElement(tag);
     if (className) e.className = className;
@@ -26,7 +26,7 @@
     return episode.stream;
   }
 
-  // meanOf is the mean log-prob of what the model wrote.
+  // meanOf returns the mean log-prob of the sampled tokens.
   function meanOf(episode) {
     if (episode.mean === null) {
       const s = streamOf(episode);
@@ -39,7 +39,7 @@
     return episode.mean;
   }
 
-  // token shows one token: sampled ones from red (unlikely) to green (certain).
+  // token returns the element of a token. The colour of a sampled token goes from red (unlikely) to green (certain).
   function token(s, i) {
     const text = s.text ? s.text[i] : "[" + s.ids[i] + "]";
     const span = element("span", "", text.replace(/\n/g, "\u23ce\n") || "\u00b7");
@@ -66,7 +66,7 @@
     pre.replaceChildren(all);
   }
 
-  // colour replaces the replies of an episode by their tokens, once.
+  // colour replaces the replies of an episode by coloured tokens. It does nothing the second time.
   function colour(episode) {
     if (episode.coloured) return;
     episode.coloured = true;
@@ -87,8 +87,8 @@
   let shown = [];
   let current = null;
 
-  // show shows an episode; with scroll it brings it into view, which moves the
-  // page where the list stands above it.
+  // show displays an episode. With scroll it scrolls the page to the episode, which
+  // may be below the list.
   function show(episode, scroll) {
     if (current) {
       current.article.classList.remove("on");
@@ -104,7 +104,7 @@
     }
     episode.article.parentElement.scrollTop = 0;
     if (scroll) episode.article.scrollIntoView();
-    // Browsers scroll to the hash once a page is loaded, so the first episode of a page opened without one sets none.
+    // Browsers scroll to the hash of a loaded page. A page that was opened without a hash shows its first episode without one.
     if ((scroll || location.hash) && location.hash !== "#e" + episode.nr) history.replaceState(null, "", "#e" + episode.nr);
   }
 
@@ -116,7 +116,7 @@
     const text = f.text.value.toLowerCase();
     if (!text) return true;
     if (episode.words === null) {
-      // Replies may be cut into tokens by now, which leaves their text as it was.
+      // The split of replies into tokens does not change the text.
       episode.words = episode.article.textContent.toLowerCase();
     }
     return episode.words.includes(text);
@@ -129,7 +129,7 @@
     "-turns": function (e) { return -e.turns; }
   };
 
-  // A run's episodes say in the list which step they are of.
+  // The list shows the origin of episodes, such as their step, if there are several.
   const severalOrigins = new Set(episodes.map(function (e) { return e.origin; })).size > 1;
 
   function update() {

@@ -78,7 +78,7 @@ func TestPageShowsAnEpisode(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "assistant") {
-		t.Error("a reply is among the messages before the turns")
+		t.Error("a reply is shown before the turns")
 	}
 	s := streams(t, page)
 	if len(s) != 1 || s[0].Mask != "01101" || !slices.Equal(s[0].IDs, []int32{10, 11, 12, 13, 14}) ||
@@ -120,7 +120,7 @@ func streams(t testing.TB, page string) []stream {
 	return out
 }
 
-// hostile texts try to escape from their HTML, script or terminal context.
+// hostile has texts that try to leave their HTML, script or terminal context.
 var hostile = []string{
 	`</script><script>alert(1)</script>`, `<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onload='alert(1)`,
 	`</pre></article></main><script src="http://x/"></script>`, `<!--<script>`, `-->`, `]]>`, `</style><style>*{}`, `</title><h1>`,
@@ -131,7 +131,7 @@ var hostile = []string{
 // and attribute names must be equal.
 func TestHostileTextStaysText(t *testing.T) {
 	shape := func(page string) []string {
-		page = scripts.ReplaceAllString(page, "<script$1>") // the token data is checked below; the page's own script is constant
+		page = scripts.ReplaceAllString(page, "<script$1>") // the token data is checked below; the script of the page is constant
 		var out []string
 		for _, m := range tags.FindAllStringSubmatch(page, -1) {
 			names := regexp.MustCompile(`([a-z-]+)="[^"]*"`).ReplaceAllString(m[2], "$1")
@@ -175,7 +175,7 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 	policy := regexp.MustCompile(`http-equiv="Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(page)
 	if policy == nil {
-		t.Fatal("no policy")
+		t.Fatal("the page has no content security policy")
 	}
 	allowed := strings.NewReplacer("&#39;", "'", "&#43;", "+").Replace(policy[1])
 	if !strings.HasPrefix(allowed, "default-src 'none';") || strings.Contains(allowed, "unsafe") {

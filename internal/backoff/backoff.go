@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Delay returns the pause after failed attempt n: none for 0, base for 1, doubled
-// with each further attempt up to limit, then drawn from the upper half of that
-// interval, so that clients that failed together do not retry together. The
-// generator is not seeded because no recorded result depends on the pause.
+// Delay returns the pause after failed attempt n: 0 for attempt 0, and otherwise a
+// random value in the upper half of an interval that is base for attempt 1 and
+// doubles up to limit. The random value separates clients that fail at the same
+// time. It has no seed, because no result depends on it.
 func Delay(base, limit time.Duration, n int) time.Duration {
 	if n < 1 {
 		return 0
@@ -23,7 +23,7 @@ func Delay(base, limit time.Duration, n int) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// Sleep waits for d and returns true, or returns false as soon as ctx ends.
+// Sleep waits for d. It returns false if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -20,10 +20,10 @@ func TestDelayGrowsToItsLimit(t *testing.T) {
 func TestSleep(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	if !Sleep(ctx, time.Nanosecond) {
-		t.Error("false for a pause that passed")
+		t.Error("Sleep returns false after the pause")
 	}
 	cancel()
 	if Sleep(ctx, time.Hour) || Sleep(ctx, 0) {
-		t.Error("true though the context has ended")
+		t.Error("Sleep returns true after the end of the context")
 	}
 }

@@ -1,6 +1,6 @@
-// Package errext holds errors that carry the exit code of the process and a
-// hint for the user. Packages that open models, servers and data attach them;
-// package cli alone turns them into output and an exit status.
+// Package errext defines errors with the exit code of the process and a hint for
+// the user. Packages that open models, servers and data return them. Only package
+// cli prints them and sets the exit status.
 package errext
 
 import (
@@ -48,7 +48,7 @@ var Codes = []struct {
 // Error is an error with an exit code and a hint.
 type Error struct {
 	Code ExitCode
-	Hint string // what the user can do; "" if Err already says it
+	Hint string // an action for the user; "" if Err is enough
 	Err  error
 }
 
@@ -89,12 +89,11 @@ func CodeOf(err error) (ExitCode, bool) {
 	return e.Code, true
 }
 
-// ErrInterrupted ends a run that a signal, or the caller, asked to stop. It is
-// also the cause of the contexts that a signal cancels.
+// ErrInterrupted is the error of a run that a signal or the caller interrupted. It
+// is also the cause of the contexts that a signal cancels.
 var ErrInterrupted = errors.New("interrupted")
 
-// ShellQuote returns word as a POSIX shell reads it, for hints that contain a
-// command line.
+// ShellQuote quotes word for a POSIX shell, for hints with a command line.
 func ShellQuote(word string) string {
 	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:@%,") == "" {
 		return word

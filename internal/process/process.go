@@ -1,5 +1,5 @@
-// Package process has what bench and accept need of the operating system's
-// processes: child programs that end cleanly, and CPU time.
+// Package process starts child programs that end cleanly, and measures CPU time,
+// for bench and accept.
 package process
 
 import (
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Command is exec.CommandContext for a program that ends cleanly on an
-// interrupt: when ctx ends it is interrupted, and killed 20 s later.
+// Command returns a command that is interrupted when ctx ends, so that it ends
+// cleanly, and killed 20 s later.
 func Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -19,8 +19,8 @@ func Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// CPUTime returns the CPU time this process has used so far, or 0 if the
-// system does not report it.
+// CPUTime returns the CPU time that this process has used, or 0 if the system
+// does not report it.
 func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

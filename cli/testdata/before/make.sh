@@ -1,11 +1,10 @@
 #!/bin/sh
-# Makes the files of this folder with the program of an earlier version:
+# Creates the files of this folder with the program of an earlier version:
 #
 #	sh make.sh PROGRAM
 #
-# They were made by the version of commit da5e8c8. Do not make
-# them again with a newer one: TestVersionBefore checks that files of that version
-# still open.
+# The version of commit da5e8c8 created the files. Do not create them with a
+# newer version: TestVersionBefore checks that files of that version can be read.
 set -e
 program=$1
 cd "$(dirname "$0")"

@@ -37,15 +37,6 @@ func (s *Scope) full(op string, v float64, dt DType, shape []int) Tensor {
 	return th.adopt(out)
 }
 
-// Arange is 0 … n-1.
-func (s *Scope) Arange(n int, dt DType) Tensor {
-	th := s.must()
-	var out C.om_tensor
-	kind, index := th.device.c()
-	check("Arange", C.om_arange(C.int64_t(n), C.int64_t(dt), kind, index, &out))
-	return th.adopt(out)
-}
-
 // RandN returns a float32 tensor of standard normal numbers. The same seed and size give the same numbers on every machine;
 // libtorch's generator does not guarantee that across instruction sets.
 func (s *Scope) RandN(seed uint64, shape ...int) Tensor {

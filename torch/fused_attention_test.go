@@ -12,17 +12,21 @@ import (
 
 // attention is causal attention of one sequence by generic operations: q [L,Hq,Dh], k, v [L,Hkv,Dh].
 func attention(s *torch.Scope, q, k, v torch.Tensor, scale float64) torch.Tensor {
-	n, heads, dim, own := q.Size(0), q.Size(1), q.Size(2), k.Size(1)
+	n, heads, own := q.Size(0), q.Size(1), k.Size(1)
 	repeat := func(t torch.Tensor) torch.Tensor {
-		return t.Unsqueeze(2).Expand(n, own, heads/own, dim).Reshape(n, heads, dim).Permute(1, 0, 2)
+		same := make([]int64, heads)
+		for h := range same {
+			same[h] = int64(h / (heads / own))
+		}
+		return t.IndexSelect(1, s.Int64s(same, heads)).Transpose(0, 1)
 	}
 	future := make([]bool, n*n)
 	for i := range future {
 		future[i] = i%n > i/n
 	}
-	score := q.Permute(1, 0, 2).MatMul(repeat(k).Transpose(1, 2)).MulScalar(scale)
-	p := score.MaskedFill(s.Bools(future, n, n), math.Inf(-1)).Softmax(-1)
-	return p.MatMul(repeat(v)).Permute(1, 0, 2)
+	score := q.Transpose(0, 1).MatMul(repeat(k).Transpose(1, 2)).MulScalar(scale)
+	p := score.MaskedFill(s.Bools(future, n, n), math.Inf(-1)).LogSoftmax(-1).Exp()
+	return p.MatMul(repeat(v)).Transpose(0, 1)
 }
 
 func TestAttentionPacked(t *testing.T) {

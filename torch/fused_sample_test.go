@@ -155,7 +155,7 @@ func TestSampleFrequencies(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			torchtest.Run(t, func(s *torch.Scope) {
-				z := s.Float64s(p, 1, 5).Log().MulScalar(2).Expand(n, 5) // sampled at temperature 2
+				z := s.Zeros(torch.Float64, n, 5).Add(s.Float64s(p, 5).Log().MulScalar(2)) // sampled at temperature 2
 				rows := make([]torch.SampleRow, n)
 				for i := range rows {
 					rows[i] = tt.row(i)

@@ -3,16 +3,8 @@ package torch
 // #include "openmanus_torch.h"
 import "C"
 
-import "github.com/wangkuiyi/gotorch"
-
-// Eq is t = o, as bool.
-func (t Tensor) Eq(o Tensor) Tensor { return t.gotorch2("Eq", gotorch.Eq, o) }
-
 // Ne is t ≠ o, as bool.
 func (t Tensor) Ne(o Tensor) Tensor { return t.binary("Ne", C.OM_NE, o) }
-
-// Lt is t < o, as bool.
-func (t Tensor) Lt(o Tensor) Tensor { return t.binary("Lt", C.OM_LT, o) }
 
 // Le is t ≤ o, as bool.
 func (t Tensor) Le(o Tensor) Tensor { return t.binary("Le", C.OM_LE, o) }
@@ -22,12 +14,6 @@ func (t Tensor) Gt(o Tensor) Tensor { return t.binary("Gt", C.OM_GT, o) }
 
 // Ge is t ≥ o, as bool.
 func (t Tensor) Ge(o Tensor) Tensor { return t.binary("Ge", C.OM_GE, o) }
-
-// EqScalar is t = v, as bool.
-func (t Tensor) EqScalar(v float64) Tensor { return t.scalar("EqScalar", C.OM_EQ_S, v) }
-
-// NeScalar is t ≠ v, as bool.
-func (t Tensor) NeScalar(v float64) Tensor { return t.scalar("NeScalar", C.OM_NE_S, v) }
 
 // LtScalar is t < v, as bool.
 func (t Tensor) LtScalar(v float64) Tensor { return t.scalar("LtScalar", C.OM_LT_S, v) }
@@ -50,13 +36,10 @@ func (t Tensor) Or(o Tensor) Tensor { return t.binary("Or", C.OM_OR, o) }
 // Not is true where t is 0.
 func (t Tensor) Not() Tensor { return t.unary("Not", C.OM_NOT) }
 
-// IsFinite is true where t is neither infinite nor NaN.
-func (t Tensor) IsFinite() Tensor { return t.unary("IsFinite", C.OM_ISFINITE) }
-
 // AllFinite reports whether every element is neither infinite nor NaN.
 func (t Tensor) AllFinite() bool {
 	f := t.unary("AllFinite", C.OM_ISFINITE)
-	return f.unary("AllFinite", C.OM_ALL).ItemInt() != 0
+	return f.unary("AllFinite", C.OM_ALL).Item() != 0
 }
 
 // Where takes elements of a where cond (bool) is true, and of b elsewhere. The three broadcast.

@@ -56,9 +56,6 @@ func (t Tensor) AddScalar(v float64) Tensor { return t.scalar("AddScalar", C.OM_
 // MulScalar is t · v.
 func (t Tensor) MulScalar(v float64) Tensor { return t.scalar("MulScalar", C.OM_MUL_S, v) }
 
-// PowScalar is t to the power of v.
-func (t Tensor) PowScalar(v float64) Tensor { return t.scalar("PowScalar", C.OM_POW_S, v) }
-
 // Neg is -t.
 func (t Tensor) Neg() Tensor { return t.unary("Neg", C.OM_NEG) }
 
@@ -71,26 +68,14 @@ func (t Tensor) Log() Tensor { return t.unary("Log", C.OM_LOG) }
 // Sqrt is the square root.
 func (t Tensor) Sqrt() Tensor { return t.unary("Sqrt", C.OM_SQRT) }
 
-// Rsqrt is 1 / √t.
-func (t Tensor) Rsqrt() Tensor { return t.unary("Rsqrt", C.OM_RSQRT) }
-
 // Abs is |t|.
 func (t Tensor) Abs() Tensor { return t.unary("Abs", C.OM_ABS) }
 
 // Square is t².
 func (t Tensor) Square() Tensor { return t.unary("Square", C.OM_SQUARE) }
 
-// SiLU is t · sigmoid(t).
-func (t Tensor) SiLU() Tensor { return t.unary("SiLU", C.OM_SILU) }
-
 // Sigmoid is 1 / (1 + e^-t).
 func (t Tensor) Sigmoid() Tensor { return t.gotorch1("Sigmoid", gotorch.Sigmoid) }
-
-// Tanh is the hyperbolic tangent.
-func (t Tensor) Tanh() Tensor { return t.gotorch1("Tanh", gotorch.Tanh) }
-
-// ReLU is max(t, 0).
-func (t Tensor) ReLU() Tensor { return t.gotorch1("ReLU", gotorch.Relu) }
 
 // Clamp is min(max(t, lo), hi).
 func (t Tensor) Clamp(lo, hi float64) Tensor {
@@ -131,21 +116,11 @@ func (t Tensor) Copy_(src Tensor) {
 }
 
 // Zero_ sets every element to 0.
-func (t Tensor) Zero_() { t.fill("Zero_", 0) }
-
-// Fill_ sets every element to v.
-func (t Tensor) Fill_(v float64) { t.fill("Fill_", v) }
-
-func (t Tensor) fill(op string, v float64) {
-	check(op, C.om_fill_(t.in(op), C.double(v)), t)
+func (t Tensor) Zero_() {
+	check("Zero_", C.om_fill_(t.in("Zero_"), 0), t)
 }
 
 // Add_ adds alpha · x.
 func (t Tensor) Add_(x Tensor, alpha float64) {
 	check("Add_", C.om_add_(t.in("Add_"), x.in("Add_"), C.double(alpha)), t, x)
-}
-
-// Mul_ multiplies by v.
-func (t Tensor) Mul_(v float64) {
-	check("Mul_", C.om_mul_(t.in("Mul_"), C.double(v)), t)
 }

@@ -16,14 +16,6 @@ func (t Tensor) Transpose(a, b int) Tensor {
 	})
 }
 
-// Permute puts the dims in another order; a view.
-func (t Tensor) Permute(order ...int) Tensor {
-	if len(order) == 0 {
-		fail("Permute", "no order of the dimensions", t)
-	}
-	return t.gotorch1("Permute", func(g gotorch.Tensor) gotorch.Tensor { return g.Permute(int64s(order)) })
-}
-
 // View returns t's memory under another shape; one size may be -1. It fails if the strides do not allow it.
 func (t Tensor) View(shape ...int) Tensor {
 	if len(shape) == 0 {
@@ -40,33 +32,10 @@ func (t Tensor) Reshape(shape ...int) Tensor {
 	return t.out(out)
 }
 
-// Unsqueeze inserts a dim of size 1 at d; a view.
-func (t Tensor) Unsqueeze(d int) Tensor { return t.along("Unsqueeze", C.OM_UNSQUEEZE, d, false) }
-
-// Squeeze removes dim d if its size is 1; a view.
-func (t Tensor) Squeeze(d int) Tensor {
-	return t.gotorch1("Squeeze", func(g gotorch.Tensor) gotorch.Tensor { return gotorch.Squeeze(g, int64(d)) })
-}
-
-// Expand repeats dims of size 1 without a copy; -1 keeps a size.
-func (t Tensor) Expand(shape ...int) Tensor {
-	var out C.om_tensor
-	d, n := dims(shape)
-	check("Expand", C.om_expand(t.in("Expand"), d, n, &out), t)
-	return t.out(out)
-}
-
 // Narrow is elements start … start+length-1 of dim; a view.
 func (t Tensor) Narrow(dim, start, length int) Tensor {
 	var out C.om_tensor
 	check("Narrow", C.om_narrow(t.in("Narrow"), C.int64_t(dim), C.int64_t(start), C.int64_t(length), &out), t)
-	return t.out(out)
-}
-
-// Select is element i of dim, which it removes; a view.
-func (t Tensor) Select(dim, i int) Tensor {
-	var out C.om_tensor
-	check("Select", C.om_select(t.in("Select"), C.int64_t(dim), C.int64_t(i), &out), t)
 	return t.out(out)
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 func TestOps(t *testing.T) {
-	inf, nan := math.Inf(1), math.NaN()
+	inf := math.Inf(1)
 	tests := []struct {
 		name  string
 		f     func(s *torch.Scope) torch.Tensor
@@ -24,20 +24,15 @@ func TestOps(t *testing.T) {
 		{"Div", func(s *torch.Scope) torch.Tensor { return a(s).Div(b(s)) }, []int{2, 3}, torch.Float32, []float64{1, 1, 1, -1, -2, -3}},
 		{"Add broadcasts", func(s *torch.Scope) torch.Tensor { return a(s).Add(s.Float32s([]float32{10, 20, 30}, 3)) }, []int{2, 3}, torch.Float32, []float64{11, 22, 33, 9, 18, 27}},
 		{"AddScalar", func(s *torch.Scope) torch.Tensor { return a(s).AddScalar(0.5) }, []int{2, 3}, torch.Float32, []float64{1.5, 2.5, 3.5, -.5, -1.5, -2.5}},
-		{"AddScalar keeps int64", func(s *torch.Scope) torch.Tensor { return s.Arange(3, torch.Int64).AddScalar(2) }, []int{3}, torch.Int64, []float64{2, 3, 4}},
+		{"AddScalar keeps int64", func(s *torch.Scope) torch.Tensor { return s.Int64s([]int64{0, 1, 2}, 3).AddScalar(2) }, []int{3}, torch.Int64, []float64{2, 3, 4}},
 		{"MulScalar", func(s *torch.Scope) torch.Tensor { return a(s).MulScalar(-2) }, []int{2, 3}, torch.Float32, []float64{-2, -4, -6, 2, 4, 6}},
-		{"PowScalar", func(s *torch.Scope) torch.Tensor { return a(s).PowScalar(3) }, []int{2, 3}, torch.Float32, []float64{1, 8, 27, -1, -8, -27}},
 		{"Neg", func(s *torch.Scope) torch.Tensor { return a(s).Neg() }, []int{2, 3}, torch.Float32, []float64{-1, -2, -3, 1, 2, 3}},
 		{"Exp", func(s *torch.Scope) torch.Tensor { return s.Float64s([]float64{0, 1}, 2).Exp() }, []int{2}, torch.Float64, []float64{1, math.E}},
 		{"Log", func(s *torch.Scope) torch.Tensor { return s.Float64s([]float64{1, math.E}, 2).Log() }, []int{2}, torch.Float64, []float64{0, 1}},
 		{"Sqrt", func(s *torch.Scope) torch.Tensor { return s.Float64s([]float64{4, 9}, 2).Sqrt() }, []int{2}, torch.Float64, []float64{2, 3}},
-		{"Rsqrt", func(s *torch.Scope) torch.Tensor { return s.Float64s([]float64{4, 16}, 2).Rsqrt() }, []int{2}, torch.Float64, []float64{.5, .25}},
 		{"Abs", func(s *torch.Scope) torch.Tensor { return a(s).Abs() }, []int{2, 3}, torch.Float32, []float64{1, 2, 3, 1, 2, 3}},
 		{"Square", func(s *torch.Scope) torch.Tensor { return a(s).Square() }, []int{2, 3}, torch.Float32, []float64{1, 4, 9, 1, 4, 9}},
 		{"Sigmoid", func(s *torch.Scope) torch.Tensor { return s.Float64s([]float64{0, math.Log(3)}, 2).Sigmoid() }, []int{2}, torch.Float64, []float64{.5, .75}},
-		{"SiLU", func(s *torch.Scope) torch.Tensor { return s.Float64s([]float64{0, math.Log(3)}, 2).SiLU() }, []int{2}, torch.Float64, []float64{0, .75 * math.Log(3)}},
-		{"Tanh", func(s *torch.Scope) torch.Tensor { return s.Float64s([]float64{0, 1}, 2).Tanh() }, []int{2}, torch.Float64, []float64{0, math.Tanh(1)}},
-		{"ReLU", func(s *torch.Scope) torch.Tensor { return a(s).ReLU() }, []int{2, 3}, torch.Float32, []float64{1, 2, 3, 0, 0, 0}},
 		{"Clamp", func(s *torch.Scope) torch.Tensor { return a(s).Clamp(-1.5, 2) }, []int{2, 3}, torch.Float32, []float64{1, 2, 2, -1, -1.5, -1.5}},
 		{"Minimum", func(s *torch.Scope) torch.Tensor { return a(s).Minimum(b(s)) }, []int{2, 3}, torch.Float32, []float64{1, 2, 3, -1, -2, -3}},
 		{"Maximum", func(s *torch.Scope) torch.Tensor { return a(s).Maximum(b(s)) }, []int{2, 3}, torch.Float32, []float64{1, 2, 3, 1, 1, 1}},
@@ -47,15 +42,10 @@ func TestOps(t *testing.T) {
 		{"Linear without bias", func(s *torch.Scope) torch.Tensor { return a(s).Linear(b(s), torch.Tensor{}) }, []int{2, 2}, torch.Float32, []float64{14, 6, -14, -6}},
 
 		{"Transpose", func(s *torch.Scope) torch.Tensor { return a(s).Transpose(0, 1) }, []int{3, 2}, torch.Float32, []float64{1, -1, 2, -2, 3, -3}},
-		{"Permute", func(s *torch.Scope) torch.Tensor { return a(s).View(1, 2, 3).Permute(2, 0, 1) }, []int{3, 1, 2}, torch.Float32, []float64{1, -1, 2, -2, 3, -3}},
 		{"View", func(s *torch.Scope) torch.Tensor { return a(s).View(-1) }, []int{6}, torch.Float32, []float64{1, 2, 3, -1, -2, -3}},
 		{"View of one element as a scalar", func(s *torch.Scope) torch.Tensor { return s.Ones(torch.Float32, 1, 1).View() }, []int{}, torch.Float32, []float64{1}},
 		{"Reshape copies", func(s *torch.Scope) torch.Tensor { return a(s).Transpose(0, 1).Reshape(6) }, []int{6}, torch.Float32, []float64{1, -1, 2, -2, 3, -3}},
-		{"Unsqueeze", func(s *torch.Scope) torch.Tensor { return a(s).Unsqueeze(1) }, []int{2, 1, 3}, torch.Float32, []float64{1, 2, 3, -1, -2, -3}},
-		{"Squeeze", func(s *torch.Scope) torch.Tensor { return a(s).View(2, 1, 3).Squeeze(1) }, []int{2, 3}, torch.Float32, []float64{1, 2, 3, -1, -2, -3}},
-		{"Expand", func(s *torch.Scope) torch.Tensor { return s.Float32s([]float32{1, 2}, 2, 1).Expand(-1, 3) }, []int{2, 3}, torch.Float32, []float64{1, 1, 1, 2, 2, 2}},
 		{"Narrow", func(s *torch.Scope) torch.Tensor { return a(s).Narrow(1, 1, 2) }, []int{2, 2}, torch.Float32, []float64{2, 3, -2, -3}},
-		{"Select", func(s *torch.Scope) torch.Tensor { return a(s).Select(1, -1) }, []int{2}, torch.Float32, []float64{3, -3}},
 		{"IndexSelect", func(s *torch.Scope) torch.Tensor { return a(s).IndexSelect(1, s.Int64s([]int64{2, 0}, 2)) }, []int{2, 2}, torch.Float32, []float64{3, 1, -3, -1}},
 		{"Gather", func(s *torch.Scope) torch.Tensor { return a(s).Gather(1, s.Int64s([]int64{2, 0}, 2, 1)) }, []int{2, 1}, torch.Float32, []float64{3, -1}},
 		{"Embedding", func(s *torch.Scope) torch.Tensor { return torch.Embedding(a(s), s.Int64s([]int64{1, 0, 1}, 3)) }, []int{3, 3}, torch.Float32, []float64{-1, -2, -3, 1, 2, 3, -1, -2, -3}},
@@ -69,34 +59,19 @@ func TestOps(t *testing.T) {
 		{"Mean", func(s *torch.Scope) torch.Tensor { return b(s).Mean() }, []int{}, torch.Float32, []float64{1.5}},
 		{"SumDim", func(s *torch.Scope) torch.Tensor { return b(s).SumDim(0, false) }, []int{3}, torch.Float32, []float64{2, 3, 4}},
 		{"SumDim keep", func(s *torch.Scope) torch.Tensor { return b(s).SumDim(-1, true) }, []int{2, 1}, torch.Float32, []float64{6, 3}},
-		{"MeanDim", func(s *torch.Scope) torch.Tensor { return b(s).MeanDim(1, false) }, []int{2}, torch.Float32, []float64{2, 1}},
-		{"MaxDim", func(s *torch.Scope) torch.Tensor { return a(s).MaxDim(1, false) }, []int{2}, torch.Float32, []float64{3, -1}},
 		{"Max", func(s *torch.Scope) torch.Tensor { return a(s).Max() }, []int{}, torch.Float32, []float64{3}},
 		{"Min", func(s *torch.Scope) torch.Tensor { return a(s).Min() }, []int{}, torch.Float32, []float64{-3}},
-		{"Argmax takes the first", func(s *torch.Scope) torch.Tensor { return b(s).Argmax(1) }, []int{2}, torch.Int64, []float64{2, 0}},
-		{"TopK values", func(s *torch.Scope) torch.Tensor { v, _ := a(s).TopK(2); return v }, []int{2, 2}, torch.Float32, []float64{3, 2, -1, -2}},
-		{"TopK indices", func(s *torch.Scope) torch.Tensor { _, i := a(s).TopK(2); return i }, []int{2, 2}, torch.Int64, []float64{2, 1, 0, 1}},
-		{"Sort", func(s *torch.Scope) torch.Tensor { v, _ := a(s).Sort(1, true); return v }, []int{2, 3}, torch.Float32, []float64{3, 2, 1, -1, -2, -3}},
-		{"Sort is stable", func(s *torch.Scope) torch.Tensor { _, i := b(s).Sort(1, true); return i }, []int{2, 3}, torch.Int64, []float64{2, 1, 0, 0, 1, 2}},
-		{"Cumsum", func(s *torch.Scope) torch.Tensor { return a(s).Cumsum(1) }, []int{2, 3}, torch.Float32, []float64{1, 3, 6, -1, -3, -6}},
-		{"Softmax", func(s *torch.Scope) torch.Tensor {
-			return s.Float64s([]float64{0, math.Log(3)}, 1, 2).Softmax(-1)
-		}, []int{1, 2}, torch.Float64, []float64{.25, .75}},
 		{"LogSoftmax", func(s *torch.Scope) torch.Tensor {
 			return s.Float64s([]float64{0, math.Log(3)}, 1, 2).LogSoftmax(-1)
 		}, []int{1, 2}, torch.Float64, []float64{math.Log(.25), math.Log(.75)}},
-		{"LogSumExp of large numbers", func(s *torch.Scope) torch.Tensor {
-			return s.Float64s([]float64{1000, 1000}, 2).LogSumExp(0)
-		}, []int{}, torch.Float64, []float64{1000 + math.Ln2}},
+		{"LogSoftmax of large numbers", func(s *torch.Scope) torch.Tensor {
+			return s.Float64s([]float64{1000, 1000}, 2).LogSoftmax(0)
+		}, []int{2}, torch.Float64, []float64{-math.Ln2, -math.Ln2}},
 
-		{"Eq", func(s *torch.Scope) torch.Tensor { return a(s).Eq(b(s)) }, []int{2, 3}, torch.Bool, []float64{1, 1, 1, 0, 0, 0}},
 		{"Ne", func(s *torch.Scope) torch.Tensor { return a(s).Ne(b(s)) }, []int{2, 3}, torch.Bool, []float64{0, 0, 0, 1, 1, 1}},
-		{"Lt", func(s *torch.Scope) torch.Tensor { return a(s).Lt(b(s)) }, []int{2, 3}, torch.Bool, []float64{0, 0, 0, 1, 1, 1}},
 		{"Le", func(s *torch.Scope) torch.Tensor { return a(s).Le(b(s)) }, []int{2, 3}, torch.Bool, []float64{1, 1, 1, 1, 1, 1}},
 		{"Gt", func(s *torch.Scope) torch.Tensor { return a(s).Gt(b(s)) }, []int{2, 3}, torch.Bool, []float64{0, 0, 0, 0, 0, 0}},
 		{"Ge", func(s *torch.Scope) torch.Tensor { return a(s).Ge(b(s)) }, []int{2, 3}, torch.Bool, []float64{1, 1, 1, 0, 0, 0}},
-		{"EqScalar", func(s *torch.Scope) torch.Tensor { return b(s).EqScalar(1) }, []int{2, 3}, torch.Bool, []float64{1, 0, 0, 1, 1, 1}},
-		{"NeScalar", func(s *torch.Scope) torch.Tensor { return b(s).NeScalar(1) }, []int{2, 3}, torch.Bool, []float64{0, 1, 1, 0, 0, 0}},
 		{"LtScalar", func(s *torch.Scope) torch.Tensor { return b(s).LtScalar(2) }, []int{2, 3}, torch.Bool, []float64{1, 0, 0, 1, 1, 1}},
 		{"LeScalar", func(s *torch.Scope) torch.Tensor { return b(s).LeScalar(2) }, []int{2, 3}, torch.Bool, []float64{1, 1, 0, 1, 1, 1}},
 		{"GtScalar", func(s *torch.Scope) torch.Tensor { return b(s).GtScalar(2) }, []int{2, 3}, torch.Bool, []float64{0, 0, 1, 0, 0, 0}},
@@ -104,7 +79,6 @@ func TestOps(t *testing.T) {
 		{"And", func(s *torch.Scope) torch.Tensor { return bits(s, 1, 1, 0, 0).And(bits(s, 1, 0, 1, 0)) }, []int{4}, torch.Bool, []float64{1, 0, 0, 0}},
 		{"Or", func(s *torch.Scope) torch.Tensor { return bits(s, 1, 1, 0, 0).Or(bits(s, 1, 0, 1, 0)) }, []int{4}, torch.Bool, []float64{1, 1, 1, 0}},
 		{"Not", func(s *torch.Scope) torch.Tensor { return bits(s, 1, 0).Not() }, []int{2}, torch.Bool, []float64{0, 1}},
-		{"IsFinite", func(s *torch.Scope) torch.Tensor { return s.Float64s([]float64{0, inf, -inf, nan}, 4).IsFinite() }, []int{4}, torch.Bool, []float64{1, 0, 0, 0}},
 		{"Where", func(s *torch.Scope) torch.Tensor { return torch.Where(a(s).GtScalar(0), a(s), b(s)) }, []int{2, 3}, torch.Float32, []float64{1, 2, 3, 1, 1, 1}},
 		{"MaskedFill", func(s *torch.Scope) torch.Tensor { return a(s).MaskedFill(a(s).LtScalar(0), math.Inf(-1)) }, []int{2, 3}, torch.Float32, []float64{1, 2, 3, -inf, -inf, -inf}},
 
@@ -116,10 +90,8 @@ func TestOps(t *testing.T) {
 
 		{"Copy_", func(s *torch.Scope) torch.Tensor { x := a(s); x.Copy_(s.Full(7, torch.Int64, 3)); return x }, []int{2, 3}, torch.Float32, []float64{7, 7, 7, 7, 7, 7}},
 		{"Zero_", func(s *torch.Scope) torch.Tensor { x := a(s); x.Zero_(); return x }, []int{2, 3}, torch.Float32, []float64{0, 0, 0, 0, 0, 0}},
-		{"Fill_", func(s *torch.Scope) torch.Tensor { x := a(s); x.Fill_(2); return x }, []int{2, 3}, torch.Float32, []float64{2, 2, 2, 2, 2, 2}},
 		{"Add_", func(s *torch.Scope) torch.Tensor { x := a(s); x.Add_(b(s), -1); return x }, []int{2, 3}, torch.Float32, []float64{0, 0, 0, -2, -3, -4}},
-		{"Mul_", func(s *torch.Scope) torch.Tensor { x := a(s); x.Mul_(.5); return x }, []int{2, 3}, torch.Float32, []float64{.5, 1, 1.5, -.5, -1, -1.5}},
-		{"a view shares memory", func(s *torch.Scope) torch.Tensor { x := a(s); x.Select(0, 0).Zero_(); return x }, []int{2, 3}, torch.Float32, []float64{0, 0, 0, -1, -2, -3}},
+		{"a view shares memory", func(s *torch.Scope) torch.Tensor { x := a(s); x.Narrow(0, 0, 1).Zero_(); return x }, []int{2, 3}, torch.Float32, []float64{0, 0, 0, -1, -2, -3}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -153,13 +125,10 @@ func TestGradients(t *testing.T) {
 		{"Mul", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Mul(x[1]) }, []torchtest.Input{any(1, 2, 3), any(2, 2, 3)}},
 		{"Div", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Div(x[1]) }, []torchtest.Input{any(1, 2, 3), pos(2, 2, 3)}},
 		{"MulScalar, AddScalar, Neg", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].MulScalar(3).AddScalar(1).Neg() }, []torchtest.Input{any(1, 4)}},
-		{"PowScalar", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].PowScalar(2.5) }, []torchtest.Input{pos(1, 4)}},
 		{"Exp, Log", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Exp().Add(x[0].Log()) }, []torchtest.Input{pos(1, 4)}},
-		{"Sqrt, Rsqrt", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Sqrt().Add(x[0].Rsqrt()) }, []torchtest.Input{pos(1, 4)}},
+		{"Sqrt", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Sqrt() }, []torchtest.Input{pos(1, 4)}},
 		{"Abs, Square", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Abs().Add(x[0].Square()) }, []torchtest.Input{any(1, 4)}},
-		{"Sigmoid, SiLU, Tanh, ReLU", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor {
-			return x[0].Sigmoid().Add(x[0].SiLU()).Add(x[0].Tanh()).Add(x[0].ReLU())
-		}, []torchtest.Input{any(1, 6)}},
+		{"Sigmoid", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Sigmoid() }, []torchtest.Input{any(1, 6)}},
 		{"Clamp, Minimum, Maximum", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor {
 			return x[0].Clamp(-.5, .5).Add(x[0].Minimum(x[1])).Add(x[0].Maximum(x[1]).MulScalar(2))
 		}, []torchtest.Input{any(1, 6), any(2, 6)}},
@@ -167,7 +136,7 @@ func TestGradients(t *testing.T) {
 		{"MatMul batched", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].MatMul(x[1]) }, []torchtest.Input{any(1, 2, 2, 3), any(2, 2, 3, 1)}},
 		{"Linear", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Linear(x[1], x[2]) }, []torchtest.Input{any(1, 2, 3), any(2, 4, 3), any(3, 4)}},
 		{"shapes", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor {
-			return x[0].Transpose(0, 1).Reshape(1, 6).Unsqueeze(0).Expand(2, 1, 6).Narrow(2, 1, 4).Select(0, 1).Squeeze(0).View(2, 2).Permute(1, 0).Contiguous()
+			return x[0].Transpose(0, 1).Reshape(1, 6).Narrow(1, 1, 4).View(2, 2).Transpose(1, 0).Contiguous()
 		}, []torchtest.Input{any(1, 2, 3)}},
 		{"IndexSelect, Gather, Embedding", func(s *torch.Scope, x []torch.Tensor) torch.Tensor {
 			ids := s.Int64s([]int64{1, 0, 1}, 3)
@@ -182,15 +151,10 @@ func TestGradients(t *testing.T) {
 			return torch.Where(m, x[0], x[1].MulScalar(2)).Add(x[0].MaskedFill(m, 1))
 		}, []torchtest.Input{any(1, 4), any(2, 4)}},
 		{"reductions", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor {
-			return x[0].Sum().Add(x[0].Mean()).Add(x[0].Max()).Add(x[0].Min()).Add(x[0].SumDim(0, true).Square()).Add(x[0].MeanDim(1, true)).Add(x[0].MaxDim(1, true))
+			return x[0].Sum().Add(x[0].Mean()).Add(x[0].Max()).Add(x[0].Min()).Add(x[0].SumDim(0, true).Square()).Add(x[0].SumDim(1, true))
 		}, []torchtest.Input{any(1, 3, 4)}},
-		{"Softmax, LogSoftmax, LogSumExp", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor {
-			return x[0].Softmax(-1).Add(x[0].LogSoftmax(0)).Add(x[0].LogSumExp(1).Unsqueeze(1))
-		}, []torchtest.Input{any(1, 3, 4)}},
-		{"Cumsum, Sort, TopK", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor {
-			v, _ := x[0].Sort(1, false)
-			k, _ := x[0].TopK(4)
-			return x[0].Cumsum(1).Add(v).Add(k)
+		{"LogSoftmax", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor {
+			return x[0].LogSoftmax(-1).Add(x[0].LogSoftmax(0))
 		}, []torchtest.Input{any(1, 3, 4)}},
 		{"To, Clone", func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].To(torch.Float64).Clone().Square() }, []torchtest.Input{any(1, 4)}},
 	}

@@ -11,14 +11,8 @@ func (t Tensor) ToFloat32s() []float32 { return toSlice[float32](t, "ToFloat32s"
 // ToFloat64s copies the elements in row-major order, converted.
 func (t Tensor) ToFloat64s() []float64 { return toSlice[float64](t, "ToFloat64s", Float64) }
 
-// ToInt64s copies the elements in row-major order, converted.
-func (t Tensor) ToInt64s() []int64 { return toSlice[int64](t, "ToInt64s", Int64) }
-
 // ToInt32s copies the elements in row-major order, converted.
 func (t Tensor) ToInt32s() []int32 { return toSlice[int32](t, "ToInt32s", Int32) }
-
-// ToBools copies the elements in row-major order, converted.
-func (t Tensor) ToBools() []bool { return toSlice[bool](t, "ToBools", Bool) }
 
 // ToBytes copies the elements in row-major order as they are in memory.
 func (t Tensor) ToBytes() []byte {
@@ -41,11 +35,4 @@ func (t Tensor) Item() float64 {
 	var v C.double
 	check("Item", C.om_item(t.in("Item"), &v), t)
 	return float64(v)
-}
-
-// ItemInt is the only element.
-func (t Tensor) ItemInt() int64 {
-	var v C.int64_t
-	check("ItemInt", C.om_item_int(t.in("ItemInt"), &v), t)
-	return int64(v)
 }

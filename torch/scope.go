@@ -116,10 +116,12 @@ func (s *Scope) Keep(ts ...Tensor) {
 }
 
 // NoGrad calls f with recording for gradients off.
-func (s *Scope) NoGrad(f func()) { s.gradMode(false, f) }
-
-// WithGrad calls f with recording for gradients on, inside NoGrad.
-func (s *Scope) WithGrad(f func()) { s.gradMode(true, f) }
+func (s *Scope) NoGrad(f func()) {
+	s.must()
+	was := setGradMode(false)
+	defer setGradMode(was)
+	f()
+}
 
 // GradEnabled reports whether operations are recorded for gradients.
 func (s *Scope) GradEnabled() bool {
@@ -127,11 +129,4 @@ func (s *Scope) GradEnabled() bool {
 	was := setGradMode(true)
 	setGradMode(was)
 	return was
-}
-
-func (s *Scope) gradMode(on bool, f func()) {
-	s.must()
-	was := setGradMode(on)
-	defer setGradMode(was)
-	f()
 }

@@ -44,7 +44,7 @@ func TestScopesFree(t *testing.T) {
 		if b := torch.LiveBytes() - baseBytes; b != 4*1024+4 {
 			t.Errorf("%d live bytes, want %d", b, 4*1024+4)
 		}
-		v := z.View(16, 16).Select(0, 0)
+		v := z.View(16, 16).Narrow(0, 0, 1)
 		if b := torch.LiveBytes() - baseBytes; b != 4*1024+4 || v.Numel() != 16 {
 			t.Errorf("%d live bytes with views, want the same", b)
 		}
@@ -110,13 +110,9 @@ func TestNoGrad(t *testing.T) {
 			if x.Exp().RequiresGrad() {
 				t.Error("recorded inside NoGrad")
 			}
-			s.WithGrad(func() {
-				if !x.Exp().RequiresGrad() {
-					t.Error("not recorded inside WithGrad")
-				}
-			})
+			s.NoGrad(func() {})
 			if x.Exp().RequiresGrad() {
-				t.Error("recorded after WithGrad")
+				t.Error("recorded after a nested NoGrad")
 			}
 		})
 		_ = recoverIn(func() { s.NoGrad(func() { panic("x") }) })
@@ -179,23 +175,14 @@ func TestReading(t *testing.T) {
 		if got := x.ToFloat64s(); !slices.Equal(got, []float64{1.5, 0, -2, 3}) {
 			t.Errorf("ToFloat64s %v", got)
 		}
-		if got := x.ToInt64s(); !slices.Equal(got, []int64{1, 0, -2, 3}) {
-			t.Errorf("ToInt64s %v", got)
-		}
 		if got := x.ToInt32s(); !slices.Equal(got, []int32{1, 0, -2, 3}) {
 			t.Errorf("ToInt32s %v", got)
-		}
-		if got := x.ToBools(); !slices.Equal(got, []bool{true, false, true, true}) {
-			t.Errorf("ToBools %v", got)
 		}
 		if got := s.Full(-2, torch.BFloat16, 2).ToBytes(); !slices.Equal(got, []byte{0, 0xc0, 0, 0xc0}) {
 			t.Errorf("ToBytes %x", got)
 		}
 		if got := s.Full(2.5, torch.BFloat16, 1).Item(); got != 2.5 {
 			t.Errorf("Item %v", got)
-		}
-		if got := s.Full(1<<53+1, torch.Int64).AddScalar(2).ItemInt(); got != 1<<53+2 {
-			t.Errorf("ItemInt %v", got)
 		}
 		if got := s.Zeros(torch.Float32, 0).ToFloat32s(); len(got) != 0 {
 			t.Errorf("elements of nothing: %v", got)

@@ -120,7 +120,7 @@ func TestSumPiSquared(t *testing.T) {
 		s.NoGrad(func() {
 			p, err := pack(plain)
 			must(t, err)
-			pi := a.Compute().LMHead.Forward(p.hidden(s, a.Compute())).MulScalar(1 / temperature).Softmax(-1)
+			pi := a.Compute().LMHead.Forward(p.hidden(s, a.Compute())).MulScalar(1 / temperature).LogSoftmax(-1).Exp()
 			p.scatter(pi.Square().SumDim(-1, false).ToFloat32s(), func(r *data.Row) *[]float32 { return &r.SumPiSquared })
 		})
 		return nil

@@ -115,7 +115,8 @@ func attentionInputs() []torchtest.Input {
 func naive(s *torch.Scope, in []torch.Tensor) torch.Tensor {
 	x, eps := in[7], 1e-6
 	norm := func(h, w torch.Tensor) torch.Tensor {
-		return h.Mul(h.Square().MeanDim(-1, true).AddScalar(eps).Rsqrt()).Mul(w)
+		mean := h.Square().SumDim(-1, true).MulScalar(1 / float64(h.Size(-1)))
+		return h.Div(mean.AddScalar(eps).Sqrt()).Mul(w)
 	}
 	cos, sin := rope.Angles(s, positions)
 	cos, sin = cos.To(x.DType()), sin.To(x.DType())
@@ -134,7 +135,7 @@ func naive(s *torch.Scope, in []torch.Tensor) torch.Tensor {
 		for i := range len(offsets) - 1 {
 			for j := offsets[i]; j < offsets[i+1]; j++ {
 				n := j - offsets[i] + 1
-				p := qh.Narrow(0, j, 1).MatMul(kh.Narrow(0, offsets[i], n).Transpose(0, 1)).MulScalar(.5).Softmax(1)
+				p := qh.Narrow(0, j, 1).MatMul(kh.Narrow(0, offsets[i], n).Transpose(0, 1)).MulScalar(.5).LogSoftmax(1).Exp()
 				rows = append(rows, p.MatMul(vh.Narrow(0, offsets[i], n)))
 			}
 		}

@@ -82,8 +82,8 @@ func TestUnwrittenCache(t *testing.T) {
 			if err := torch.Run(context.Background(), m.Thread(), func(s *torch.Scope) error {
 				s.NoGrad(func() {
 					for i := range b.cache.K {
-						b.cache.K[i].Fill_(v)
-						b.cache.V[i].Fill_(v)
+						b.cache.K[i].Copy_(s.Full(v, dt))
+						b.cache.V[i].Copy_(s.Full(v, dt))
 					}
 				})
 				return nil

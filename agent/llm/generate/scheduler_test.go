@@ -209,7 +209,7 @@ func TestWeightUpdate(t *testing.T) {
 		err := torch.Run(ctx, m.Thread(), func(s *torch.Scope) error {
 			s.NoGrad(func() {
 				for _, p := range m.Params() {
-					p.Tensor.Mul_(1.05)
+					p.Tensor.Copy_(p.Tensor.MulScalar(1.05))
 				}
 			})
 			return nil

@@ -104,7 +104,10 @@ func greedy(t *testing.T, m *Model, prompt []int32, n int) (reply []int32) {
 		at += len(next)
 		b.Seqs = torch.CachedSeqs{QOffsets: []int{0, len(next)}, Lens: []int{at}, Blocks: [][]int32{table}}
 		run(t, m.thread, func(s *torch.Scope) {
-			s.NoGrad(func() { reply = append(reply, m.Logits(m.Decode(s, cache, b)).Argmax(-1).ToInt32s()...) })
+			s.NoGrad(func() {
+				best, _, _ := torch.Sample(m.Logits(m.Decode(s, cache, b)), []torch.SampleRow{{Greedy: true}})
+				reply = append(reply, best...)
+			})
 		})
 		next = reply[len(reply)-1:]
 	}

@@ -27,12 +27,9 @@ func init() {
 
 // check panics if msg is not nil; Run turns the panic into an *Error. It frees msg.
 func check(op string, msg *C.char, operands ...Tensor) {
-	if msg == nil {
-		return
+	if msg != nil {
+		Fail(op, takeText(msg), operands...)
 	}
-	text := C.GoString(msg)
-	C.om_free_string(msg)
-	fail(op, text, operands...)
 }
 
 // cerror is check for calls outside Run.
@@ -40,8 +37,13 @@ func cerror(op string, msg *C.char) error {
 	if msg == nil {
 		return nil
 	}
+	return &Error{Op: op, Msg: takeText(msg)}
+}
+
+// takeText returns the text of a message and frees it.
+func takeText(msg *C.char) string {
 	defer C.om_free_string(msg)
-	return &Error{Op: op, Msg: C.GoString(msg)}
+	return C.GoString(msg)
 }
 
 // dims passes a shape to C.

@@ -76,14 +76,14 @@ func (s *Scope) Bools(v []bool, shape ...int) Tensor {
 // Bytes copies v, which holds elements of type dt in row-major order and the machine's byte order.
 func (s *Scope) Bytes(v []byte, dt DType, shape ...int) Tensor {
 	if want := count("Bytes", shape) * dt.Size(); want != len(v) {
-		fail("Bytes", fmt.Sprintf("%d bytes for shape %v of %v, which takes %d", len(v), shape, dt, want))
+		Fail("Bytes", fmt.Sprintf("%d bytes for shape %v of %v, which takes %d", len(v), shape, dt, want))
 	}
 	return s.fromMemory("Bytes", unsafe.Pointer(unsafe.SliceData(v)), len(v), dt, shape)
 }
 
 func fromSlice[T any](s *Scope, op string, v []T, dt DType, shape []int) Tensor {
 	if want := count(op, shape); want != len(v) {
-		fail(op, fmt.Sprintf("%d elements for shape %v, which takes %d", len(v), shape, want))
+		Fail(op, fmt.Sprintf("%d elements for shape %v, which takes %d", len(v), shape, want))
 	}
 	return s.fromMemory(op, unsafe.Pointer(unsafe.SliceData(v)), len(v)*dt.Size(), dt, shape)
 }
@@ -101,7 +101,7 @@ func (s *Scope) fromMemory(op string, p unsafe.Pointer, size int, dt DType, shap
 func count(op string, shape []int) int {
 	for _, d := range shape {
 		if d < 0 {
-			fail(op, fmt.Sprintf("shape %v has a negative size", shape))
+			Fail(op, fmt.Sprintf("shape %v has a negative size", shape))
 		}
 	}
 	return product(shape)

@@ -4,6 +4,7 @@ package torch
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -86,8 +87,7 @@ func cudaDevice(i int) (Device, error) {
 var cudaCount = sync.OnceValues(func() (int, error) {
 	var n C.int64_t
 	if msg := C.om_cuda_count(&n); msg != nil {
-		defer C.om_free_string(msg)
-		return 0, fmt.Errorf("%s", C.GoString(msg))
+		return 0, errors.New(takeText(msg))
 	}
 	return int(n), nil
 })

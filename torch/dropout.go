@@ -10,7 +10,7 @@ import "math/rand/v2"
 func (t Tensor) Dropout(p float64, key, index uint64) Tensor {
 	const op = "Dropout"
 	if !(p >= 0 && p < 1) {
-		fail(op, "the share that is dropped must be at least 0 and below 1", t)
+		Fail(op, "the share that is dropped must be at least 0 and below 1", t)
 	}
 	t.in(op)
 	if p == 0 {

@@ -38,17 +38,14 @@ func (d DType) String() string {
 // Size is the number of bytes of one element.
 func (d DType) Size() int { return dtypes[d].size }
 
-// ParseDType reads the name that String gives, or one of the short forms fp32, fp64, bf16, fp16.
+var aliases = map[string]DType{
+	"fp32": Float32, "float": Float32, "fp64": Float64, "double": Float64, "bf16": BFloat16, "fp16": Float16, "half": Float16,
+}
+
+// ParseDType reads the name that String gives, or an alias such as fp32 or bf16.
 func ParseDType(s string) (DType, error) {
-	switch s {
-	case "fp32", "float":
-		return Float32, nil
-	case "fp64", "double":
-		return Float64, nil
-	case "bf16":
-		return BFloat16, nil
-	case "fp16", "half":
-		return Float16, nil
+	if d, ok := aliases[s]; ok {
+		return d, nil
 	}
 	names := make([]string, len(dtypes))
 	for d, t := range dtypes {

@@ -39,8 +39,9 @@ type opPanic struct{ err *Error }
 // Error returns the text that a crash outside Run prints.
 func (p opPanic) Error() string { return p.err.Error() }
 
-// fail ends the running function of Run with an *Error.
-func fail(op, msg string, operands ...Tensor) {
+// Fail ends the running function of Run with an *Error. Packages that add operations (nn, optim) use it for operands that
+// do not fit.
+func Fail(op, msg string, operands ...Tensor) {
 	e := &Error{Op: op, Msg: msg}
 	for _, t := range operands {
 		if t.h != nil && t.h.ptr != nil {
@@ -49,10 +50,6 @@ func fail(op, msg string, operands ...Tensor) {
 	}
 	panic(opPanic{e})
 }
-
-// Fail ends the running function of Run with an *Error, as an operation of this package does. Packages that add
-// operations (nn, optim) use it for operands that do not fit.
-func Fail(op, msg string, operands ...Tensor) { fail(op, msg, operands...) }
 
 // threadPanic carries a panic of a function from the thread to the caller of Run.
 type threadPanic struct {

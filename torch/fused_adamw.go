@@ -24,7 +24,7 @@ func AdamWStep(params, grads, m, v, copies []Tensor, o AdamWOptions) {
 	const op = "AdamWStep"
 	n := len(params)
 	if len(grads) != n || len(m) != n || len(v) != n || copies != nil && len(copies) != n {
-		fail(op, fmt.Sprintf("%d parameters with %d gradients, %d and %d moments and %d copies", n, len(grads), len(m), len(v), len(copies)))
+		Fail(op, fmt.Sprintf("%d parameters with %d gradients, %d and %d moments and %d copies", n, len(grads), len(m), len(v), len(copies)))
 	}
 	if n == 0 {
 		return

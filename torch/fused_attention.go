@@ -41,7 +41,7 @@ func AttentionCached(q, kc, vc Tensor, seqs CachedSeqs, scale float64) Tensor {
 	const op = "AttentionCached"
 	n := len(seqs.Lens)
 	if len(seqs.QOffsets) != n+1 || len(seqs.Blocks) != n {
-		fail(op, fmt.Sprintf("%d lengths need %d offsets and %d block lists, not %d and %d", n, n+1, n, len(seqs.QOffsets), len(seqs.Blocks)), q, kc)
+		Fail(op, fmt.Sprintf("%d lengths need %d offsets and %d block lists, not %d and %d", n, n+1, n, len(seqs.QOffsets), len(seqs.Blocks)), q, kc)
 	}
 	offsets := make([]int, n+1)
 	var blocks []int32

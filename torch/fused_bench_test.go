@@ -139,7 +139,7 @@ func BenchmarkTokenLogProbs(b *testing.B) {
 		f    func(s *torch.Scope, h, w torch.Tensor) torch.Tensor
 	}{
 		{"fused", func(_ *torch.Scope, h, w torch.Tensor) torch.Tensor {
-			logp, _ := torch.TokenLogProbs(h, w, torch.Tensor{}, targets, 1, false)
+			logp, _ := torch.TokenLogProbs(h, w, torch.Tensor{}, targets, nil, 1, false)
 			return logp
 		}},
 		{"whole", func(s *torch.Scope, h, w torch.Tensor) torch.Tensor {

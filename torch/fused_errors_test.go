@@ -51,10 +51,10 @@ func TestFusedErrors(t *testing.T) {
 			torch.AttentionCached(q, c, c, torch.CachedSeqs{QOffsets: []int{0, 1}, Lens: []int{3}, Blocks: [][]int32{{0}}}, 1)
 		}},
 		{"a target outside the vocabulary", func(s *torch.Scope) {
-			torch.TokenLogProbs(s.Ones(torch.Float32, 1, 4), s.Ones(torch.Float32, 3, 4), torch.Tensor{}, []int64{3}, 1, false)
+			torch.TokenLogProbs(s.Ones(torch.Float32, 1, 4), s.Ones(torch.Float32, 3, 4), torch.Tensor{}, []int64{3}, nil, 1, false)
 		}},
 		{"a temperature of 0", func(s *torch.Scope) {
-			torch.TokenLogProbs(s.Ones(torch.Float32, 1, 4), s.Ones(torch.Float32, 3, 4), torch.Tensor{}, []int64{1}, 0, false)
+			torch.TokenLogProbs(s.Ones(torch.Float32, 1, 4), s.Ones(torch.Float32, 3, 4), torch.Tensor{}, []int64{1}, nil, 0, false)
 		}},
 		{"too many rows for the skinny linear", func(s *torch.Scope) {
 			torch.LinearSkinny(s.Ones(torch.Float32, torch.SkinnyRows+1, 4), s.Ones(torch.Float32, 3, 4), torch.Tensor{})

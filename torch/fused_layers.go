@@ -39,7 +39,7 @@ const SkinnyRows = C.OM_SKINNY_ROWS
 func LinearsSkinny(x Tensor, ws, biases []Tensor) []Tensor {
 	const op = "LinearSkinny"
 	if biases != nil && len(biases) != len(ws) {
-		fail(op, fmt.Sprintf("%d weights with %d biases", len(ws), len(biases)), x)
+		Fail(op, fmt.Sprintf("%d weights with %d biases", len(ws), len(biases)), x)
 	}
 	if len(ws) == 0 {
 		return nil

@@ -12,19 +12,16 @@ import (
 // zero Tensor) and, if wantEntropy, the entropy of that softmax. Both are [N] float32 (float64 for float64 operands) and
 // differentiable. z is never held whole: it is computed for a few rows at a time, in float32 even for bfloat16 operands, and
 // computed again in the backward pass. A target below 0 gives 0 and no gradient.
-func TokenLogProbs(hidden, weight, bias Tensor, targets []int64, temperature float64, wantEntropy bool) (logp, entropy Tensor) {
-	return TokenLogProbsAmong(hidden, weight, bias, targets, nil, temperature, wantEntropy)
-}
-
-// TokenLogProbsAmong is TokenLogProbs with the softmax of row i over the tokens kept[i], which include the target. An empty
-// kept[i], or a nil kept, stands for the whole vocabulary.
-func TokenLogProbsAmong(hidden, weight, bias Tensor, targets []int64, kept [][]int32, temperature float64, wantEntropy bool) (logp, entropy Tensor) {
+//
+// The softmax of row i is over the tokens kept[i], which include the target. An empty kept[i], or a nil kept, stands for
+// the whole vocabulary.
+func TokenLogProbs(hidden, weight, bias Tensor, targets []int64, kept [][]int32, temperature float64, wantEntropy bool) (logp, entropy Tensor) {
 	const op = "TokenLogProbs"
 	var offsets []int64
 	var ids []int32
 	if kept != nil {
 		if len(kept) != len(targets) {
-			fail(op, fmt.Sprintf("%d lists of kept tokens for %d targets", len(kept), len(targets)), hidden)
+			Fail(op, fmt.Sprintf("%d lists of kept tokens for %d targets", len(kept), len(targets)), hidden)
 		}
 		offsets = []int64{0}
 		for _, list := range kept {

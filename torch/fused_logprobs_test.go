@@ -31,7 +31,7 @@ func TestTokenLogProbs(t *testing.T) {
 		if len(in) > 2 {
 			bias = in[2]
 		}
-		logp, entropy := torch.TokenLogProbs(in[0], in[1], bias, targets, temperature, true)
+		logp, entropy := torch.TokenLogProbs(in[0], in[1], bias, targets, nil, temperature, true)
 		return torch.Stack([]torch.Tensor{logp, entropy}, 1)
 	}
 	plain := func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
@@ -66,7 +66,7 @@ func TestTokenLogProbsChunks(t *testing.T) {
 		targets[i] = int64(i * 131 % v)
 	}
 	kernel := func(_ *torch.Scope, in []torch.Tensor) torch.Tensor {
-		logp, entropy := torch.TokenLogProbs(in[0], in[1], torch.Tensor{}, targets, 1, true)
+		logp, entropy := torch.TokenLogProbs(in[0], in[1], torch.Tensor{}, targets, nil, 1, true)
 		return torch.Stack([]torch.Tensor{logp, entropy}, 1)
 	}
 	plain := func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
@@ -88,7 +88,7 @@ func TestTokenLogProbsOfBFloat16(t *testing.T) {
 		w := s.RandN(2, v, d).MulScalar(1.5).To(torch.BFloat16).To(dt)
 		h.SetRequiresGrad(true)
 		w.SetRequiresGrad(true)
-		logp, _ = torch.TokenLogProbs(h, w, torch.Tensor{}, targets, 1, false)
+		logp, _ = torch.TokenLogProbs(h, w, torch.Tensor{}, targets, nil, 1, false)
 		logp.Sum().Backward()
 		return logp.Detach(), h.Grad().To(torch.Float32), w.Grad().To(torch.Float32)
 	}
@@ -104,13 +104,13 @@ func TestTokenLogProbsOfBFloat16(t *testing.T) {
 }
 
 // Log-probs, entropies and gradients over kept tokens equal those of a model with only these tokens in its vocabulary.
-func TestTokenLogProbsAmong(t *testing.T) {
+func TestTokenLogProbsOfKeptTokens(t *testing.T) {
 	const v = 19
 	targets := []int64{3, -1, 0, 18, 5, 7}
 	kept := [][]int32{{1, 3, 4, 10}, {2}, nil, {0, 18}, {5}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}}
 	const temperature = 0.7
 	kernel := func(_ *torch.Scope, in []torch.Tensor) torch.Tensor {
-		logp, entropy := torch.TokenLogProbsAmong(in[0], in[1], torch.Tensor{}, targets, kept, temperature, true)
+		logp, entropy := torch.TokenLogProbs(in[0], in[1], torch.Tensor{}, targets, kept, temperature, true)
 		return torch.Stack([]torch.Tensor{logp, entropy}, 1)
 	}
 	plain := func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
@@ -144,7 +144,7 @@ func TestTokenLogProbsWithoutEntropy(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		h, w := s.RandN(1, 3, 4), s.RandN(2, 9, 4)
 		w.SetRequiresGrad(true)
-		logp, entropy := torch.TokenLogProbs(h, w, torch.Tensor{}, []int64{1, 2, 3}, 1, false)
+		logp, entropy := torch.TokenLogProbs(h, w, torch.Tensor{}, []int64{1, 2, 3}, nil, 1, false)
 		if !entropy.None() {
 			t.Errorf("entropy is %v, want none", entropy)
 		}
@@ -178,7 +178,7 @@ func TestTokenLogProbsValues(t *testing.T) {
 					h, w := s.Zeros(torch.Float32, 1, 2), s.Ones(torch.Float32, 3, 2)
 					b := s.Float64s(tt.logits, 3).To(torch.Float32)
 					b.SetRequiresGrad(true)
-					logp, entropy := torch.TokenLogProbs(h, w, b, []int64{tt.target}, 1, true)
+					logp, entropy := torch.TokenLogProbs(h, w, b, []int64{tt.target}, nil, 1, true)
 					torchtest.Values(t, logp, 1e-6, tt.logp)
 					torchtest.Values(t, entropy, 1e-6, tt.entropy)
 					logp.Add(entropy).Sum().Backward()

@@ -45,7 +45,7 @@ func rethrow(op string, operands []Tensor) {
 			panic(r)
 		}
 		msg, _, _ := strings.Cut(r, "\nException raised from ")
-		fail(op, strings.TrimSpace(msg), operands...)
+		Fail(op, strings.TrimSpace(msg), operands...)
 	case error:
 		panic(fmt.Errorf("torch: %s: %w", op, r))
 	default:

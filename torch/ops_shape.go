@@ -63,7 +63,7 @@ func Embedding(w, ids Tensor) Tensor {
 // Cat concatenates tensors along dim.
 func Cat(ts []Tensor, dim int) Tensor {
 	if len(ts) == 0 {
-		fail("Cat", "no tensors")
+		Fail("Cat", "no tensors")
 	}
 	ps := make([]C.om_tensor, len(ts))
 	for i, t := range ts {
@@ -77,7 +77,7 @@ func Cat(ts []Tensor, dim int) Tensor {
 // Stack joins tensors of one shape along a new dim.
 func Stack(ts []Tensor, dim int) Tensor {
 	if len(ts) == 0 {
-		fail("Stack", "no tensors")
+		Fail("Stack", "no tensors")
 	}
 	gs := make([]gotorch.Tensor, len(ts))
 	for i, t := range ts {

@@ -45,7 +45,7 @@ func (t *Thread) adopt(p C.om_tensor) Tensor {
 // in returns t's pointer as an operand of op. It panics if t was freed or is used outside Run.
 func (t Tensor) in(op string) C.om_tensor {
 	if t.h == nil {
-		fail(op, "an operand is none (the zero Tensor)")
+		Fail(op, "an operand is none (the zero Tensor)")
 	}
 	if t.h.ptr == nil {
 		panic("torch: " + op + " of a tensor that was freed" + t.h.site.text())
@@ -76,7 +76,7 @@ func (t Tensor) None() bool { return t.h == nil }
 // info returns t's properties. It may be called outside Run.
 func (t Tensor) info(op string) *meta {
 	if t.h == nil {
-		fail(op, "the tensor is none (the zero Tensor)")
+		Fail(op, "the tensor is none (the zero Tensor)")
 	}
 	if m := t.h.meta.Load(); m != nil {
 		return m
@@ -85,10 +85,7 @@ func (t Tensor) info(op string) *meta {
 		panic("torch: " + op + " of a tensor that was freed" + t.h.site.text())
 	}
 	var i C.om_info_t
-	if msg := C.om_info(t.h.ptr, &i); msg != nil {
-		defer C.om_free_string(msg)
-		panic(opPanic{&Error{Op: op, Msg: C.GoString(msg)}})
-	}
+	check(op, C.om_info(t.h.ptr, &i))
 	m := &meta{shape: make([]int, i.ndim), dtype: DType(i.dtype)}
 	for d := range m.shape {
 		m.shape[d] = int(i.dims[d])
@@ -112,7 +109,7 @@ func (t Tensor) Size(i int) int {
 		d += len(s)
 	}
 	if d < 0 || d >= len(s) {
-		fail("Size", fmt.Sprintf("dimension %d is out of range", i), t)
+		Fail("Size", fmt.Sprintf("dimension %d is out of range", i), t)
 	}
 	return s[d]
 }

@@ -80,7 +80,7 @@ func keptAt(r *data.Row, token int) data.TokenSet {
 // distribution over the kept tokens, as in sampling (DeepSeek-V3.2,
 // arXiv:2512.02556, section 3.1, keep sampling mask).
 func (p *packed) logProbs(m *model.Model, hidden torch.Tensor, temperature float64, entropy bool) (logp, ent torch.Tensor) {
-	return m.TokenLogProbsAmong(hidden, p.targets, p.kept, temperature, entropy)
+	return m.TokenLogProbs(hidden, p.targets, p.kept, temperature, entropy)
 }
 
 // hidden runs the model and returns the states [M,D] before the tokens in the loss.

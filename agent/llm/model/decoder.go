@@ -115,15 +115,10 @@ func (m *Model) Logits(hidden torch.Tensor) torch.Tensor {
 
 // TokenLogProbs returns log softmax(logits/T)[target] [N] for hidden states
 // [N,D] and, with wantEntropy, the entropy [N], without holding all logits at once.
-// Rows with a negative target give 0 and no gradient.
-func (m *Model) TokenLogProbs(hidden torch.Tensor, targets []int64, temperature float64, wantEntropy bool) (logp, entropy torch.Tensor) {
-	return torch.TokenLogProbs(hidden, m.LMHead.Weight, m.LMHead.Bias, targets, temperature, wantEntropy)
-}
-
-// TokenLogProbsAmong is TokenLogProbs with the softmax of row i restricted to
-// the tokens kept[i]. An empty kept[i], or a nil kept, means all tokens.
-func (m *Model) TokenLogProbsAmong(hidden torch.Tensor, targets []int64, kept [][]int32, temperature float64, wantEntropy bool) (logp, entropy torch.Tensor) {
-	return torch.TokenLogProbsAmong(hidden, m.LMHead.Weight, m.LMHead.Bias, targets, kept, temperature, wantEntropy)
+// Rows with a negative target give 0 and no gradient. The softmax of row i is
+// over the tokens kept[i]; an empty kept[i], or a nil kept, means all tokens.
+func (m *Model) TokenLogProbs(hidden torch.Tensor, targets []int64, kept [][]int32, temperature float64, wantEntropy bool) (logp, entropy torch.Tensor) {
+	return torch.TokenLogProbs(hidden, m.LMHead.Weight, m.LMHead.Bias, targets, kept, temperature, wantEntropy)
 }
 
 // Thread returns the thread that the model belongs to.

@@ -167,7 +167,7 @@ func TestLoRAGradients(t *testing.T) {
 				ids, positions, offsets := Pack(loraIDs...)
 				targets := NextTokens(ids, offsets)
 				loss := func(s *torch.Scope) torch.Tensor {
-					logp, _ := m.TokenLogProbs(m.Forward(s, ids, positions, offsets), targets, 1, false)
+					logp, _ := m.TokenLogProbs(m.Forward(s, ids, positions, offsets), targets, nil, 1, false)
 					return logp.Sum()
 				}
 				s.Do(func(s *torch.Scope) { loss(s).Backward() })

@@ -91,7 +91,7 @@ func TestGradientsMatchTransformers(t *testing.T) {
 func meanNLL(s *torch.Scope, m *Model, g golden) torch.Tensor {
 	m.SetTrainable(true)
 	ids, positions, offsets := Pack(g.ids()...)
-	logp, _ := m.TokenLogProbs(m.Forward(s, ids, positions, offsets), NextTokens(ids, offsets), 1, false)
+	logp, _ := m.TokenLogProbs(m.Forward(s, ids, positions, offsets), NextTokens(ids, offsets), nil, 1, false)
 	n := 0
 	for _, seq := range g.Sequences {
 		n += len(seq.LogProbs)

@@ -17,7 +17,7 @@ func checkedGrads(t *testing.T, m *Model, batches ...[][]int32) (loss float64, g
 		for _, batch := range batches {
 			s.Do(func(s *torch.Scope) {
 				ids, positions, offsets := Pack(batch...)
-				logp, entropy := m.TokenLogProbs(m.Forward(s, ids, positions, offsets), NextTokens(ids, offsets), 1, true)
+				logp, entropy := m.TokenLogProbs(m.Forward(s, ids, positions, offsets), NextTokens(ids, offsets), nil, 1, true)
 				l := logp.Sum().Add(entropy.Square().Sum())
 				loss += l.Item()
 				m.Backward(s, l)
@@ -121,7 +121,7 @@ func TestGradientCheckpointingSavesMemory(t *testing.T) {
 			}
 			before = torch.HeapBytes()
 			ids, positions, offsets := Pack(seq)
-			logp, _ := m.TokenLogProbs(m.Forward(s, ids, positions, offsets), NextTokens(ids, offsets), 1, false)
+			logp, _ := m.TokenLogProbs(m.Forward(s, ids, positions, offsets), NextTokens(ids, offsets), nil, 1, false)
 			l := logp.Sum()
 			see()
 			m.Backward(s, l)

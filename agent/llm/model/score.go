@@ -24,7 +24,7 @@ func (m *Model) LogProbs(ctx context.Context, temperature float64, seqs ...[]int
 	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
 		s.NoGrad(func() {
 			hidden := m.Forward(s, ids, positions, offsets)
-			logp, _ := m.TokenLogProbs(hidden, NextTokens(ids, offsets), temperature, false)
+			logp, _ := m.TokenLogProbs(hidden, NextTokens(ids, offsets), nil, temperature, false)
 			all := logp.ToFloat32s()
 			for i := range seqs {
 				out[i] = all[offsets[i]:max(offsets[i+1]-1, offsets[i])]
@@ -93,7 +93,7 @@ func (m *Model) DecodeLogProbs(ctx context.Context, temperature float64, ids []i
 		err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
 			hidden := m.Decode(s, cache, b)
 			s.NoGrad(func() {
-				logp, _ := m.TokenLogProbs(hidden, targets, temperature, false)
+				logp, _ := m.TokenLogProbs(hidden, targets, nil, temperature, false)
 				out = append(out, logp.ToFloat32s()...)
 			})
 			return nil

@@ -1,13 +1,16 @@
 package engine
 
-import "context"
+import (
+	"context"
+	"hash/fnv"
+)
 
 // SeqID identifies a sequence in a backend. A scheduler never reuses one.
 type SeqID int64
 
-// Backend runs the model for a Scheduler. Only the scheduler's goroutine calls
-// Step and Drop, one at a time, and never while the scheduler is paused. Any
-// goroutine may call Version at any time.
+// Backend runs the model for a Scheduler, which calls Step and Drop one at a time,
+// and never while the function of Exclusive runs. Any goroutine may call Version at
+// any time.
 type Backend interface {
 	// Step appends the tokens of every Work to its sequence and samples one
 	// token for each Work with Sample set. The result has one entry per Work,
@@ -65,16 +68,12 @@ type Sampled struct {
 	Kept    []int32 // tokens that top-k and top-p kept, ascending; nil: all
 }
 
-// TaskHash returns the FNV-1a hash of a task id, which stands for it in a Draw
-// (http://www.isthe.com/chongo/tech/comp/fnv/). It must never change: it is part
-// of the seed of recorded episodes.
+// TaskHash returns the FNV-1a hash of a task id, which stands for it in a Draw. It
+// must never change: it is part of the seed of recorded episodes.
 func TaskHash(task string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := 0; i < len(task); i++ {
-		h ^= uint64(task[i])
-		h *= 1099511628211
-	}
-	return h
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(task)) // never fails
+	return h.Sum64()
 }
 
 // Mix is the output function of SplitMix64 with its increment (Steele, Lea and

@@ -38,7 +38,6 @@ func (s *Scheduler) admit(calls []*sequence, i int) bool {
 	}
 	q.blocks += need
 	s.used += need
-	s.stats.PeakTokens = max(s.stats.PeakTokens, s.used*s.block)
 	return true
 }
 
@@ -115,7 +114,6 @@ func youngest(calls []*sequence, selected func(*sequence) bool) *sequence {
 // park drops q's KV, which is rebuilt from q.ids when q resumes.
 func (s *Scheduler) park(q *sequence) {
 	s.stats.Parked++
-	s.stats.ParkedTokens += int64(q.cached)
 	s.evict(q)
 }
 

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Options of a Scheduler. The zero value is usable without stop strings.
@@ -35,12 +37,8 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.ChunkTokens == 0 {
-		o.ChunkTokens = 256
-	}
-	if o.PrefillTokens == 0 {
-		o.PrefillTokens = 512
-	}
+	o.ChunkTokens = cmp.Or(o.ChunkTokens, 256)
+	o.PrefillTokens = cmp.Or(o.PrefillTokens, 512)
 	return o
 }
 
@@ -70,9 +68,7 @@ func (p Params) normalize(canDecode bool) (Params, error) {
 	if !(p.Temperature > 0) {
 		errs = append(errs, fmt.Errorf("temperature is %g, want more than 0, or greedy sampling", p.Temperature))
 	}
-	if p.TopP == 0 {
-		p.TopP = 1
-	}
+	p.TopP = cmp.Or(p.TopP, 1)
 	if !(p.TopP > 0 && p.TopP <= 1) {
 		errs = append(errs, fmt.Errorf("top-p is %g, want it in (0, 1]", p.TopP))
 	}
@@ -82,11 +78,8 @@ func (p Params) normalize(canDecode bool) (Params, error) {
 	if len(p.StopStrings) > 0 && !canDecode {
 		errs = append(errs, errors.New("stop strings need an engine with a decoder"))
 	}
-	for _, s := range p.StopStrings {
-		if s == "" {
-			errs = append(errs, errors.New("an empty stop string would stop every reply"))
-			break
-		}
+	if slices.Contains(p.StopStrings, "") {
+		errs = append(errs, errors.New("an empty stop string would stop every reply"))
 	}
 	return p, errors.Join(errs...)
 }

@@ -9,48 +9,45 @@ import (
 func (s *Scheduler) run(ctx context.Context) {
 	defer close(s.done)
 	for {
-		s.mu.Lock()
-		if s.shutdown {
-			s.abandon()
-			drops := s.takeDrops()
-			s.mu.Unlock()
-			s.drop(drops)
+		s.turn <- struct{}{}
+		worked, ended := s.runBatch(ctx)
+		<-s.turn // a waiting Exclusive takes the turn before the next batch
+		if ended {
 			return
 		}
-		if s.held > 0 {
-			s.grantPauses()
-			s.mu.Unlock()
+		if !worked {
 			<-s.wake
-			continue
 		}
-		var batch []*sequence
-		var work []Work
-		if len(s.pausing) == 0 {
-			batch, work = s.form()
-		}
-		drops := s.takeDrops()
-		if len(drops) == 0 && len(batch) == 0 {
-			s.grantPauses()
-			s.mu.Unlock()
-			<-s.wake
-			continue
-		}
-		step := s.stats.Steps + 1
-		s.mu.Unlock()
-
-		s.drop(drops)
-		if len(batch) == 0 {
-			continue
-		}
-		out, err := s.step(ctx, work)
-		if err != nil {
-			err = &BackendError{Step: step, Rows: len(work), Err: err}
-		}
-
-		s.mu.Lock()
-		s.apply(batch, work, out, err)
-		s.mu.Unlock()
 	}
+}
+
+// runBatch frees dropped sequences and runs the next batch. worked is false if
+// there was no batch; ended is true after a shutdown.
+func (s *Scheduler) runBatch(ctx context.Context) (worked, ended bool) {
+	s.mu.Lock()
+	var batch []*sequence
+	var work []Work
+	if ended = s.shutdown; ended {
+		s.abandon()
+	} else {
+		batch, work = s.form()
+	}
+	drops := s.takeDrops()
+	step := s.stats.Steps + 1
+	s.mu.Unlock()
+
+	s.drop(drops)
+	if len(batch) == 0 {
+		return false, ended
+	}
+	out, err := s.step(ctx, work)
+	if err != nil {
+		err = &BackendError{Step: step, Rows: len(work), Err: err}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.apply(batch, work, out, err)
+	return true, false
 }
 
 // step runs one batch. It turns a panic of the backend into an error of the
@@ -83,7 +80,6 @@ func (s *Scheduler) drop(ids []SeqID) {
 func (s *Scheduler) apply(batch []*sequence, work []Work, out []Sampled, err error) {
 	s.stats.Steps++
 	s.stats.Rows += int64(len(batch))
-	s.stats.MaxRows = max(s.stats.MaxRows, len(batch))
 	for i, q := range batch {
 		q.inFlight, q.from = false, 0
 		if err != nil {
@@ -114,7 +110,7 @@ func (s *Scheduler) apply(batch []*sequence, work []Work, out []Sampled, err err
 	}
 }
 
-// abandon fails all calls and waiting pauses. s.mu is held.
+// abandon closes all sessions and fails their calls. s.mu is held.
 func (s *Scheduler) abandon() {
 	for _, q := range s.open {
 		q.closed = true
@@ -124,10 +120,6 @@ func (s *Scheduler) abandon() {
 		s.evict(q)
 	}
 	s.open = nil
-	for _, w := range s.pausing {
-		close(w)
-	}
-	s.pausing = nil
 }
 
 func (s *Scheduler) takeDrops() []SeqID {

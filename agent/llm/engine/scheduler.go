@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -28,25 +29,19 @@ type Scheduler struct {
 	cancel context.CancelFunc // of the context that Step gets
 	done   chan struct{}      // closed when the goroutine has ended
 	wake   chan struct{}      // signals a change of state
+	turn   chan struct{}      // holds a value while a batch or an Exclusive runs
 
 	mu       sync.Mutex  // guards everything below and every sequence
 	open     []*sequence // in order of opening
-	opening  []*opener   // Opens that wait for room, in order of arrival
+	opening  []*sequence // of Opens that wait for room, in order of arrival
 	drops    []SeqID     // sequences to drop in the backend
 	used     int         // blocks held by all sequences
 	usual    int         // expected length of a context
 	observed bool        // usual comes from sessions that have ended
 	nextID   SeqID
 	nextCall int64
-	held     int             // pauses granted and not yet resumed
-	pausing  []chan struct{} // pauses that wait for the step in flight
 	shutdown bool
 	stats    Stats
-}
-
-type opener struct {
-	q     *sequence
-	ready chan struct{}
 }
 
 var _ Engine = (*Scheduler)(nil)
@@ -75,6 +70,7 @@ func New(b Backend, o Options) (*Scheduler, error) {
 		cancel:   cancel,
 		done:     make(chan struct{}),
 		wake:     make(chan struct{}, 1),
+		turn:     make(chan struct{}, 1),
 	}
 	go s.run(ctx)
 	return s, nil
@@ -98,7 +94,7 @@ func (s *Scheduler) Open(ctx context.Context, o SessionOptions) (*Session, error
 	if s.blocks(o.MaxContext) > s.capacity {
 		return nil, fmt.Errorf("open session of %d tokens in a budget of %d: %w", o.MaxContext, s.capacity*s.block, ErrTooLarge)
 	}
-	q := &sequence{limit: o.MaxContext, taskHash: TaskHash(o.Key.Task)}
+	q := &sequence{limit: o.MaxContext, taskHash: TaskHash(o.Key.Task), admitted: make(chan struct{})}
 	q.session = NewSession(o, q)
 
 	s.mu.Lock()
@@ -106,13 +102,12 @@ func (s *Scheduler) Open(ctx context.Context, o SessionOptions) (*Session, error
 		s.mu.Unlock()
 		return nil, ErrShutdown
 	}
-	w := &opener{q: q, ready: make(chan struct{})}
-	s.opening = append(s.opening, w)
+	s.opening = append(s.opening, q)
 	s.admitOpeners()
 	s.mu.Unlock()
 
 	select {
-	case <-w.ready:
+	case <-q.admitted:
 	case <-ctx.Done():
 	case <-s.done:
 	}
@@ -121,7 +116,7 @@ func (s *Scheduler) Open(ctx context.Context, o SessionOptions) (*Session, error
 	if q.id != 0 {
 		return q.session, nil
 	}
-	s.opening = remove(s.opening, w)
+	s.opening = remove(s.opening, q)
 	s.admitOpeners()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
@@ -137,16 +132,16 @@ func (s *Scheduler) admitOpeners() {
 			for _, q := range s.open {
 				kept += s.expected(q)
 			}
-			if kept+max(1, s.expected(s.opening[0].q)) > s.capacity {
+			if kept+max(1, s.expected(s.opening[0])) > s.capacity {
 				return
 			}
 		}
-		w := s.opening[0]
+		q := s.opening[0]
 		s.opening = s.opening[1:]
 		s.nextID++
-		w.q.id = s.nextID
-		s.open = append(s.open, w.q)
-		close(w.ready)
+		q.id = s.nextID
+		s.open = append(s.open, q)
+		close(q.admitted)
 	}
 }
 
@@ -224,8 +219,7 @@ func (s *Scheduler) Close(session *Session) {
 
 // Shutdown fails every call in progress with ErrShutdown, drops all sessions
 // and waits for the scheduler's goroutine. It cancels the context of a step in
-// flight and waits for the step. It must not be called between Pause and
-// Resume.
+// flight and waits for the step and for a running Exclusive.
 func (s *Scheduler) Shutdown() {
 	s.mu.Lock()
 	s.shutdown = true
@@ -255,13 +249,8 @@ func (s *Scheduler) changed() {
 // blocks returns the number of blocks that n tokens take.
 func (s *Scheduler) blocks(n int) int { return (n + s.block - 1) / s.block }
 
-func remove[T comparable](list []T, x T) []T {
-	for i, y := range list {
-		if y == x {
-			return append(list[:i], list[i+1:]...)
-		}
-	}
-	return list
+func remove(list []*sequence, q *sequence) []*sequence {
+	return slices.DeleteFunc(list, func(other *sequence) bool { return other == q })
 }
 
 // Stats are counters since the start of the scheduler, and the gauges Open and
@@ -269,14 +258,11 @@ func remove[T comparable](list []T, x T) []T {
 type Stats struct {
 	Steps         int64 // batches run
 	Rows          int64 // sequences over all batches
-	MaxRows       int   // sequences in the largest batch
 	PrefillTokens int64
 	SharedTokens  int64 // copied from a shared prefix instead of prefilled
 	DecodeTokens  int64 // tokens run one at a time
 	SampledTokens int64
 	Parked        int64 // times a session lost its KV to others
-	ParkedTokens  int64 // tokens prefilled again because of parking
-	PeakTokens    int   // most tokens of KV reserved at once, in whole blocks
 	Open          int   // open sessions
 	Active        int   // open sessions with a call in progress
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -77,9 +78,6 @@ func TestRepliesDoNotDependOnBatches(t *testing.T) {
 			}
 			if got := st.Parked > 0; got != tt.parks {
 				t.Errorf("parked %d times, want parking: %v", st.Parked, tt.parks)
-			}
-			if st.PeakTokens > tt.capacity {
-				t.Errorf("peak of %d tokens in a budget of %d", st.PeakTokens, tt.capacity)
 			}
 		})
 	}
@@ -370,44 +368,34 @@ func TestOpenWaitsForRoom(t *testing.T) {
 }
 
 func TestShutdownEndsEverything(t *testing.T) {
-	f := newFake(32, 16)
-	st := newStepper(f)
-	s := start(t, f, Options{})
-	busy := mustOpen(t, s, SessionOptions{})
-	a := generate(t.Context(), s, busy, make([]int32, 20), Params{MaxNew: 9, Temperature: 1})
-	<-st.entered
-	opened := make(chan error, 1)
-	go func() {
-		_, err := s.Open(t.Context(), SessionOptions{})
-		opened <- err
-	}()
-	paused := make(chan error, 1)
-	go func() { paused <- s.Pause(t.Context()) }()
-	for {
-		s.mu.Lock()
-		both := len(s.opening) == 1 && len(s.pausing) == 1
-		s.mu.Unlock()
-		if both {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(32, 16)
+		st := newStepper(f)
+		s := start(t, f, Options{})
+		busy := mustOpen(t, s, SessionOptions{})
+		a := generate(t.Context(), s, busy, make([]int32, 20), Params{MaxNew: 9, Temperature: 1})
+		<-st.entered
+		opened, exclusive, stopped := make(chan error, 1), make(chan error, 1), make(chan struct{})
+		go func() {
+			_, err := s.Open(t.Context(), SessionOptions{})
+			opened <- err
+		}()
+		go func() {
+			exclusive <- s.Exclusive(t.Context(), func() error { t.Error("ran"); return nil })
+		}()
+		synctest.Wait() // both calls wait
+		go func() { s.Shutdown(); close(stopped) }()
+		synctest.Wait()
+		st.release <- nil
+		<-stopped
+		if r := <-a; !errors.Is(r.err, ErrShutdown) {
+			t.Errorf("Generate: %v, want ErrShutdown", r.err)
 		}
-		runtime.Gosched()
-	}
-	stopped := make(chan struct{})
-	go func() { s.Shutdown(); close(stopped) }()
-	for down := false; !down; {
-		s.mu.Lock()
-		down = s.shutdown
-		s.mu.Unlock()
-	}
-	st.release <- nil
-	<-stopped
-	if r := <-a; !errors.Is(r.err, ErrShutdown) {
-		t.Errorf("Generate: %v, want ErrShutdown", r.err)
-	}
-	if err := <-opened; !errors.Is(err, ErrShutdown) {
-		t.Errorf("Open: %v, want ErrShutdown", err)
-	}
-	if err := <-paused; !errors.Is(err, ErrShutdown) {
-		t.Errorf("Pause: %v, want ErrShutdown", err)
-	}
+		if err := <-opened; !errors.Is(err, ErrShutdown) {
+			t.Errorf("Open: %v, want ErrShutdown", err)
+		}
+		if err := <-exclusive; !errors.Is(err, ErrShutdown) {
+			t.Errorf("Exclusive: %v, want ErrShutdown", err)
+		}
+	})
 }

@@ -12,16 +12,17 @@ type sequence struct {
 	id       SeqID
 	session  *Session
 	taskHash uint64
-	limit    int     // most tokens
-	ids      []int32 // the context: given and sampled tokens
-	cached   int     // ids[:cached] are in the backend
-	from     SeqID   // not 0: the sequence whose KV of ids[:cached] the next batch copies
-	previous []int32 // after a Restart: the part of the previous context that is still in the backend
-	blocks   int     // reserved blocks of the KV budget
-	version  int64   // of the weights that computed the cached KV
-	touched  int64   // step of its last batch
-	call     *call   // nil between turns
-	inFlight bool    // part of the batch that the backend runs now
+	limit    int           // most tokens
+	ids      []int32       // the context: given and sampled tokens
+	cached   int           // ids[:cached] are in the backend
+	from     SeqID         // not 0: the sequence whose KV of ids[:cached] the next batch copies
+	previous []int32       // after a Restart: the part of the previous context that is still in the backend
+	blocks   int           // reserved blocks of the KV budget
+	version  int64         // of the weights that computed the cached KV
+	touched  int64         // step of its last batch
+	call     *call         // nil between turns
+	inFlight bool          // part of the batch that the backend runs now
+	admitted chan struct{} // closed when Open may return
 	closed   bool
 	broken   bool // a Generate failed or was cancelled; only Close is allowed
 }

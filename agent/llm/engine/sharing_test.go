@@ -205,11 +205,9 @@ func TestSharingHeedsTheWeights(t *testing.T) {
 	if _, err := s.Generate(t.Context(), session, begun(64), sc.params); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Pause(t.Context()); err != nil {
+	if err := s.Exclusive(t.Context(), func() error { f.version.Add(1); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	f.version.Add(1)
-	s.Resume()
 	if _, err := Restart(t.Context(), s, session); err != nil {
 		t.Fatal(err)
 	}

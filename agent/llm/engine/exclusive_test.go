@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -64,35 +65,33 @@ func TestExclusiveKeepsStepsOut(t *testing.T) {
 // A session that outlives a change of the weights is prefilled anew: the fake
 // checks that no sample is taken over KV of another version.
 func TestNewWeights(t *testing.T) {
-	f := newFake(4096, 16)
-	st := newStepper(f)
-	s := start(t, f, Options{})
-	session := mustOpen(t, s, SessionOptions{})
-	a := generate(t.Context(), s, session, []int32{1, 2, 3}, Params{MaxNew: 4, Temperature: 1})
-	<-st.entered
-	updated := make(chan error)
-	go func() {
-		updated <- s.Exclusive(t.Context(), func() error { f.version.Store(5); return nil })
-	}()
-	for waits := false; !waits; {
-		s.mu.Lock()
-		waits = len(s.pausing) > 0
-		s.mu.Unlock()
-	}
-	batch := st.next()
-	if err := <-updated; err != nil {
-		t.Fatal(err)
-	}
-	if len(batch) != 1 || batch[0].Pos != 0 || len(batch[0].Tokens) != 4 {
-		t.Errorf("after the update the step is %+v, want the whole context from 0", batch)
-	}
-	st.off(f)
-	if r := <-a; r.err != nil || r.reply.Version != 5 || len(r.reply.IDs) != 4 {
-		t.Errorf("got %+v, want 4 ids of version 5", r)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(4096, 16)
+		st := newStepper(f)
+		s := start(t, f, Options{})
+		session := mustOpen(t, s, SessionOptions{})
+		a := generate(t.Context(), s, session, []int32{1, 2, 3}, Params{MaxNew: 4, Temperature: 1})
+		<-st.entered
+		updated := make(chan error)
+		go func() {
+			updated <- s.Exclusive(t.Context(), func() error { f.version.Store(5); return nil })
+		}()
+		synctest.Wait() // Exclusive waits for the step in flight
+		st.release <- nil
+		if err := <-updated; err != nil {
+			t.Fatal(err)
+		}
+		if batch := <-st.entered; len(batch) != 1 || batch[0].Pos != 0 || len(batch[0].Tokens) != 4 {
+			t.Errorf("after the update the step is %+v, want the whole context from 0", batch)
+		}
+		st.off(f)
+		if r := <-a; r.err != nil || r.reply.Version != 5 || len(r.reply.IDs) != 4 {
+			t.Errorf("got %+v, want 4 ids of version 5", r)
+		}
+	})
 }
 
-func TestPauseCancelled(t *testing.T) {
+func TestExclusiveCancelled(t *testing.T) {
 	f := newFake(4096, 16)
 	st := newStepper(f)
 	s := start(t, f, Options{})
@@ -105,7 +104,7 @@ func TestPauseCancelled(t *testing.T) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 	st.off(f)
-	if r := <-a; r.err != nil { // the cancelled pause does not block
+	if r := <-a; r.err != nil { // the cancelled call does not block the scheduler
 		t.Error(r.err)
 	}
 }

@@ -3,7 +3,6 @@ package safetensors
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -64,19 +63,14 @@ func openSingle(dir, path string) (*Folder, error) {
 }
 
 func readIndex(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxHeader+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxHeader {
+	if info.Size() > maxHeader {
 		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxHeader)
 	}
-	return text, nil
+	return os.ReadFile(path)
 }
 
 func openShards(dir string, index []byte) (_ *Folder, err error) {

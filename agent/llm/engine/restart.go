@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 // Restarter is an Engine that can empty a session's context in place. A restarted
 // session keeps its position in the deterministic order of batches; closing it
@@ -40,15 +37,8 @@ func (s *Scheduler) Restart(session *Session) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.shutdown:
-		return ErrShutdown
-	case q.closed:
-		return ErrSessionClosed
-	case q.broken:
-		return ErrSessionBroken
-	case q.call != nil:
-		return errors.New("restart: the session has a call in progress")
+	if err := s.checkUsable(q); err != nil {
+		return err
 	}
 	s.observeLength(len(q.ids))
 	if s.shares() && q.cached > 0 {

@@ -164,16 +164,7 @@ func (s *Scheduler) Generate(ctx context.Context, session *Session, ids []int32,
 	c := s.newCall(p)
 
 	s.mu.Lock()
-	switch {
-	case s.shutdown:
-		err = ErrShutdown
-	case q.closed:
-		err = ErrSessionClosed
-	case q.broken:
-		err = ErrSessionBroken
-	case q.call != nil:
-		err = errors.New("generate: the session has a call already; calls for one session must not overlap")
-	case len(q.ids)+len(ids) == 0:
+	if err = s.checkUsable(q); err == nil && len(q.ids)+len(ids) == 0 {
 		err = errors.New("generate: the context is empty; pass at least one id")
 	}
 	if err != nil {
@@ -193,6 +184,21 @@ func (s *Scheduler) Generate(ctx context.Context, session *Session, ids []int32,
 	s.changed()
 	s.mu.Unlock()
 	return s.wait(ctx, q, c)
+}
+
+// checkUsable returns an error if q cannot begin a call. s.mu is held.
+func (s *Scheduler) checkUsable(q *sequence) error {
+	switch {
+	case s.shutdown:
+		return ErrShutdown
+	case q.closed:
+		return ErrSessionClosed
+	case q.broken:
+		return ErrSessionBroken
+	case q.call != nil:
+		return errors.New("the session has a call in progress; calls for one session must not overlap")
+	}
+	return nil
 }
 
 // Close frees a session. A Generate in progress fails with ErrSessionClosed.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/openmanus/openmanus/data"
 )
@@ -33,15 +34,12 @@ type call struct {
 	ticket int64 // order of arrival
 	start  int   // sequence.ids[start:] is the reply so far
 	begun  bool  // part of it has run
-	stops  map[int32]bool
 	scan   *stopScan
 	decode func(id int32) string
 
-	logProbs []float32
-	kept     []data.TokenSet // nil without top-k and top-p
-	reply    Reply
-	err      error
-	done     chan struct{} // closed once reply and err are set
+	reply Reply // without its IDs until the call ends
+	err   error
+	done  chan struct{} // closed once reply and err are set
 }
 
 // work returns the Work for the next n ids of q that are not in the backend.
@@ -65,12 +63,12 @@ func (q *sequence) work(n int) Work {
 func (q *sequence) accept(t Sampled) (StopReason, bool) {
 	c := q.call
 	q.ids = append(q.ids, t.Token)
-	c.logProbs = append(c.logProbs, t.LogProb)
+	c.reply.LogProbs = append(c.reply.LogProbs, t.LogProb)
 	if !c.params.Greedy && (c.params.TopK > 0 || c.params.TopP < 1) {
-		c.kept = append(c.kept, data.NewTokenSet(t.Kept))
+		c.reply.Kept = append(c.reply.Kept, data.NewTokenSet(t.Kept))
 	}
 	switch {
-	case c.stops[t.Token]:
+	case slices.Contains(c.params.StopTokens, t.Token):
 		return StopEOS, true
 	case c.scan != nil && c.scan.push(c.decode(t.Token)):
 		return StopString, true
@@ -88,12 +86,6 @@ func (q *sequence) pending() int { return len(q.ids) - q.cached }
 // newCall prepares a Generate with normalised parameters.
 func (s *Scheduler) newCall(p Params) *call {
 	c := &call{params: p, done: make(chan struct{})}
-	if len(p.StopTokens) > 0 {
-		c.stops = make(map[int32]bool, len(p.StopTokens))
-		for _, id := range p.StopTokens {
-			c.stops[id] = true
-		}
-	}
 	if len(p.StopStrings) > 0 {
 		c.scan = newStopScan(p.StopStrings)
 		c.decode = s.options.NewDecoder()
@@ -107,17 +99,11 @@ func (s *Scheduler) finish(q *sequence, stop StopReason, err error) {
 	c := q.call
 	q.call = nil
 	if err != nil {
-		c.err = err
+		c.reply, c.err = Reply{}, err
 		q.broken = true
 		s.evict(q)
 	} else {
-		c.reply = Reply{
-			IDs:      append([]int32(nil), q.ids[c.start:]...),
-			LogProbs: c.logProbs,
-			Kept:     c.kept,
-			Stop:     stop,
-			Version:  q.version,
-		}
+		c.reply.IDs, c.reply.Stop, c.reply.Version = slices.Clone(q.ids[c.start:]), stop, q.version
 	}
 	close(c.done)
 }

@@ -33,7 +33,7 @@ type Config struct {
 
 	BOSTokenID  *int32
 	PadTokenID  *int32
-	EOSTokenIDs []int32
+	EOSTokenIDs tokenIDs
 }
 
 // RopeScaling stretches rotary frequencies to longer contexts. The zero value

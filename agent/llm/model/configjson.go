@@ -256,30 +256,34 @@ func (r *configReader) specials(c *Config) {
 	if c.PadTokenID = new(int32); !r.get("pad_token_id", c.PadTokenID) || *c.PadTokenID < 0 {
 		c.PadTokenID = nil // -1 is how some releases write "none"
 	}
-	var eos json.RawMessage
-	if r.get("eos_token_id", &eos) {
-		list, err := tokenIDs(eos)
-		if err != nil {
-			r.errs = append(r.errs, fmt.Errorf("eos_token_id: %w", err))
-		}
-		c.EOSTokenIDs = list
-	}
+	r.get("eos_token_id", &c.EOSTokenIDs)
 }
 
-// tokenIDs decodes an id or a list of ids.
-func tokenIDs(raw json.RawMessage) ([]int32, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
+// tokenIDs is an id or a list of ids in JSON.
+type tokenIDs []int32
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *tokenIDs) UnmarshalJSON(text []byte) error {
+	var one *int32
+	if err := json.Unmarshal(text, &one); err == nil {
+		*t = ids(one)
+		return nil
 	}
-	var one int32
-	if err := json.Unmarshal(raw, &one); err == nil {
-		return []int32{one}, nil
+	if err := json.Unmarshal(text, (*[]int32)(t)); err != nil {
+		return fmt.Errorf("eos_token_id: want an id or a list of ids: %w", err)
 	}
-	var list []int32
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, fmt.Errorf("want an id or a list of ids: %w", err)
+	return nil
+}
+
+// MarshalJSON implements json.Marshaler.
+func (t tokenIDs) MarshalJSON() ([]byte, error) {
+	switch len(t) {
+	case 0:
+		return []byte("null"), nil
+	case 1:
+		return json.Marshal(t[0])
 	}
-	return list, nil
+	return json.Marshal([]int32(t))
 }
 
 // checkRest reports unread keys that may change the arithmetic.

@@ -20,7 +20,7 @@ func (c *Config) WriteJSON(w io.Writer, dtype string) error {
 	// if they are missing.
 	f := map[string]any{
 		"architectures": []string{family.class}, "attention_dropout": 0.0, "bos_token_id": c.BOSTokenID, "dtype": dtype,
-		"eos_token_id": oneOrList(c.EOSTokenIDs), "hidden_act": "silu", "model_type": c.ModelType, "pad_token_id": c.PadTokenID,
+		"eos_token_id": c.EOSTokenIDs, "hidden_act": "silu", "model_type": c.ModelType, "pad_token_id": c.PadTokenID,
 		"rope_parameters": c.ropeParameters(), "rope_scaling": c.ropeScaling(), "rope_theta": float(c.RopeTheta),
 		"torch_dtype": dtype, "use_cache": true,
 	}
@@ -67,16 +67,6 @@ func (c *Config) ropeScaling() map[string]any {
 		}
 	}
 	return nil
-}
-
-func oneOrList(ids []int32) any {
-	switch len(ids) {
-	case 0:
-		return nil
-	case 1:
-		return ids[0]
-	}
-	return ids
 }
 
 // float is written with a fraction or an exponent even if it is whole, because

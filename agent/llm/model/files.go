@@ -3,7 +3,6 @@ package model
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -193,19 +192,15 @@ const maxSmall = 256 << 20
 
 // readFile reads a file of at most maxSmall bytes in a model folder.
 func readFile(dir, name string) ([]byte, error) {
-	f, err := os.Open(filepath.Join(dir, name))
+	path := filepath.Join(dir, name)
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSmall+1))
-	if err != nil {
-		return nil, err
+	if info.Size() > maxSmall {
+		return nil, fmt.Errorf("%s is larger than %d MiB", path, maxSmall>>20)
 	}
-	if len(text) > maxSmall {
-		return nil, fmt.Errorf("%s is larger than %d MiB", f.Name(), maxSmall>>20)
-	}
-	return text, nil
+	return os.ReadFile(path)
 }
 
 // Description describes a model without its weights loaded.

@@ -11,42 +11,20 @@ import (
 // can use its sampling settings; training has settings of its own. Other keys
 // configure unsupported decoding methods and are ignored.
 type GenerationConfig struct {
-	BOSTokenID  *int32
-	PadTokenID  *int32
-	EOSTokenIDs []int32
-	DoSample    bool
-	Temperature float64 // 1 if not given
-	TopP        float64 // 1 if not given
-	TopK        int     // 0, off, if not given
+	BOSTokenID  *int32   `json:"bos_token_id"`
+	PadTokenID  *int32   `json:"pad_token_id"`
+	EOSTokenIDs tokenIDs `json:"eos_token_id"`
+	DoSample    bool     `json:"do_sample"`
+	Temperature float64  `json:"temperature"` // 1 if not given
+	TopP        float64  `json:"top_p"`       // 1 if not given
+	TopK        int      `json:"top_k"`       // 0, off, if not given
 }
 
 // ParseGenerationConfig reads a generation_config.json.
 func ParseGenerationConfig(text []byte) (GenerationConfig, error) {
-	var f struct {
-		BOS         *int32          `json:"bos_token_id"`
-		Pad         *int32          `json:"pad_token_id"`
-		EOS         json.RawMessage `json:"eos_token_id"`
-		DoSample    bool            `json:"do_sample"`
-		Temperature *float64        `json:"temperature"`
-		TopP        *float64        `json:"top_p"`
-		TopK        *int            `json:"top_k"`
-	}
-	if err := json.Unmarshal(text, &f); err != nil {
+	g := GenerationConfig{Temperature: 1, TopP: 1}
+	if err := json.Unmarshal(text, &g); err != nil {
 		return GenerationConfig{}, fmt.Errorf("generation_config.json: %w", err)
-	}
-	eos, err := tokenIDs(f.EOS)
-	if err != nil {
-		return GenerationConfig{}, fmt.Errorf("generation_config.json: eos_token_id: %w", err)
-	}
-	g := GenerationConfig{BOSTokenID: f.BOS, PadTokenID: f.Pad, EOSTokenIDs: eos, DoSample: f.DoSample, Temperature: 1, TopP: 1}
-	if f.Temperature != nil {
-		g.Temperature = *f.Temperature
-	}
-	if f.TopP != nil {
-		g.TopP = *f.TopP
-	}
-	if f.TopK != nil {
-		g.TopK = *f.TopK
 	}
 	return g, nil
 }
@@ -68,7 +46,7 @@ func (g *GenerationConfig) WriteJSON(w io.Writer) error {
 	put("bos_token_id", g.BOSTokenID)
 	put("pad_token_id", g.PadTokenID)
 	if len(g.EOSTokenIDs) > 0 {
-		f["eos_token_id"] = oneOrList(g.EOSTokenIDs)
+		f["eos_token_id"] = g.EOSTokenIDs
 	}
 	if g.DoSample {
 		f["do_sample"] = true

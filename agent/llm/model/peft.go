@@ -63,11 +63,12 @@ func (m *Model) SaveAdapters(ctx context.Context, dir string) error {
 	if m.lora == nil {
 		return errors.New("save adapters: the model has no adapters")
 	}
-	base, err := m.fingerprint(ctx)
+	norm, err := m.weightNorm(ctx)
 	if err != nil {
 		return fmt.Errorf("save adapters: %w", err)
 	}
-	if err := store.Save(ctx, m.thread, filepath.Join(dir, adapterFile), m.Adapters(), map[string]string{baseKey: base}); err != nil {
+	fingerprint := m.dtype.String() + " " + strconv.FormatFloat(norm, 'g', -1, 64)
+	if err := store.Save(ctx, m.thread, filepath.Join(dir, adapterFile), m.Adapters(), map[string]string{baseKey: fingerprint}); err != nil {
 		return fmt.Errorf("save adapters: %w", err)
 	}
 	config, err := m.lora.json()
@@ -186,11 +187,10 @@ func (m *Model) readAdapters(ctx context.Context, dir string) error {
 	return nil
 }
 
-// fingerprint identifies frozen weights by their dtype and global norm, which is
-// many times faster to compute than a hash.
-func (m *Model) fingerprint(ctx context.Context) (string, error) {
-	var norm float64
-	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
+// weightNorm returns the global norm of the frozen weights, which together with
+// their dtype identifies them and is many times faster to compute than a hash.
+func (m *Model) weightNorm(ctx context.Context) (norm float64, err error) {
+	err = torch.Run(ctx, m.thread, func(s *torch.Scope) error {
 		s.NoGrad(func() {
 			var ts []torch.Tensor
 			for _, p := range m.Params() {
@@ -200,37 +200,34 @@ func (m *Model) fingerprint(ctx context.Context) (string, error) {
 		})
 		return nil
 	})
-	return m.dtype.String() + " " + strconv.FormatFloat(norm, 'g', -1, 64), err
+	return norm, err
 }
 
 // checkBase returns an error if the adapters were trained on other weights.
 // Files written by PEFT have no fingerprint and pass.
-func (m *Model) checkBase(ctx context.Context, theirs string) error {
-	if theirs == "" {
+func (m *Model) checkBase(ctx context.Context, fingerprint string) error {
+	if fingerprint == "" {
 		return nil
 	}
-	ours, err := m.fingerprint(ctx)
+	kind, text, _ := strings.Cut(fingerprint, " ")
+	theirs, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return err
+		return fmt.Errorf("the metadata key %s is %q, want a dtype and a norm", baseKey, clip(fingerprint))
 	}
-	dt, a, b := m.dtype.String(), 0.0, 0.0
-	kind, text, _ := strings.Cut(theirs, " ")
-	if a, err = strconv.ParseFloat(text, 64); err != nil {
-		return fmt.Errorf("the metadata key %s is %q, want a dtype and a norm", baseKey, clip(theirs))
-	}
-	if b, err = strconv.ParseFloat(strings.TrimPrefix(ours, dt+" "), 64); err != nil {
+	ours, err := m.weightNorm(ctx)
+	if err != nil {
 		return err
 	}
 	// Another processor may sum in another order; in another dtype the weights
 	// themselves are rounded.
 	tolerance := 1e-9
-	if kind != dt {
+	if kind != m.dtype.String() {
 		tolerance = 1e-4
 	}
-	if math.Abs(a-b) <= tolerance*b {
+	if math.Abs(theirs-ours) <= tolerance*ours {
 		return nil
 	}
-	return fmt.Errorf("the frozen weights have norm %v, the adapters were trained on weights of norm %v: this is another base model", b, a)
+	return fmt.Errorf("the frozen weights have norm %v, the adapters were trained on weights of norm %v: this is another base model", ours, theirs)
 }
 
 // adapt puts the adapters of a folder on the model, and uses the folder's

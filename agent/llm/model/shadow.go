@@ -24,37 +24,31 @@ func (m *Model) Shadow(ctx context.Context, dt torch.DType) (*Model, error) {
 // dtype. Both have the same configuration and adapters. It runs inside
 // torch.Run.
 func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
-	to, from := m.Trained(), src.Trained()
-	m.checkPair(to, from)
-	s.NoGrad(func() {
-		for i := range to {
-			to[i].Tensor.Copy_(from[i].Tensor)
-		}
-	})
+	forPairs(s, m.Trained(), src.Trained(), func(to, from Param) { to.Tensor.Copy_(from.Tensor) })
 }
 
 // CopyWeights overwrites the weights with those of src with its adapters merged.
 // Both have the same configuration; m's adapters do not change. It runs inside
 // torch.Run.
 func (m *Model) CopyWeights(s *torch.Scope, src *Model) {
-	to, from := m.Params(), src.Params()
-	m.checkPair(to, from)
-	s.NoGrad(func() {
-		for i := range to {
-			s.Do(func(*torch.Scope) { to[i].Tensor.Copy_(src.merged(from[i])) })
-		}
-	})
+	forPairs(s, m.Params(), src.Params(), func(to, from Param) { to.Tensor.Copy_(src.merged(from)) })
 }
 
 // MoveGrads adds the gradients of a shadow to those of m and clears them in the
 // shadow, so that sums over micro-batches have m's dtype. It runs inside
 // torch.Run.
 func (m *Model) MoveGrads(s *torch.Scope, shadow *Model) {
-	to, from := m.Trained(), shadow.Trained()
-	m.checkPair(to, from)
+	forPairs(s, m.Trained(), shadow.Trained(), func(to, from Param) { moveGrad(to.Tensor, from.Tensor) })
+}
+
+// forPairs calls f for each pair of parameters without recording for gradients.
+func forPairs(s *torch.Scope, to, from []Param, f func(to, from Param)) {
+	if len(to) != len(from) {
+		panic(fmt.Sprintf("model: %d parameters cannot be paired with %d", len(to), len(from)))
+	}
 	s.NoGrad(func() {
 		for i := range to {
-			s.Do(func(*torch.Scope) { moveGrad(to[i].Tensor, from[i].Tensor) })
+			s.Do(func(*torch.Scope) { f(to[i], from[i]) })
 		}
 	})
 }
@@ -85,10 +79,4 @@ func (m *Model) To(s *torch.Scope, d torch.Device) {
 	}
 	m.owner.To(s, d, list...)
 	m.tie()
-}
-
-func (m *Model) checkPair(to, from []Param) {
-	if len(to) != len(from) {
-		panic(fmt.Sprintf("model: %d parameters cannot be paired with %d", len(to), len(from)))
-	}
 }

@@ -43,9 +43,9 @@ func TestRoPEFrequencies(t *testing.T) {
 		want []float64
 	}{
 		{"default", RoPE{Theta: 10000, HeadDim: 8}, []float64{1, .1, .01, .001}},
-		{"linear", RoPE{Type: RoPELinear, Theta: 10000, HeadDim: 8, Factor: 4}, []float64{.25, .025, .0025, .00025}},
+		{"linear", RoPE{Theta: 10000, HeadDim: 8, RoPEScaling: RoPEScaling{Type: RoPELinear, Factor: 4}}, []float64{.25, .025, .0025, .00025}},
 		// Wavelengths 6.28, 62.8, 628 and 6283; below 64/4 = 16 kept, above 64/1 divided by 8, 62.8 blended.
-		{"llama3", RoPE{Type: RoPELlama3, Theta: 10000, HeadDim: 8, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositions: 64},
+		{"llama3", RoPE{Theta: 10000, HeadDim: 8, RoPEScaling: RoPEScaling{Type: RoPELlama3, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositions: 64}},
 			[]float64{1, .1 * (.0061972 + (1-.0061972)/8), .00125, .000125}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -74,9 +74,9 @@ func TestRoPEValidate(t *testing.T) {
 	for want, r := range map[string]RoPE{
 		"head size 3":              {Theta: 1, HeadDim: 3},
 		"rope_theta 0":             {HeadDim: 4},
-		`rope_type "yarn"`:         {Theta: 1, HeadDim: 4, Type: "yarn"},
-		"factor 0 of rope_type li": {Theta: 1, HeadDim: 4, Type: RoPELinear},
-		"low_freq_factor 4 < high": {Theta: 1, HeadDim: 4, Type: RoPELlama3, Factor: 8, LowFreqFactor: 4, HighFreqFactor: 1, OriginalMaxPositions: 64},
+		`rope_type "yarn"`:         {Theta: 1, HeadDim: 4, RoPEScaling: RoPEScaling{Type: "yarn"}},
+		"factor 0 of rope_type li": {Theta: 1, HeadDim: 4, RoPEScaling: RoPEScaling{Type: RoPELinear}},
+		"low_freq_factor 4 < high": {Theta: 1, HeadDim: 4, RoPEScaling: RoPEScaling{Type: RoPELlama3, Factor: 8, LowFreqFactor: 4, HighFreqFactor: 1, OriginalMaxPositions: 64}},
 	} {
 		if err := r.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v, want %q", r, err, want)

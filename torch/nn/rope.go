@@ -14,21 +14,25 @@ const (
 	RoPELlama3  = "llama3"
 )
 
-// RoPE turns positions into the angles of rotary embeddings (Su et al. 2021, eq. 15). The fields have the names of config.json;
-// each Type reads only its own.
-type RoPE struct {
-	Type    string  // default (also when empty), linear or llama3
-	Theta   float64 // rope_theta
-	HeadDim int
-
+// RoPEScaling stretches rotary frequencies to longer contexts. The zero value leaves them unchanged. The fields have the
+// names of config.json; each Type reads only some.
+type RoPEScaling struct {
+	Type                 string  // default (also when empty), linear or llama3
 	Factor               float64 // linear, llama3
 	LowFreqFactor        float64 // llama3
 	HighFreqFactor       float64 // llama3
 	OriginalMaxPositions int     // llama3: original_max_position_embeddings
 }
 
+// RoPE turns positions into the angles of rotary embeddings (Su et al. 2021, eq. 15).
+type RoPE struct {
+	Theta   float64 // rope_theta
+	HeadDim int
+	RoPEScaling
+}
+
 // Validate returns an error that names a missing or invalid field.
-func (r *RoPE) Validate() error {
+func (r RoPE) Validate() error {
 	if r.HeadDim < 2 || r.HeadDim%2 != 0 {
 		return fmt.Errorf("nn: the head size %d must be even", r.HeadDim)
 	}
@@ -57,7 +61,7 @@ func (r *RoPE) Validate() error {
 //
 // linear divides all by the factor (Chen et al. 2023). llama3 divides those whose wavelength is longer than
 // original/low_freq_factor, keeps those shorter than original/high_freq_factor, and blends in between.
-func (r *RoPE) Frequencies() []float32 {
+func (r RoPE) Frequencies() []float32 {
 	f := make([]float32, r.HeadDim/2)
 	for i := range f {
 		f[i] = float32(r.scaled(math.Pow(r.Theta, -float64(2*i)/float64(r.HeadDim))))
@@ -65,7 +69,7 @@ func (r *RoPE) Frequencies() []float32 {
 	return f
 }
 
-func (r *RoPE) scaled(f float64) float64 {
+func (r RoPE) scaled(f float64) float64 {
 	switch r.Type {
 	case RoPELinear:
 		return f / r.Factor
@@ -80,7 +84,7 @@ func (r *RoPE) scaled(f float64) float64 {
 
 // Angles is cos and sin [N,HeadDim/2] of the tokens' positions, for torch.RoPE. As in transformers the angle is rounded to
 // float32 before its cosine is taken.
-func (r *RoPE) Angles(s *torch.Scope, positions []int32) (cos, sin torch.Tensor) {
+func (r RoPE) Angles(s *torch.Scope, positions []int32) (cos, sin torch.Tensor) {
 	f := r.Frequencies()
 	n := len(positions) * len(f)
 	c, d := make([]float32, 0, n), make([]float32, 0, n)

@@ -23,7 +23,7 @@ type Config struct {
 	MaxPositionEmbeddings int
 	RMSNormEps            float64
 	RopeTheta             float64
-	RopeScaling           RopeScaling
+	RopeScaling           nn.RoPEScaling
 	TieWordEmbeddings     bool
 	Labels                int // num_labels of a sequence classifier, which has a score head and no lm_head; 0: a language model
 	InitializerRange      float64
@@ -34,16 +34,6 @@ type Config struct {
 	BOSTokenID  *int32
 	PadTokenID  *int32
 	EOSTokenIDs tokenIDs
-}
-
-// RopeScaling stretches rotary frequencies to longer contexts. The zero value
-// and Type "default" leave them unchanged.
-type RopeScaling struct {
-	Type                          string // default, linear or llama3
-	Factor                        float64
-	LowFreqFactor                 float64 // llama3
-	HighFreqFactor                float64 // llama3
-	OriginalMaxPositionEmbeddings int     // llama3
 }
 
 // Limits on sizes, so that a hostile configuration cannot ask for absurd
@@ -106,8 +96,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("rms_norm_eps is %v, want a positive number", c.RMSNormEps))
 	}
 	if c.HeadDim > 0 && c.HeadDim%2 == 0 { // else it was reported above
-		rope := c.rope()
-		errs = append(errs, rope.Validate())
+		errs = append(errs, c.rope().Validate())
 	}
 	for _, id := range slices.Concat(c.EOSTokenIDs, ids(c.BOSTokenID), ids(c.PadTokenID)) {
 		if id < 0 || int(id) >= c.VocabSize {
@@ -119,11 +108,7 @@ func (c *Config) Validate() error {
 
 // rope returns the rotary embeddings of the configuration.
 func (c *Config) rope() nn.RoPE {
-	s := c.RopeScaling
-	return nn.RoPE{
-		Type: s.Type, Theta: c.RopeTheta, HeadDim: c.HeadDim, Factor: s.Factor, LowFreqFactor: s.LowFreqFactor,
-		HighFreqFactor: s.HighFreqFactor, OriginalMaxPositions: s.OriginalMaxPositionEmbeddings,
-	}
+	return nn.RoPE{Theta: c.RopeTheta, HeadDim: c.HeadDim, RoPEScaling: c.RopeScaling}
 }
 
 func ids(p *int32) []int32 {

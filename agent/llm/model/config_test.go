@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/torch/nn"
 )
 
 // goodLlama is a config.json as transformers 4 writes it.
@@ -40,7 +42,7 @@ func TestParseConfig(t *testing.T) {
 		{"transformers 5", goodQwen2, Config{
 			ModelType: "qwen2", VocabSize: 1000, HiddenSize: 64, IntermediateSize: 96, NumHiddenLayers: 2, NumAttentionHeads: 4,
 			NumKeyValueHeads: 2, HeadDim: 16, MaxPositionEmbeddings: 128, RMSNormEps: 1e-6, RopeTheta: 1e6,
-			RopeScaling: RopeScaling{Type: "default"}, InitializerRange: 0.02, DType: "bfloat16", EOSTokenIDs: []int32{7, 8},
+			RopeScaling: nn.RoPEScaling{Type: "default"}, InitializerRange: 0.02, DType: "bfloat16", EOSTokenIDs: []int32{7, 8},
 		}},
 		{"qwen3's head_dim default", goodQwen3, Config{
 			ModelType: "qwen3", VocabSize: 1000, HiddenSize: 64, IntermediateSize: 96, NumHiddenLayers: 2, NumAttentionHeads: 4,
@@ -58,7 +60,7 @@ func TestParseConfig(t *testing.T) {
 			"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192}`), Config{
 			ModelType: "llama", VocabSize: 49152, HiddenSize: 576, IntermediateSize: 1536, NumHiddenLayers: 30, NumAttentionHeads: 9,
 			NumKeyValueHeads: 3, HeadDim: 64, MaxPositionEmbeddings: 8192, RMSNormEps: 1e-5, RopeTheta: 100000, TieWordEmbeddings: true,
-			RopeScaling:      RopeScaling{Type: "llama3", Factor: 32, LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositionEmbeddings: 8192},
+			RopeScaling:      nn.RoPEScaling{Type: "llama3", Factor: 32, LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositions: 8192},
 			InitializerRange: 0.02, DType: "bfloat16", BOSTokenID: &one, PadTokenID: &two, EOSTokenIDs: []int32{2},
 		}},
 	}

@@ -232,7 +232,7 @@ func (r *configReader) ropeObject(key string, raw map[string]json.RawMessage, c 
 		o.must("factor", &s.Factor)
 		o.must("low_freq_factor", &s.LowFreqFactor)
 		o.must("high_freq_factor", &s.HighFreqFactor)
-		o.must("original_max_position_embeddings", &s.OriginalMaxPositionEmbeddings)
+		o.must("original_max_position_embeddings", &s.OriginalMaxPositions)
 	case "default":
 	default:
 		r.errs = append(r.errs, fmt.Errorf("%s: rope_type %q is not supported (default, linear and llama3 are)", key, s.Type))

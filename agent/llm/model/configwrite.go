@@ -63,7 +63,7 @@ func (c *Config) ropeScaling() map[string]any {
 		return map[string]any{
 			"rope_type": s.Type, "factor": float(s.Factor),
 			"low_freq_factor": float(s.LowFreqFactor), "high_freq_factor": float(s.HighFreqFactor),
-			"original_max_position_embeddings": s.OriginalMaxPositionEmbeddings,
+			"original_max_position_embeddings": s.OriginalMaxPositions,
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/gguf"
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/nn"
 	"github.com/openmanus/openmanus/torch/safetensors"
 )
 
@@ -138,7 +139,7 @@ func (r *ggufReader) rope(c *Config, f *gguf.File) {
 	_, factors := f.Info(ropeFactors)
 	switch {
 	case kind == "linear" && !factors:
-		c.RopeScaling = RopeScaling{Type: "linear", Factor: r.float("rope.scaling.factor")}
+		c.RopeScaling = nn.RoPEScaling{Type: "linear", Factor: r.float("rope.scaling.factor")}
 	case kind != "none":
 		r.errs = append(r.errs, fmt.Errorf("%s.rope.scaling.type %q is not supported", r.arch, kind))
 	case factors:
@@ -155,20 +156,19 @@ func (r *ggufReader) rope(c *Config, f *gguf.File) {
 // llama3FromFactors returns the llama3 scaling that gives the divisors of the
 // frequencies in a GGUF file. Only the factor varies between models (Llama 3.1:
 // 8, 3.2: 32); other divisors are an error.
-func llama3FromFactors(c Config, divisors []float32) (RopeScaling, error) {
+func llama3FromFactors(c Config, divisors []float32) (nn.RoPEScaling, error) {
 	if len(divisors) != c.HeadDim/2 || len(divisors) == 0 {
-		return RopeScaling{}, fmt.Errorf("%d factors for heads of %d dimensions", len(divisors), c.HeadDim)
+		return nn.RoPEScaling{}, fmt.Errorf("%d factors for heads of %d dimensions", len(divisors), c.HeadDim)
 	}
-	c.RopeScaling = RopeScaling{}
-	plain := c.rope()
-	c.RopeScaling = RopeScaling{
+	plain := nn.RoPE{Theta: c.RopeTheta, HeadDim: c.HeadDim}
+	c.RopeScaling = nn.RoPEScaling{
 		Type: "llama3", Factor: float64(slices.Max(divisors)),
-		LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositionEmbeddings: 8192,
+		LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositions: 8192,
 	}
-	scaled, unscaled := c.rope(), plain.Frequencies()
-	for i, f := range scaled.Frequencies() {
+	unscaled := plain.Frequencies()
+	for i, f := range c.rope().Frequencies() {
 		if d := unscaled[i]/f - divisors[i]; !(d <= 1e-3*divisors[i] && d >= -1e-3*divisors[i]) {
-			return RopeScaling{}, fmt.Errorf("factor %d is %v, which is not llama3 scaling by %v", i, divisors[i], c.RopeScaling.Factor)
+			return nn.RoPEScaling{}, fmt.Errorf("factor %d is %v, which is not llama3 scaling by %v", i, divisors[i], c.RopeScaling.Factor)
 		}
 	}
 	return c.RopeScaling, nil

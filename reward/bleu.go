@@ -40,9 +40,13 @@ type ngramCounts struct {
 	c, r         int
 }
 
-func countNgrams(answer []string, targets [][]string) ngramCounts {
+func countNgrams(text string, references []string, tokens func(string) []string) ngramCounts {
+	answer := tokens(text)
 	n := ngramCounts{c: len(answer), r: -1}
-	for _, t := range targets {
+	var targets [][]string
+	for _, r := range references {
+		t := tokens(r)
+		targets = append(targets, t)
 		d, best := abs(len(t)-n.c), abs(n.r-n.c)
 		if n.r < 0 || d < best || d == best && len(t) < n.r {
 			n.r = len(t)
@@ -74,11 +78,7 @@ func ngrams(words []string, n int) map[string]int {
 func abs(n int) int { return max(n, -n) }
 
 func sacreBLEU(answer string, targets []string) float64 {
-	var refs [][]string
-	for _, t := range targets {
-		refs = append(refs, tokens13a(t))
-	}
-	n := countNgrams(tokens13a(answer), refs)
+	n := countNgrams(answer, targets, tokens13a)
 	if n.match == [bleuOrder]int{} {
 		return 0
 	}
@@ -99,11 +99,7 @@ func sacreBLEU(answer string, targets []string) float64 {
 }
 
 func addOneBLEU(answer string, targets []string) float64 {
-	var refs [][]string
-	for _, t := range targets {
-		refs = append(refs, strings.Fields(normalizeText(t)))
-	}
-	n := countNgrams(strings.Fields(normalizeText(answer)), refs)
+	n := countNgrams(answer, targets, func(s string) []string { return strings.Fields(normalizeText(s)) })
 	if n.match[0] == 0 {
 		return 0
 	}

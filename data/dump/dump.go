@@ -137,12 +137,6 @@ func parseHeader(line []byte) (Header, error) {
 	return h, nil
 }
 
-// marked returns the header with format and version.
-func (h Header) marked() Header {
-	h.Format, h.Version = Format, Version
-	return h
-}
-
 // Header returns the dump's header.
 func (r *Reader) Header() Header { return r.header }
 

@@ -139,7 +139,8 @@ func start(f *os.File, path string, compress bool, h Header) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w, w.lines(h.marked())
+	h.Format, h.Version = Format, Version
+	return w, w.lines(h)
 }
 
 func newWriter(f file, path, weights string, compress bool, end int64) (*Writer, error) {

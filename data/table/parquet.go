@@ -108,39 +108,27 @@ func selected(row map[string]any, read map[string][]string) map[string]any {
 // until visit returns.
 func eachRow(ctx context.Context, pf *parquet.File, visit func(n int, row parquet.Row) error) (err error) {
 	defer malformed(&err)
-	at := 0
-	for _, g := range pf.RowGroups() {
-		if at, err = readGroup(ctx, g, at, visit); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readGroup visits the rows of a row group, the first of which is row at of the
-// file. It returns the number after the last.
-func readGroup(ctx context.Context, g parquet.RowGroup, at int, visit func(int, parquet.Row) error) (int, error) {
-	rows := g.Rows()
+	rows := parquet.MultiRowGroup(pf.RowGroups()...).Rows()
 	defer rows.Close()
 	buf := make([]parquet.Row, 64)
-	for {
+	for at := 0; ; {
 		if err := ctx.Err(); err != nil {
-			return at, err
+			return err
 		}
 		n, err := rows.ReadRows(buf)
 		for _, row := range buf[:n] {
 			if err := visit(at, row); err != nil {
-				return at, err
+				return err
 			}
 			at++
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return at, nil
+			return nil
 		case err != nil:
-			return at, fmt.Errorf("row %d: %w", at, err)
+			return fmt.Errorf("row %d: %w", at, err)
 		case n == 0:
-			return at, fmt.Errorf("row %d: the file returns no more rows", at)
+			return fmt.Errorf("row %d: the file returns no more rows", at)
 		}
 	}
 }

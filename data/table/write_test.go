@@ -141,7 +141,7 @@ func TestParquetKeepsEveryNull(t *testing.T) {
 	}
 }
 
-// TestParquetRowGroups writes more rows than fit into one row group.
+// TestParquetRowGroups writes more rows than fit into one row group, and reads them.
 func TestParquetRowGroups(t *testing.T) {
 	var b bytes.Buffer
 	w := NewRecordWriter(&b, Layout{Format: ParquetFile}).(*parquetWriter)
@@ -163,6 +163,10 @@ func TestParquetRowGroups(t *testing.T) {
 	}
 	if n := len(pf.RowGroups()); n != 3 || pf.NumRows() != 9 {
 		t.Errorf("%d row groups, %d rows", n, pf.NumRows())
+	}
+	_, got := readRecords(t, write(t, "x.parquet", b.String()))
+	if len(got) != 9 || *got[0].Ability != big || *got[8].Ability != big {
+		t.Errorf("%d rows were read", len(got))
 	}
 }
 

@@ -36,11 +36,11 @@ func trimEOS(s string) string {
 // ParseSplit is P-SPLIT: the text between the first and the second "Action:", the
 // whole text if it contains none.
 func ParseSplit(text string) string {
-	parts := strings.Split(trimEOS(text), actionMark)
-	if len(parts) == 1 {
-		return strip(parts[0])
+	text = trimEOS(text)
+	if _, after, ok := strings.Cut(text, actionMark); ok {
+		text, _, _ = strings.Cut(after, actionMark)
 	}
-	return strip(parts[1])
+	return strip(text)
 }
 
 // ParseCraft1 is P-CRAFT1 (TextCraft, G1): of the text before the first

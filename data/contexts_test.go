@@ -21,7 +21,7 @@ func contextEpisode(sample int) *Episode {
 	}
 }
 
-func TestOneRowAContext(t *testing.T) {
+func TestOneRowPerContext(t *testing.T) {
 	b, err := Rows([]*Episode{testEpisode(0), contextEpisode(0), contextEpisode(1)})
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestOneRowAContext(t *testing.T) {
 		}
 	}
 	if len(b) != 7 {
-		t.Fatalf("%d rows, want 1 and twice 3", len(b))
+		t.Fatalf("%d rows, want 7", len(b))
 	}
 	row := func(i int, tokens []int32, mask []uint8, logProbs []float32, turns []Turn) Row {
 		return Row{
@@ -67,7 +67,7 @@ func TestByEpisode(t *testing.T) {
 				t.Error(err)
 			}
 			if d := cmp.Diff([]any{e.Tokens, e.Mask, e.LogProbs, e.Turns}, []any{r.Tokens, r.Mask, r.RolloutLogProbs, r.Turns}); d != "" {
-				t.Errorf("episode %d is not whole (-want +got):\n%s", i, d)
+				t.Errorf("episode %d (-want +got):\n%s", i, d)
 			}
 			r.Score = float64(i)
 			r.Advantages = make([]float32, len(r.Tokens))
@@ -89,16 +89,16 @@ func TestByEpisode(t *testing.T) {
 
 	stop := errors.New("stop")
 	if err := ByEpisode(b, func([]Row) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("the error became %v", err)
+		t.Errorf("error %v, want %v", err, stop)
 	}
 	err = ByEpisode(b, func(e []Row) error { e[0].Values = []float32{1}; return nil })
 	if err == nil || !strings.Contains(err.Error(), "Values has 1 entries") {
-		t.Errorf("values of the wrong length: %v", err)
+		t.Errorf("Values of the wrong length: error %v", err)
 	}
-	b[2].Advantages = nil // nothing was sampled there
+	b[2].Advantages = nil // the row has no sampled token
 	err = ByEpisode(b, func(episodes []Row) error {
 		if d := cmp.Diff([]float32{5, 6, 7, 8, 0, 0}, episodes[0].Advantages[5:]); d != "" {
-			t.Errorf("an empty context's advantages (-want +got):\n%s", d)
+			t.Errorf("advantages of the context without a sampled token (-want +got):\n%s", d)
 		}
 		return nil
 	})
@@ -107,7 +107,7 @@ func TestByEpisode(t *testing.T) {
 	}
 	b[1].Advantages = nil
 	if err := ByEpisode(b, func([]Row) error { return nil }); err == nil || !strings.Contains(err.Error(), "some of its contexts have Advantages") {
-		t.Errorf("advantages of some contexts: %v", err)
+		t.Errorf("Advantages in only some contexts: error %v", err)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestContextStart(t *testing.T) {
 	e := contextEpisode(0)
 	for i, want := range map[int]int{0: 0, 4: 0, 5: 5, 8: 5, 9: 9, 10: 9} {
 		if got := e.ContextStart(i); got != want {
-			t.Errorf("token %d is in a context that begins at %d, want %d", i, got, want)
+			t.Errorf("the context of token %d begins at %d, want %d", i, got, want)
 		}
 	}
 	if got := testEpisode(0).ContextStart(4); got != 0 {
@@ -123,36 +123,36 @@ func TestContextStart(t *testing.T) {
 	}
 }
 
-// ByEpisode returns an error if the contexts of an episode are not complete and in order.
-func TestPartedContexts(t *testing.T) {
+// TestIncompleteContexts: ByEpisode returns an error if the contexts of an episode are incomplete or out of order.
+func TestIncompleteContexts(t *testing.T) {
 	b, err := Rows([]*Episode{contextEpisode(0), contextEpisode(1)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, order := range map[string][]int{
-		"swapped": {1, 0, 2, 3, 4, 5}, "mixed": {0, 4, 2, 3, 1, 5}, "cut": {0, 1, 2, 3, 4}, "headless": {1, 2},
+		"swapped": {1, 0, 2, 3, 4, 5}, "mixed": {0, 4, 2, 3, 1, 5}, "cut": {0, 1, 2, 3, 4}, "first missing": {1, 2},
 	} {
 		var rows []Row
 		for _, i := range order {
 			rows = append(rows, b[i])
 		}
 		if err := ByEpisode(rows, func([]Row) error { return nil }); err == nil {
-			t.Errorf("%s contexts were taken for episodes", name)
+			t.Errorf("%s contexts: no error", name)
 		}
 	}
 }
 
-func TestContextsThatDoNotFit(t *testing.T) {
+func TestInvalidContexts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		contexts []int
 		want     string
 	}{
-		"a late first":         {[]int{2, 5}, "begins at token 2"},
-		"empty":                {[]int{0, 5, 5}, "context 1 spans tokens [5, 5)"},
-		"backwards":            {[]int{0, 9, 5}, "context 1 spans"},
-		"past the end":         {[]int{0, 11}, "context 1 spans tokens [11, 11)"},
-		"in the middle of one": {[]int{0, 8}, "turn 2 is in two contexts"},
-		"at a turn's end":      {[]int{0, 3, 9}, ""},
+		"late start":      {[]int{2, 5}, "begins at token 2"},
+		"empty":           {[]int{0, 5, 5}, "context 1 spans tokens [5, 5)"},
+		"backwards":       {[]int{0, 9, 5}, "context 1 spans"},
+		"past the end":    {[]int{0, 11}, "context 1 spans tokens [11, 11)"},
+		"inside a turn":   {[]int{0, 8}, "turn 2 is in two contexts"},
+		"at a turn's end": {[]int{0, 3, 9}, ""},
 	} {
 		e := contextEpisode(0)
 		e.Contexts = tc.contexts

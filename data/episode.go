@@ -124,8 +124,8 @@ func (t *Turn) Invalid() bool { return !t.Unjudged && (!t.Parsed || t.Refused) }
 
 // Episode is one played episode, token by token. Tokens, Mask and LogProbs have
 // equal lengths; LogProbs is 0 where Mask is 0. Messages holds the messages of both
-// sides once, in order, even if prompts repeated them. The JSON form is that of a
-// line of a dump, to which package dump adds Task and Mask.
+// sides once, in order, even if prompts repeated them. The JSON form is a line of a
+// dump, to which package dump adds Task and Mask.
 type Episode struct {
 	Task   Task   `json:"-"`
 	UID    string `json:"uid"`    // group key: episodes of one task in one step share it

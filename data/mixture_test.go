@@ -97,13 +97,13 @@ func TestMixtureResumes(t *testing.T) {
 	}
 }
 
-func TestMixtureThatCannotBe(t *testing.T) {
+func TestMixtureErrors(t *testing.T) {
 	for name, shares := range map[string][]Share{
 		"none": nil, "no weight": {{"a", 3, 0}}, "negative": {{"a", 3, -1}}, "no number": {{"a", 3, math.NaN()}},
-		"no tasks": {{"a", 0, 1}}, "endless": {{"a", 3, math.Inf(1)}},
+		"no tasks": {{"a", 0, 1}}, "infinite": {{"a", 3, math.Inf(1)}},
 	} {
 		if _, err := NewMixture(shares, true, 1); err == nil {
-			t.Errorf("%s is no error", name)
+			t.Errorf("%s: no error", name)
 		}
 	}
 }

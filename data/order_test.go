@@ -56,7 +56,7 @@ func TestOrderGolden(t *testing.T) {
 
 func TestOrderResumesExactly(t *testing.T) {
 	for _, shuffle := range []bool{true, false} {
-		for at := range 25 { // every position, epoch ends among them
+		for at := range 25 { // every position, including the ends of epochs
 			o, err := NewOrder(8, shuffle, 42)
 			if err != nil {
 				t.Fatal(err)
@@ -70,7 +70,7 @@ func TestOrderResumesExactly(t *testing.T) {
 			if err := json.Unmarshal(text, &s); err != nil {
 				t.Fatal(err)
 			}
-			resumed, err := NewOrder(8, false, 1) // the state brings its own seed
+			resumed, err := NewOrder(8, false, 1) // Restore replaces the seed
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,9 +84,9 @@ func TestOrderResumesExactly(t *testing.T) {
 	}
 }
 
-func TestOrderRefuses(t *testing.T) {
+func TestOrderErrors(t *testing.T) {
 	if _, err := NewOrder(0, true, 1); err == nil {
-		t.Error("an order of no tasks was made")
+		t.Error("an order of 0 tasks: no error")
 	}
 	o, err := NewOrder(8, true, 1)
 	if err != nil {
@@ -115,15 +115,15 @@ func TestSampleTasks(t *testing.T) {
 		}
 		return is
 	}
-	// Half of the tasks lie in the last half of the file; a prefix has none.
+	// Count the draws from the second half of the list: a prefix would have none.
 	late, seen := 0, map[int]bool{}
 	for seed := range uint64(40) {
 		got := indices(SampleTasks(all, 10, seed))
 		if len(got) != 10 || !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != 10 {
-			t.Fatalf("seed %d picks %v, want ten different ones in order", seed, got)
+			t.Fatalf("seed %d picks %v, want ten different indices in order", seed, got)
 		}
 		if again := indices(SampleTasks(all, 10, seed)); !slices.Equal(got, again) {
-			t.Errorf("seed %d picks %v and %v", seed, got, again)
+			t.Errorf("seed %d picks %v, then %v", seed, got, again)
 		}
 		for _, i := range got {
 			seen[i] = true
@@ -133,15 +133,15 @@ func TestSampleTasks(t *testing.T) {
 		}
 	}
 	if len(seen) != 50 || late < 150 || late > 250 {
-		t.Errorf("40 samples of 10 have %d of 50 tasks, %d of 400 picks in the second half", len(seen), late)
+		t.Errorf("40 samples of 10 tasks: %d of 50 different tasks, %d of 400 from the second half", len(seen), late)
 	}
 	for _, n := range []int{50, 60} {
 		if got := SampleTasks(all, n, 1); len(got) != 50 {
-			t.Errorf("%d of 50 are %d", n, len(got))
+			t.Errorf("SampleTasks of 50 tasks with n = %d returned %d tasks", n, len(got))
 		}
 	}
 	if all[0].Index != 0 || all[49].Index != 49 {
-		t.Error("the list itself was changed")
+		t.Error("SampleTasks changed its argument")
 	}
 }
 

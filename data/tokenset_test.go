@@ -18,12 +18,12 @@ func TestTokenSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := sets[0].IDs(); err != nil || !slices.Equal(got, ids) {
-			t.Errorf("%v became %s, then %v (%v)", ids, text, got, err)
+			t.Errorf("%v: encoded as %s, decoded as %v (%v)", ids, text, got, err)
 		}
 	}
 	for _, bad := range []TokenSet{{0}, {1, 0}, {0x80}, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, NewTokenSet([]int32{1<<31 - 1, 1<<31 - 1})} {
 		if ids, err := bad.IDs(); err == nil {
-			t.Errorf("%v was read as %v", []byte(bad), ids)
+			t.Errorf("%v: decoded as %v, want an error", []byte(bad), ids)
 		}
 	}
 }

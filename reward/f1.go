@@ -14,7 +14,7 @@ import (
 // Source: the evaluation script of SQuAD (Rajpurkar et al. 2016). OpenManus-RL
 // documents such a function but does not implement it (spec 6.3).
 //
-// Differs in: normalisation is that of qa_em, which also drops "by".
+// Differs in: texts are normalised as by qa_em, which also drops "by".
 func init() {
 	Functions.Add(registry.Entry{
 		Name: "f1", Doc: "F1 of the words of the answer and of a target",

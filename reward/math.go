@@ -7,7 +7,7 @@ import (
 )
 
 // 1 if the last \boxed answer is the ground truth, else 0. The ground truth
-// may be a whole solution with a box of its own.
+// may be a whole solution with a box.
 //
 // Source: verl/utils/reward_score/math.py, after the code of MATH (Hendrycks
 // et al. 2021): extraction, the normalisation of normalizeMath, and equality

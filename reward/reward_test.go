@@ -49,8 +49,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// The row of spec 12.5: two human tokens, two sampled, three of an
-// observation, three sampled; upstream's vectors are padded by two on the left.
+// TestAllocations uses the row of spec 12.5: two tokens of the prompt, two sampled, three of an observation, three
+// sampled. The vectors of upstream have two more tokens of padding on the left.
 func TestAllocations(t *testing.T) {
 	mask := []uint8{0, 0, 1, 1, 0, 0, 0, 1, 1, 1}
 	turns := []data.Turn{{Start: 2, End: 4, Reward: 0.25}, {Start: 7, End: 10, Reward: 1}}
@@ -97,8 +97,8 @@ func TestAllocations(t *testing.T) {
 					t.Errorf("%+v: the sum is %v, want %v", c.paid, total, c.total)
 				}
 			}
-			// The reward stays with the sampled tokens though an observation of
-			// eight tokens follows; upstream loses it outside its window.
+			// The reward stays on the sampled tokens if an observation of eight
+			// tokens follows. Upstream loses a reward outside its window.
 			p := c.paid
 			p.Mask, p.Turns = append(mask[:10:10], make([]uint8, 8)...), turns
 			got, err := allocate(p)
@@ -106,20 +106,19 @@ func TestAllocations(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(append(c.want[:10:10], make([]float32, 8)...), got, cmpopts.EquateApprox(0, 1e-5)); d != "" {
-				t.Errorf("with an observation after it: %s", d)
+				t.Errorf("followed by an observation: %s", d)
 			}
 			if _, err := allocate(Paid{Score: 1, Mask: []uint8{0, 0}, Signal: Sum, Turns: []data.Turn{{}}}); !errors.Is(err, ErrNoSampledToken) {
-				t.Errorf("no sampled token: %v", err)
+				t.Errorf("no sampled token: error %v", err)
 			}
 		})
 	}
 	if _, err := PerTurn(Paid{Score: 1, Mask: mask, Signal: Sum}); err == nil {
-		t.Error("per_turn works without turns")
+		t.Error("per_turn without turns: no error")
 	}
 }
 
-// A reply that the environment never judged is neither a reward of 0 nor an
-// invalid action.
+// TestUnjudgedTurns: a reply that the environment did not answer has no reward and counts as no invalid action.
 func TestUnjudgedTurns(t *testing.T) {
 	cut := data.Turn{Start: 9, End: 10, Unjudged: true}
 	for name, want := range map[string][2]float64{"last": {60, -1}, "env_score": {60, -1}, "sum": {70, -3}, "max": {60, -1}} {
@@ -130,14 +129,14 @@ func TestUnjudgedTurns(t *testing.T) {
 		for i, turns := range [][]data.Turn{append(turnsOf(10, 60), cut), append(turnsOf(-2, -1), cut)} {
 			e := &data.Episode{Turns: turns}
 			if got := signal.Of(e)(turns); got != want[i] {
-				t.Errorf("%s of %v and a cut reply is %v, want %v", name, turns[:2], got, want[i])
+				t.Errorf("%s of %v and an unjudged reply is %v, want %v", name, turns[:2], got, want[i])
 			}
 			if got := SampleOf(e, signal).EnvReward; got != want[i] {
-				t.Errorf("%s gives score functions %v, want %v", name, got, want[i])
+				t.Errorf("%s: EnvReward is %v, want %v", name, got, want[i])
 			}
 		}
 		if got := signal.Of(&data.Episode{})([]data.Turn{cut}); got != 0 {
-			t.Errorf("%s of nothing but a cut reply is %v", name, got)
+			t.Errorf("%s of only an unjudged reply is %v", name, got)
 		}
 	}
 	turns := append(turnsOf(10, 60), cut)
@@ -148,18 +147,18 @@ func TestUnjudgedTurns(t *testing.T) {
 	}
 	turns[1].Refused = true
 	if got := LessTurns(1, turns, .25); got != .5 {
-		t.Errorf("two judged turns at .25 leave %v of 1", got)
+		t.Errorf("LessTurns of 1 for two judged turns, penalty 0.25: %v", got)
 	}
 	if got := LessInvalid(1, turns, .25); got != .75 {
-		t.Errorf("one invalid action at .25 leaves %v of 1", got)
+		t.Errorf("LessInvalid of 1 for one invalid action, penalty 0.25: %v", got)
 	}
 	if valid, all := ValidActions(turns); valid != 1 || all != 2 {
 		t.Errorf("%d of %d actions are valid, want 1 of 2", valid, all)
 	}
 }
 
-// An action that the client refused leaves a running score where it stood; what
-// was recorded stays 0. Where every step is paid for itself, 0 is its reward.
+// TestRefusedActionsKeepRunningScores: with running scores, an action that the client refused leaves the score
+// unchanged, although its turn records 0. With a reward per step, the reward of such an action is 0.
 func TestRefusedActionsKeepRunningScores(t *testing.T) {
 	turns := turnsOf(10, 60, 0, 70, 0)
 	for i := range turns {
@@ -191,16 +190,15 @@ func TestRefusedActionsKeepRunningScores(t *testing.T) {
 		}
 	}
 	if turns[2].Reward != 0 || turns[4].Reward != 0 {
-		t.Errorf("the turns themselves were changed: %+v", turns)
+		t.Errorf("the signal changed its argument: %+v", turns)
 	}
-	// AgentGym's composite sums what each step is paid, and takes the last of
-	// running scores.
+	// agentgym sums rewards per step, and takes the last of running scores.
 	p := registry.Values{}
 	p[envClip.Key] = 0.0
 	for cumulative, want := range map[bool]float64{true: 70, false: 140} {
 		s := SampleOf(&data.Episode{Turns: turns, Cumulative: cumulative}, Last)
 		if got := scoreOf(t, "agentgym", p, s).Extra["env"]; got != want {
-			t.Errorf("agentgym's environment part, cumulative %t, is %v, want %v", cumulative, got, want)
+			t.Errorf("agentgym, cumulative %t: env is %v, want %v", cumulative, got, want)
 		}
 	}
 }
@@ -209,20 +207,20 @@ func TestPenalties(t *testing.T) {
 	turns := make([]data.Turn, 4)
 	turns[0].Parsed, turns[2].Parsed, turns[2].Refused = true, true, true
 	if got := LessTurns(1, turns, 0.125); got != 0.5 {
-		t.Errorf("four turns at 0.125 leave %v of 1, want 0.5", got)
+		t.Errorf("LessTurns of 1 for four turns, penalty 0.125: %v, want 0.5", got)
 	}
 	if got := LessTurns(1, turns, 0); got != 1 {
-		t.Errorf("no penalty leaves %v of 1", got)
+		t.Errorf("LessTurns of 1 without a penalty: %v", got)
 	}
 	if got := LessTurns(0, nil, 0.125); got != 0 {
-		t.Errorf("no turn leaves %v of 0", got)
+		t.Errorf("LessTurns of 0 without a turn: %v", got)
 	}
 	if got := LessInvalid(1, turns, 0.125); got != 0.625 {
-		t.Errorf("three invalid actions at 0.125 leave %v of 1, want 0.625", got)
+		t.Errorf("LessInvalid of 1 for three invalid actions, penalty 0.125: %v, want 0.625", got)
 	}
 }
 
-// scoreOf runs a function on one sample.
+// scoreOf returns the score of one sample.
 func scoreOf(t *testing.T, name string, p registry.Values, s Sample) Score {
 	t.Helper()
 	scorer, err := Open(name, p)
@@ -238,7 +236,7 @@ func scoreOf(t *testing.T, name string, p registry.Values, s Sample) Score {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-5 }
 
-func TestGroundTruthIsNeeded(t *testing.T) {
+func TestNeedsTruth(t *testing.T) {
 	p := registry.Values{}
 	p["patterns"], p["max_length"], p["overlong_buffer"] = []string{"x"}, 8, 4
 	for _, name := range Functions.Names() {
@@ -253,12 +251,12 @@ func TestGroundTruthIsNeeded(t *testing.T) {
 		_, err = scorer.Score(t.Context(), []Sample{{ID: "row 7", Source: "openai/gsm8k", Response: "x"}})
 		needs := f.NeedsTruth || name == "data_source"
 		if needs != errors.Is(err, ErrNoGroundTruth) || needs && !strings.Contains(err.Error(), "row 7") {
-			t.Errorf("%s without a ground truth: %v", name, err)
+			t.Errorf("%s without a ground truth: error %v", name, err)
 		}
 	}
 }
 
-func TestParametersThatCannotWork(t *testing.T) {
+func TestInvalidParameters(t *testing.T) {
 	for name, change := range map[string]func(registry.Values){
 		"format":   func(p registry.Values) { p["patterns"] = []string{"("} },
 		"length":   func(p registry.Values) { p["max_length"], p["min_length"] = 3, 4 },
@@ -267,16 +265,16 @@ func TestParametersThatCannotWork(t *testing.T) {
 	} {
 		p := registry.Values{}
 		if _, err := Open(name, p); err == nil {
-			t.Errorf("%s: opened without its parameters", name)
+			t.Errorf("%s without parameters: no error", name)
 		}
 		change(p)
 		if _, err := Open(name, p); err == nil {
-			t.Errorf("%s: %+v was accepted", name, p)
+			t.Errorf("%s: %+v: no error", name, p)
 		}
 	}
 }
 
-// fixed is a scorer of given scores.
+// fixed is a scorer that returns given scores.
 type fixed []Score
 
 func (f fixed) Score(context.Context, []Sample) ([]Score, error) { return f, nil }
@@ -334,7 +332,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// What a penalty leaves of the last turn's share is rounded once.
+// TestPerTurnRoundsOnce: the sum of the last turn's share and a penalty is rounded once.
 func TestPerTurnRoundsOnce(t *testing.T) {
 	turns := []data.Turn{{Start: 0, End: 1, Reward: 1000}, {Start: 1, End: 2, Reward: 1000.1}}
 	got, err := PerTurn(Paid{Score: 1000, Mask: []uint8{1, 1}, Turns: turns, Signal: Signal(Last).Of(&data.Episode{})})

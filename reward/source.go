@@ -36,7 +36,7 @@ func init() {
 	}})
 }
 
-// ErrNoFunction is returned by data_source for a sample whose source has no
+// ErrNoFunction is returned by data_source for a sample of a source without a
 // function. The message continues with the source.
 var ErrNoFunction = errors.New("no function for data_source")
 

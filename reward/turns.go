@@ -41,8 +41,8 @@ func PayInvalid(rewards []float32, turns []data.Turn, penalty float64) {
 	}
 }
 
-// ValidActions returns the number of turns with an environment step, and the number
-// of those whose reply contained a valid action.
+// ValidActions returns the number of turns with a valid action, and the number of
+// turns with an environment step.
 func ValidActions(turns []data.Turn) (valid, all int) {
 	for i := range turns {
 		if t := &turns[i]; !t.Unjudged {

@@ -11,15 +11,15 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// The vectors of spec 12.6. Where upstream is defective the row says what it
-// means to give, and the comment what it gives.
+// The vectors are those of spec 12.6. Where upstream is defective, the row has the intended value and a comment the
+// value of upstream.
 
 func TestNormalizeAction(t *testing.T) {
 	for in, want := range map[string]string{ // upstream: gotodesk1, clickbuynow, seass\path
 		"Go to desk 1": "go to desk 1", "Click [Buy Now]!": "click buy now", `SeaSS \path`: "seass path", "  a \n b ": "a b",
 	} {
 		if got := normalizeAction(in); got != want {
-			t.Errorf("%q becomes %q, want %q", in, got, want)
+			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
 }
@@ -62,11 +62,11 @@ func TestAgentGymLength(t *testing.T) {
 	}
 	a.v[targetWords.Key] = 0
 	if got := a.length("<think>w</think>"); got != .125 {
-		t.Errorf("no target: %v", got)
+		t.Errorf("without a target: %v", got)
 	}
 	a.v[penaltyIfMissing.Key] = false
 	if got := a.length("no thought"); got != .125 {
-		t.Errorf("nothing missing: %v", got)
+		t.Errorf("without a thought: %v", got)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestNormalizeAnswer(t *testing.T) {
 		"The  Beatles!": "beatles", "an apple, a day": "apple day", "don't": "dont", "A-B c": "ab c", "by the book": "book", "“the” a_b": "“ ” ab", "Thé": "thé",
 	} {
 		if got := normalizeAnswer(in); got != want {
-			t.Errorf("%q becomes %q, want %q", in, got, want)
+			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestQA(t *testing.T) {
 		}
 	}
 	if got := f1("", "x"); got != 0 {
-		t.Errorf("F1 of nothing: %v", got)
+		t.Errorf("F1 of two empty texts: %v", got)
 	}
 	if got := f1("The", "a"); got != 1 {
 		t.Errorf("F1 of two articles: %v", got)
@@ -185,7 +185,7 @@ func TestGSM8K(t *testing.T) {
 	} {
 		got, ok := c.method(c.text)
 		if got != c.want || ok != (c.want != "") {
-			t.Errorf("%q gives %q (%v), want %q", c.text, got, ok, c.want)
+			t.Errorf("%q: %q (%v), want %q", c.text, got, ok, c.want)
 		}
 	}
 	p := registry.Values{}
@@ -208,7 +208,7 @@ func TestNormalizeMath(t *testing.T) {
 		`\left( 1, 2 \right)`: "(1,2)", "x/y": "x/y", `\tfrac34 + .25`: `\frac{3}{4}+0.25`,
 	} {
 		if got := normalizeMath(in); got != want {
-			t.Errorf("%s becomes %s, want %s", in, got, want)
+			t.Errorf("%s: %s, want %s", in, got, want)
 		}
 	}
 }
@@ -223,10 +223,10 @@ func TestMath(t *testing.T) {
 		{`\fbox{3}`, "3", 1}, // upstream: 0
 		{`\boxed{1} then \boxed{2}`, "2", 1},
 		{`\boxed{1} then \boxed{2}`, "1", 0},
-		{`\boxed{\frac{1}{\sqrt{2}}`, "1", 0}, // never closed
+		{`\boxed{\frac{1}{\sqrt{2}}`, "1", 0}, // the brace is not closed
 		{"no box: 3", "3", 0},
 		{`\boxed{3}`, `it is \boxed{3}`, 1},
-		// Equal as values, not as texts; upstream: 0.
+		// The values are equal, the texts differ. Upstream: 0.
 		{`\boxed{0.25}`, `\frac{1}{4}`, 1},
 		{`\boxed{1,000}`, "1000", 1},
 		{`\boxed{\frac{2}{4}}`, `\frac{1}{2}`, 1},
@@ -279,7 +279,7 @@ func TestCountdown(t *testing.T) {
 	}
 	reply := Sample{ID: "7", Response: "<answer>(6-1)*4</answer>", GroundTruth: `{"target": 20, "numbers": [1, 4, 6]}`}
 	if got := scoreOf(t, "countdown", nil, reply).Value; got != 1 {
-		t.Errorf("a reply without its prompt: %v", got)
+		t.Errorf("a reply without the prompt: %v", got)
 	}
 	scorer, err := Open("countdown", nil)
 	if err != nil {
@@ -334,11 +334,11 @@ func TestLengths(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := scorer.Score(t.Context(), []Sample{{Tokens: -1}}); err == nil {
-		t.Error("tokens that nobody counted have a length")
+		t.Error("uncounted tokens: no error")
 	}
 }
 
-// DAPO's eq. 13 with L_max 100 and a cache of 20.
+// TestOverlong uses eq. 13 of DAPO with L_max 100 and L_cache 20.
 func TestOverlong(t *testing.T) {
 	p := registry.Values{}
 	p["max_length"], p["overlong_buffer"], p["overlong_factor"] = 100, 20, 2.0
@@ -354,11 +354,11 @@ func TestFormat(t *testing.T) {
 	p["patterns"] = []string{"<think>.*</think>", "<action>.*</action>"}
 	s := Sample{Response: "<think>a</think>"}
 	if got := scoreOf(t, "format", p, s).Value; got != .5 {
-		t.Errorf("one of two: %v", got)
+		t.Errorf("one of two patterns: %v", got)
 	}
 	s.Turns = []data.Turn{{Text: "<think>a</think><action>b</action>"}, {Text: "<action>c</action>"}}
 	if got := scoreOf(t, "format", p, s).Value; got != .75 {
-		t.Errorf("three of four: %v", got)
+		t.Errorf("three of four matches: %v", got)
 	}
 }
 
@@ -382,11 +382,11 @@ func TestDataSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := scorer.Score(t.Context(), []Sample{{Source: "numina", GroundTruth: "x"}}); err == nil || !strings.Contains(err.Error(), `"numina"`) {
-		t.Errorf("unknown source: %v", err)
+		t.Errorf("unknown source: error %v", err)
 	}
 }
 
-// The golden numbers are sacreBLEU's (testdata/bleu.py).
+// TestSacreBLEU compares with the results of sacreBLEU (testdata/bleu.py).
 func TestSacreBLEU(t *testing.T) {
 	b, err := os.ReadFile("testdata/bleu.json")
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 
 var first, second = New("test/first"), New("test/second")
 
-// TestDies: a process is killed at the chosen passage of the point, after half of the following operation, and at no
+// TestPass: the process is killed at the chosen passage of the point, after half of the following operation, and at no
 // other passage.
-func TestDies(t *testing.T) {
+func TestPass(t *testing.T) {
 	const half = "done by half"
 	if os.Getenv(Variable) != "" {
 		for range 3 {
@@ -34,7 +34,7 @@ func TestDies(t *testing.T) {
 		{"test/second:4", "passed passed passed PASS", false},
 		{"nowhere", "passed passed passed PASS", false},
 	} {
-		cmd := exec.Command(os.Args[0], "-test.run", "^TestDies$")
+		cmd := exec.Command(os.Args[0], "-test.run", "^TestPass$")
 		cmd.Env = append(os.Environ(), Variable+"="+c.at)
 		out, err := cmd.Output()
 		var exit *exec.ExitError
@@ -72,7 +72,7 @@ func TestTrace(t *testing.T) {
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("a second point of one name was declared")
+			t.Error("New accepted the name of an existing point")
 		}
 	}()
 	New("test/first")

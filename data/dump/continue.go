@@ -16,8 +16,8 @@ import (
 	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
-// Continue opens a dump to append to it, or creates it. The header must be that of
-// the dump. An incomplete last line is removed, and so are the episodes of an
+// Continue opens a dump to append to it, or creates it. The header must equal the
+// header of the dump. An incomplete last line is removed, and so are the episodes of an
 // incomplete wave, since the missing episodes would have shared its batches.
 // Episodes for which drop, if not nil, returns true are removed; visit receives
 // the others. Both see them without tokens and texts.

@@ -18,7 +18,7 @@ func testHeader() Header {
 	return Header{Weights: "abc", Options: map[string]any{"env": "maze", "seed": uint64(1<<63 + 1)}}
 }
 
-// continued opens a dump to append to it, and returns the samples in it.
+// continued calls Continue and returns the samples of the episodes that it visits.
 func continued(path string) (*Writer, []int, error) {
 	var there []int
 	w, err := Continue(path, testHeader(), nil, func(e *data.Episode) error {
@@ -86,7 +86,7 @@ func TestContinueCompressedAnywhere(t *testing.T) {
 			t.Fatalf("cut %d: %v", cut, err)
 		}
 		if want := max(frames-1, 0); len(there) != want {
-			t.Fatalf("cut %d: %d episodes are there, want %d", cut, len(there), want)
+			t.Fatalf("cut %d: Continue visited %d episodes, want %d", cut, len(there), want)
 		}
 		if err := errors.Join(w.Write(plainEpisode(9)), w.Close()); err != nil {
 			t.Fatal(err)
@@ -98,9 +98,9 @@ func TestContinueCompressedAnywhere(t *testing.T) {
 	}
 }
 
-// TestContinueWithAWaveThatIsNotWhole: an incomplete wave is played again as a whole, because its batches depended on
-// all its episodes.
-func TestContinueWithAWaveThatIsNotWhole(t *testing.T) {
+// TestContinueIncompleteWave: Continue removes the episodes of an incomplete wave, because their batches depended on
+// all episodes of the wave.
+func TestContinueIncompleteWave(t *testing.T) {
 	for _, name := range []string{"d.jsonl", "d.jsonl.zst"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), name)
@@ -118,7 +118,7 @@ func TestContinueWithAWaveThatIsNotWhole(t *testing.T) {
 			}
 			w, there, err := continued(path)
 			if err != nil || !slices.Equal(there, []int{0, 1}) {
-				t.Fatalf("%v, %v; want the first wave", there, err)
+				t.Fatalf("samples %v, error %v; want the first wave", there, err)
 			}
 			if err := errors.Join(w.Write(inWave(2), inWave(3)), w.Close()); err != nil {
 				t.Fatal(err)
@@ -130,7 +130,7 @@ func TestContinueWithAWaveThatIsNotWhole(t *testing.T) {
 	}
 }
 
-func TestContinueTellsWhatDiffers(t *testing.T) {
+func TestContinueNamesDifferences(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d")
 	w, err := Create(path, testHeader())
 	if err != nil {
@@ -159,8 +159,8 @@ func TestContinueTellsWhatDiffers(t *testing.T) {
 	}
 }
 
-// TestContinueCompressedAnew: a dump that another program compressed in a single frame is continued with new frames.
-func TestContinueCompressedAnew(t *testing.T) {
+// TestContinueSingleFrame: Continue appends frames to a dump that another program compressed in one frame.
+func TestContinueSingleFrame(t *testing.T) {
 	dir := t.TempDir()
 	plain, packed := filepath.Join(dir, "plain"), filepath.Join(dir, "packed")
 	if err := WriteFile(plain, testHeader(), []*data.Episode{plainEpisode(0), plainEpisode(1)}); err != nil {
@@ -196,7 +196,7 @@ func TestContinueCompressedAnew(t *testing.T) {
 	}
 }
 
-// TestOneWriterAtATime: a dump accepts one writing process, since the lines of two would mix.
+// TestOneWriterAtATime: a dump accepts one writing process, since the lines of two processes would mix.
 func TestOneWriterAtATime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d")
 	w, err := Create(path, testHeader())
@@ -204,7 +204,7 @@ func TestOneWriterAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := continued(path); err == nil || !strings.Contains(err.Error(), "another process is writing") {
-		t.Errorf("a second writer: %v", err)
+		t.Errorf("a second writer: error %v", err)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestOneWriterAtATime(t *testing.T) {
 	}
 }
 
-// fullDisk accepts room more bytes; the write that exceeds them is partial and fails.
+// fullDisk is a file on a disk with room for a number of bytes. The write that exceeds it is partial and fails.
 type fullDisk struct {
 	*os.File
 	room int
@@ -252,7 +252,7 @@ func TestDumpOnAFullDisk(t *testing.T) {
 				if err := w.Write(plainEpisode(i)); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "write dump") {
 					t.Errorf("write %d: %v", i, err)
 				}
-				disk.room = 1 << 20 // somebody makes room: the hole would still be there
+				disk.room = 1 << 20 // space for a write that would follow a gap
 			}
 			if err := w.Close(); err != nil {
 				t.Fatal(err)

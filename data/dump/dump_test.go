@@ -152,7 +152,7 @@ func TestDumpTornAnywhere(t *testing.T) {
 		torn := cut > 0 && text[cut-1] != '\n'
 		if lines == 0 {
 			if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "no header") {
-				t.Fatalf("cut %d: OpenDump = %v", cut, err)
+				t.Fatalf("cut %d: Open = %v", cut, err)
 			}
 		} else if r, got := readDump(t, path); len(got) != lines-1 || r.Torn() != torn {
 			t.Fatalf("cut %d: %d episodes, torn %v, want %d, %v", cut, len(got), r.Torn(), lines-1, torn)
@@ -175,7 +175,7 @@ func TestDumpTornAnywhere(t *testing.T) {
 	}
 }
 
-func TestDumpRefuses(t *testing.T) {
+func TestDumpErrors(t *testing.T) {
 	header := `{"format":"openmanus-episodes","version":1,"weights":"abc"}` + "\n"
 	for name, tc := range map[string]struct{ text, open, next, app string }{
 		"other JSON":     {"{\"a\":1}\n", "not the header", "", "not the header"},
@@ -194,10 +194,10 @@ func TestDumpRefuses(t *testing.T) {
 			r, err := Open(path)
 			if tc.open != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.open) {
-					t.Errorf("OpenDump = %v, want %q", err, tc.open)
+					t.Errorf("Open = %v, want %q", err, tc.open)
 				}
 			} else if err != nil {
-				t.Errorf("OpenDump = %v", err)
+				t.Errorf("Open = %v", err)
 			} else {
 				if _, err := r.Next(); err == nil || !strings.Contains(err.Error(), tc.next) {
 					t.Errorf("Next = %v, want %q", err, tc.next)
@@ -213,10 +213,10 @@ func TestDumpRefuses(t *testing.T) {
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), tc.app) {
-				t.Errorf("ContinueDump = %v, want %q", err, tc.app)
+				t.Errorf("Continue = %v, want %q", err, tc.app)
 			}
 			if got, _ := os.ReadFile(path); string(got) != tc.text {
-				t.Errorf("a refused file was changed to %q", got)
+				t.Errorf("Continue returned an error but changed the file to %q", got)
 			}
 		})
 	}
@@ -246,7 +246,7 @@ func TestWriteDump(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
-		t.Errorf("left %v", left)
+		t.Errorf("files %v", left)
 	}
 }
 
@@ -315,8 +315,8 @@ func contextEpisode(sample int) *data.Episode {
 	}
 }
 
-// testdata/before.jsonl was written by an earlier version, in which a line had a type of its own with its own list of
-// fields. Lines keep their keys and values.
+// TestDumpOfAnEarlierVersion reads testdata/before.jsonl, which an earlier version wrote, and writes it again: lines keep
+// their keys and values.
 func TestDumpOfAnEarlierVersion(t *testing.T) {
 	text, err := os.ReadFile("testdata/before.jsonl")
 	if err != nil {

@@ -103,11 +103,11 @@ func TestLinesOfADamagedFile(t *testing.T) {
 	b := zstdFrames(t, strings.Repeat("some text to compress ", 100)+"\n", "b\n")
 	b[len(b)/2] ^= 0x55
 	if got, _, err := readLines(bytes.NewReader(b)); err == nil {
-		t.Errorf("a damaged file gave %d lines and no error", len(got))
+		t.Errorf("a damaged file: %d lines and no error", len(got))
 	}
 	b = append(zstdFrames(t, "a\n"), "plain\n"...)
 	if _, _, err := readLines(bytes.NewReader(b)); err == nil {
-		t.Error("plain text after a compressed frame is no error")
+		t.Error("plain text after a compressed frame: no error")
 	}
 }
 

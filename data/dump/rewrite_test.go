@@ -58,9 +58,9 @@ func readFile(t *testing.T, path string) []byte {
 	return b
 }
 
-// TestContinueWithoutSome: Continue removes the dropped episodes, reduces the sizes of their waves, leaves everything
-// else as it was, and returns a writer for the new file.
-func TestContinueWithoutSome(t *testing.T) {
+// TestContinueDrops: Continue removes the dropped episodes, reduces the sizes of their waves, changes nothing else, and
+// returns a writer for the new file.
+func TestContinueDrops(t *testing.T) {
 	for _, name := range []string{"d.jsonl", "d.jsonl.zst"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -73,11 +73,11 @@ func TestContinueWithoutSome(t *testing.T) {
 			_, was := readDump(t, path)
 			w, there, err := withoutLost(link)
 			if err != nil || !slices.Equal(there, []int{0, 2, 3, 4, 6}) {
-				t.Fatalf("%v are there, %v", there, err)
+				t.Fatalf("samples %v, error %v", there, err)
 			}
 			for _, p := range []string{path, link} {
 				if _, _, err := continued(p); err == nil || !strings.Contains(err.Error(), "another process is writing") {
-					t.Errorf("a second writer: %v", err)
+					t.Errorf("a second writer: error %v", err)
 				}
 			}
 			if err := errors.Join(w.Write(plainEpisode(9)), w.Close()); err != nil {
@@ -103,10 +103,10 @@ func TestContinueWithoutSome(t *testing.T) {
 				t.Errorf("the link was replaced: %v, %v", st, err)
 			}
 			if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
-				t.Errorf("its mode is %v, %v", st.Mode(), err)
+				t.Errorf("the file has mode %v, %v", st.Mode(), err)
 			}
 			if left, _ := filepath.Glob(filepath.Join(dir, "*.tmp")); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("temporary files: %v", left)
 			}
 
 			// If nothing is dropped, the file is not rewritten.
@@ -135,21 +135,21 @@ func TestKilledWhileRewriting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.jsonl")
 	lossy(t, path)
 	before := readFile(t, path)
-	for range 2 { // files left by the first process do not disturb the second
+	for range 2 { // the second process finds the temporary file of the first
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKilledWhileRewriting$")
 		cmd.Env = append(os.Environ(), rewriteIn+"="+path, crash.Variable+"=dump/rename")
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-			t.Fatalf("it was to be killed, but: %v\n%s", err, out)
+			t.Fatalf("the process was not killed: %v\n%s", err, out)
 		}
 		if !bytes.Equal(readFile(t, path), before) {
-			t.Fatal("the dump is another one")
+			t.Fatal("the dump changed")
 		}
 	}
 	w, there, err := withoutLost(path)
 	if err := errors.Join(err, w.Close()); err != nil || !slices.Equal(there, []int{0, 2, 3, 4, 6}) {
-		t.Errorf("%v are there, %v", there, err)
+		t.Errorf("samples %v, error %v", there, err)
 	}
 	if _, got := readDump(t, path); !slices.Equal(samplesOf(got), there) {
 		t.Errorf("samples %v", samplesOf(got))
@@ -168,7 +168,7 @@ func TestContinueOtherTasks(t *testing.T) {
 	}
 	for _, c := range []struct{ then, now, want string }{
 		{"a", "a", ""},
-		{"", "a", ""}, // a dump that does not know
+		{"", "a", ""}, // an older dump
 		{"a", "b", `tasks_digest: "a" then, "b" now`},
 		{"a", "", `tasks_digest: "a" then, nothing now`},
 	} {

@@ -77,8 +77,8 @@ func (r *Registry[T]) all() map[string]string {
 // unknown.
 func (r *Registry[T]) Entry(name string) Entry { return r.entries[r.all()[name]] }
 
-// Entries returns the declarations, sorted by name. Every alias is an entry of
-// its own with AliasOf set.
+// Entries returns the declarations, sorted by name. Every alias is a separate
+// entry with AliasOf set.
 func (r *Registry[T]) Entries() []Entry {
 	var out []Entry
 	all := r.all()

@@ -56,8 +56,8 @@ type ConvertCounts struct {
 }
 
 // Convert reads data files of any known format in order and writes the selected
-// rows, one at a time. Of a dump, episodes that failed because of the
-// infrastructure and episodes without a reply are always dropped.
+// rows, one at a time. It always drops the episodes of a dump that have no reply or
+// that failed because of the infrastructure.
 func Convert(ctx context.Context, files []string, w RecordWriter, o ConvertOptions) (*ConvertCounts, error) {
 	c := &ConvertCounts{Dropped: map[string]int{}, Others: []string{}, Torn: []string{}, Tasks: data.TaskSet{}}
 	for _, file := range files {

@@ -38,7 +38,7 @@ func mixedDump(t *testing.T) string {
 	return path
 }
 
-func TestConvertChooses(t *testing.T) {
+func TestConvertSelects(t *testing.T) {
 	half := 0.5
 	for name, tc := range map[string]struct {
 		o    ConvertOptions
@@ -84,9 +84,9 @@ func TestConvertChooses(t *testing.T) {
 	}
 }
 
-// If prompts were rewritten every turn, every reply becomes a row with its own prompt, and the longest row counts for
-// the length limit.
-func TestConvertPromptsWrittenAnew(t *testing.T) {
+// TestConvertContexts converts episodes with a new prompt every turn: every reply becomes a row with its prompt, and the
+// length limit applies to the longest row.
+func TestConvertContexts(t *testing.T) {
 	prompt := func(text string) []data.Message { return []data.Message{{Role: "user", Content: text}} }
 	e := &data.Episode{
 		Task: data.Task{ID: "maze_3", Env: "maze", Index: 3}, Outcome: data.Success, Reward: 1, Contexts: []int{0, 4},
@@ -123,7 +123,7 @@ func TestConvertPromptsWrittenAnew(t *testing.T) {
 	}
 }
 
-func TestConvertRefuses(t *testing.T) {
+func TestConvertErrors(t *testing.T) {
 	row := write(t, "x.jsonl", `{"item_id":"a_1"}`+"\n"+`{"item_id":"a_2","conversations":[{"from":"human","value":"x"}]}`)
 	zero := 0.0
 	for name, tc := range map[string]struct {
@@ -149,8 +149,8 @@ func TestConvertRefuses(t *testing.T) {
 	}
 }
 
-// TestConvertMixes converts files of several formats together and leaves the rows of a parquet file unchanged.
-func TestConvertMixes(t *testing.T) {
+// TestConvertFormats converts files of several formats together and leaves the rows of a parquet file unchanged.
+func TestConvertFormats(t *testing.T) {
 	rows := awkwardRecords()[:1]
 	parquetFile := writeRecords(t, "a.parquet", Layout{Format: ParquetFile}, rows)
 	chat := write(t, "b.json", `[{"id":"todo_7","conversations":[{"role":"user","content":"Do."},{"role":"assistant","content":"Done."}]}]`)
@@ -190,8 +190,8 @@ func TestConvertMixes(t *testing.T) {
 	}
 }
 
-// TestBigFilesTakeLittleMemory converts a file and checks that live memory does not grow with the rows read.
-func TestBigFilesTakeLittleMemory(t *testing.T) {
+// TestConvertMemory converts a file and checks that live memory does not grow with the rows read.
+func TestConvertMemory(t *testing.T) {
 	big := filepath.Join(t.TempDir(), "big.jsonl")
 	f, err := os.Create(big)
 	if err != nil {
@@ -215,7 +215,7 @@ func TestBigFilesTakeLittleMemory(t *testing.T) {
 	early, most, n := uint64(0), uint64(0), 0
 	o := ConvertOptions{MaxTokens: 1, Tokens: func([]data.Message) (int, error) {
 		switch n++; {
-		case n == rows/3: // buffers have their size by now
+		case n == rows/3: // buffers no longer grow
 			early = live()
 		case n%20 == 0 && n > rows/3:
 			most = max(most, live())
@@ -229,6 +229,6 @@ func TestBigFilesTakeLittleMemory(t *testing.T) {
 	}
 	// A reader that kept the rows would hold 8 MB more; buffers and pools vary by 2 MB.
 	if most -= min(most, early); n != rows || most > 4<<20 {
-		t.Errorf("%d rows: from the first third of a file of %d MB to its end, %.1f MB more were in use", n, rows*len(text)>>20, float64(most)/(1<<20))
+		t.Errorf("%d rows: after the first third of a file of %d MB, live memory grew by %.1f MB", n, rows*len(text)>>20, float64(most)/(1<<20))
 	}
 }

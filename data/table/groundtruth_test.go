@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// A structured ground truth stays JSON, for the score function that reads it.
+// TestGroundTruthOfJSON: a structured ground truth stays JSON, for the score function that reads it.
 func TestGroundTruthOfJSON(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "in.jsonl")
 	text := `{"item_id":"x_1","reward_model":{"ground_truth":"a"}}
@@ -36,8 +36,8 @@ func TestGroundTruthOfJSON(t *testing.T) {
 	}
 }
 
-// A struct in a parquet file becomes JSON, too. Unread columns, such as a number
-// without JSON, are reported and skipped.
+// TestGroundTruthOfParquet: a struct in a parquet file becomes JSON, too. Other columns are skipped and reported, so that
+// NaN, which JSON lacks, is no error there.
 func TestGroundTruthOfParquet(t *testing.T) {
 	type truth struct {
 		Target []string `parquet:"target,list"`

@@ -167,7 +167,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 	for _, path := range []string{t.TempDir(), filepath.Join(t.TempDir(), "absent")} {
 		if _, err := LoadTasks(context.Background(), path, LoadOptions{}); err == nil {
-			t.Errorf("LoadTasks(%s) succeeded", path)
+			t.Errorf("LoadTasks(%s): no error", path)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -268,7 +268,7 @@ func TestParseTaskSpec(t *testing.T) {
 		}
 	}
 	if _, err := ParseTaskSpec(context.Background(), "1", LoadOptions{}); err == nil {
-		t.Error("a range without an environment was accepted")
+		t.Error("a range without an environment: no error")
 	}
 }
 

@@ -78,7 +78,7 @@ func TestLoadPairs(t *testing.T) {
 	}
 }
 
-func TestLoadPairsRefuses(t *testing.T) {
+func TestLoadPairsErrors(t *testing.T) {
 	o := PairOptions{Prompt: "q", Response: "a"}
 	parquetFile := filepath.Join(t.TempDir(), "p.parquet")
 	writePairs(t, parquetFile, []struct {

@@ -14,7 +14,7 @@ import (
 )
 
 func init() {
-	// A file with one item id a line; the id "bad" is an error.
+	// Register the format of files with one item id per line. The id "bad" is an error.
 	Readers.Register(".ids", Reader{Format: "item ids", Read: func(_ context.Context, in *bufio.Reader, row func(int, *Record) error) error {
 		for line := 1; ; line++ {
 			id, err := in.ReadString('\n')

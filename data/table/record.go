@@ -66,7 +66,7 @@ func (r *Record) Task(n int, env string) (data.Task, error) {
 		t.Env, t.Source = env, deref(r.DataSource)
 	}
 	index, err := r.index()
-	if err != nil { // which only matters for tasks to play: see LoadOptions.Play
+	if err != nil { // only a task to play needs an index: see LoadOptions.Play
 		index = data.NoIndex
 	}
 	t.Index = index

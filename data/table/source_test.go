@@ -37,7 +37,7 @@ func TestReadSourceFormats(t *testing.T) {
 	} {
 		for _, packed := range []bool{false, true} {
 			if packed && tc.format == ParquetFile {
-				continue // it is compressed inside
+				continue // parquet has its own compression
 			}
 			t.Run(name, func(t *testing.T) {
 				text := tc.text
@@ -82,7 +82,7 @@ func TestReadSourceErrors(t *testing.T) {
 	}
 	stop := errors.New("stop")
 	if _, err := ReadSource(context.Background(), write(t, "x", `{"item_id":"a_1"}`), func(*Entry) error { return stop }); err != stop {
-		t.Errorf("an error of the visitor came back as %v", err)
+		t.Errorf("ReadSource returned %v, want the error of the visitor", err)
 	}
 	if _, err := ReadSource(context.Background(), filepath.Join(t.TempDir()), func(*Entry) error { return nil }); err == nil || !strings.Contains(err.Error(), "regular file") {
 		t.Errorf("a folder: %v", err)

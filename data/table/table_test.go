@@ -40,7 +40,7 @@ func add[T string | int64 | float64](t *testing.T, table *Table, name string, va
 	}
 }
 
-// Rows are kept byte for byte, including numbers too large for a float64.
+// TestTableOfJSON: rows keep their text, including numbers too large for a float64.
 func TestTableOfJSON(t *testing.T) {
 	table := table(t, "in.jsonl", `{"z": 12345678901234567890, "prompt": "<p>", "reward_model": {"ground_truth": ["a", 2]}}`+"\n{}\n")
 	add(t, table, "responses", [][]string{{"<b>", "c"}, {}})
@@ -62,10 +62,10 @@ func TestTableOfJSON(t *testing.T) {
 		}
 	}
 	if err := Add(table, "prompt", [][]string{{}, {}}); err == nil || !strings.Contains(err.Error(), "a column prompt") {
-		t.Errorf("a second column prompt: %v", err)
+		t.Errorf("a second column prompt: error %v", err)
 	}
 	if err := Add(table, "more", [][]string{{}}); err == nil {
-		t.Error("a column of another length was taken")
+		t.Error("a column of another length: no error")
 	}
 	for name, ok := range map[string]bool{"x.jsonl": true, "x.parquet": false, "x.csv": false} {
 		if err := table.CheckOutput(name); (err == nil) != ok {
@@ -74,7 +74,7 @@ func TestTableOfJSON(t *testing.T) {
 	}
 }
 
-// A parquet file keeps every null and list when it is rewritten, and can be extended again.
+// TestTableOfParquet: a parquet file keeps every null and list when it is rewritten, and can be extended again.
 func TestTableOfParquet(t *testing.T) {
 	var b bytes.Buffer
 	w := NewRecordWriter(&b, Layout{Format: ParquetFile})
@@ -130,7 +130,7 @@ func TestTableOfParquet(t *testing.T) {
 	}
 }
 
-func TestTableThatIsNone(t *testing.T) {
+func TestReadErrors(t *testing.T) {
 	for name, text := range map[string]string{"empty": "", "list": "[1, 2]", "torn": `{"a":1}` + "\n" + `{"a":`, "parquet": "PAR1PAR1PAR1PAR1"} {
 		path := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

@@ -86,7 +86,7 @@ func TestTaskIndexParquet(t *testing.T) {
 	}
 }
 
-// TestTaskIndexUnknown: rows to play without a recognisable task are an error that lists their columns.
+// TestTaskIndexUnknown: a row to play without a task index is an error that lists its columns.
 func TestTaskIndexUnknown(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"question":"q","answer":"a"}`:           "row 0, line 1: it has no task index in its columns answer, question",
@@ -120,7 +120,7 @@ func TestTaskIndexUnknown(t *testing.T) {
 	}
 }
 
-// TestConversationsNeedNoIndex reads rows for supervised training, which are not played: they get no task index.
+// TestConversationsNeedNoIndex reads rows for supervised training, which need no task index.
 func TestConversationsNeedNoIndex(t *testing.T) {
 	text := `{"conversations":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}
 {"id":"abc","conversations":[{"role":"user","content":"q"},{"role":"assistant","content":"b"}]}

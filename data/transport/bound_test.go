@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The requests have no time limit; the transport itself ends them.
+// TestBound sends requests without a time limit, so that only the transport can end them.
 func TestBound(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,7 @@
 //
 // Episodes contain text from models and environment servers and are untrusted. The
 // page escapes it with html/template, forbids all requests and all scripts except
-// its own, and inserts tokens as text nodes. Terminals receive no control
+// page.js, and inserts tokens as text nodes. Terminals receive no control
 // characters. The package reads no files and uses no tokenizer. A Page is not safe
 // for concurrent use.
 package view

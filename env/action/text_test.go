@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Every row of the test vectors of the protocol, section 4.2.
+// TestParsers checks the test vectors of the protocol, section 4.2.
 func TestParsers(t *testing.T) {
 	const refused = "\x00several actions"
 	tests := []struct{ text, split, craft1, one, react string }{
@@ -23,7 +23,7 @@ func TestParsers(t *testing.T) {
 		{"I will search[red shoes]", "I will search[red shoes]", "I will searchred shoes", "", "I will search[red shoes]"},
 		{"action: x", "action: x", "action x", "", ""},
 		{"Thought:\nuse Action: now\n\nAction:\nclick[Buy Now]", "now", "clickBuy Now", refused, "click[Buy Now]"},
-		// Cases from the section's text, which the table lacks.
+		// From the text of section 4.2.
 		{"</s>", "", "s", "", ""},
 		{"x</s>", "", "xs", "", ""},
 		{"Ab é</s>", "Ab", "Ab s", "", ""},
@@ -64,7 +64,7 @@ func FuzzParsers(f *testing.F) {
 		}
 		for _, p := range []string{one, ParseCraft1(s)} {
 			if p != plain(p) {
-				t.Errorf("%q of %q is not plain", p, s)
+				t.Errorf("%q of %q has other characters", p, s)
 			}
 		}
 		split := ParseSplit(s)
@@ -76,12 +76,12 @@ func FuzzParsers(f *testing.F) {
 			t.Errorf("ParseReact(%q) = %q", s, react)
 		}
 		if utf8.ValidString(s) && !(utf8.ValidString(split) && utf8.ValidString(react)) {
-			t.Errorf("%q was cut inside a character", s)
+			t.Errorf("%q is cut inside a character", s)
 		}
 	})
 }
 
-// The test vectors of the protocol, section 4.2.
+// TestParseSQL checks the test vectors of the protocol, section 4.2.
 func TestParseSQL(t *testing.T) {
 	for text, want := range map[string]string{
 		"Thought: x\n\nAction: ```sql\nSELECT 1\n```": "SELECT 1",
@@ -89,7 +89,7 @@ func TestParseSQL(t *testing.T) {
 		"```\nSELECT 1\n```":           "",
 		"```sql a``` then ```sql b```": "b",
 		"```SQL\nselect 1```":          "",
-		// Beyond the table.
+		// Not in the protocol.
 		"":                         "",
 		"```sql\nSELECT 1":         "SELECT 1",
 		"```sql\n```":              "",
@@ -123,7 +123,7 @@ func TestUncode(t *testing.T) {
 		"```python\nlook()\n```":      "look()",
 		" \n```\na\nb\n```\n":         "a\nb",
 		"look()":                      "look()",
-		"```look()```":                "```look()```", // one line: nothing can be dropped
+		"```look()```":                "```look()```", // a single line is kept
 		"look()\n```":                 "look()",
 		"```python\nlook()":           "look()",
 		"say\n```python\nlook()\n```": "say\n```python\nlook()",

@@ -17,8 +17,8 @@ import (
 )
 
 // TestPlayThroughFaults plays on servers that lose one reply in ten in various ways.
-// All episodes must finish, and the servers must not receive more steps than the
-// clients were asked to send.
+// Every episode must end, and the servers must not receive more steps than the
+// clients sent.
 func TestPlayThroughFaults(t *testing.T) {
 	var arrived, sent atomic.Int64
 	var urls []string
@@ -93,9 +93,9 @@ func TestPlayThroughFaults(t *testing.T) {
 		t.Error(err)
 	}
 	if failed.Load() == 0 {
-		t.Error("no episode had a fault, so the test checks nothing")
+		t.Error("no episode had a fault")
 	}
 	if arrived.Load() > sent.Load() {
-		t.Errorf("servers received %d steps, clients sent %d", arrived.Load(), sent.Load())
+		t.Errorf("the servers received %d steps, the clients sent %d", arrived.Load(), sent.Load())
 	}
 }

@@ -29,12 +29,12 @@ func FuzzParseMinecraft(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, ok, err := parseMinecraft(text)
 		if ok && err == nil && (r.item == "" || r.count < 1 || len(r.in) == 0) {
-			t.Errorf("%s gave %+v", text, r)
+			t.Errorf("%s: %+v", text, r)
 		}
 	})
 }
 
-// FuzzTextcraftAction checks that no action crashes a game or makes a count negative.
+// FuzzTextcraftAction checks that actions neither panic nor make a count negative.
 func FuzzTextcraftAction(f *testing.F) {
 	for _, s := range []string{"", "get 3 oak log", "craft 4 oak planks using 1 oak log", "craft using ", "craft  using ,", "inventory", "get 0 sand", "craft x using 0 sand, 1 sand"} {
 		f.Add(s)
@@ -59,7 +59,7 @@ func FuzzTextcraftAction(f *testing.F) {
 	})
 }
 
-// FuzzParseVocabulary checks that every vocabulary that parses is playable.
+// FuzzParseVocabulary plays a game with every valid vocabulary.
 func FuzzParseVocabulary(f *testing.F) {
 	for _, s := range []string{"", "panic solar", "panic\r\n\r\nsolar", "PANIC", "p\xffnic", "pänic"} {
 		f.Add(s)

@@ -118,7 +118,7 @@ func constant(reply any) endpoint {
 	return func(*request) (any, error) { return reply, nil }
 }
 
-// gameError is an error whose text is part of the protocol: form E1.
+// gameError is an error with a text of the protocol: form E1.
 type gameError string
 
 func (e gameError) Error() string { return string(e) }

@@ -50,7 +50,7 @@ func TestMazeWire(t *testing.T) {
 	is(t, get(t, u+"/maze/observation?id=7"), `{"error":"The id 7 is not valid."}`)
 }
 
-// TestMazeFailedReset checks that a failed reset does not change the episode.
+// TestMazeFailedReset: a failed reset does not change the episode.
 func TestMazeFailedReset(t *testing.T) {
 	u := serve(t, "maze", builtin.Options{}).URL
 	post(t, u+"/maze/create", "")
@@ -59,8 +59,8 @@ func TestMazeFailedReset(t *testing.T) {
 	is(t, post(t, u+"/maze/step", `{"action":"move down","id":0}`), `{"observation":"Success\n","reward":1.0,"done":true}`)
 }
 
-// TestMazeMap checks the map against the list of free cells in section 5.5: it makes
-// all four moves from every cell.
+// TestMazeMap makes all four moves from every cell of the list of free cells in
+// section 5.5.
 func TestMazeMap(t *testing.T) {
 	free := map[[2]int]bool{}
 	span := func(r0, c0, r1, c1 int) {
@@ -112,7 +112,7 @@ func TestMazeMap(t *testing.T) {
 func TestMazeStepLimit(t *testing.T) {
 	u := serve(t, "maze", builtin.Options{}).URL
 	post(t, u+"/maze/create", "")
-	for range 2 { // a reset restores all steps
+	for range 2 { // a reset restores the limit
 		post(t, u+"/maze/reset", `{"game":18,"id":0}`)
 		for i := range 50 {
 			action := []string{"move up", "fly", "move left", "move down"}[min(i, 3)]
@@ -128,8 +128,8 @@ func TestMazeStepLimit(t *testing.T) {
 	}
 }
 
-// TestMazeExpert plays every game with its expert through the real client. The number
-// of moves must be the length of the corridors to the goal.
+// TestMazeExpert plays every game with its expert through the real client. Every
+// solution must be as long as a shortest path.
 func TestMazeExpert(t *testing.T) {
 	s := serve(t, "maze", builtin.Options{})
 	c := client(t, "maze", env.Options{BaseURL: s.URL})
@@ -141,7 +141,7 @@ func TestMazeExpert(t *testing.T) {
 		actions := builtin.MazeExpert(game)
 		row, col := builtin.MazeStart(game)
 		fewest := 8 - row + abs(col-6)
-		if row < 5 { // first along row 1 to the arm, then down it
+		if row < 5 { // along row 1 to the arm, then down the arm
 			arm := 3
 			if col > 6 {
 				arm = 9
@@ -167,7 +167,7 @@ func TestMazeExpert(t *testing.T) {
 	}
 	for _, game := range []int{-1, 25, 26} {
 		if builtin.MazeExpert(game) != nil || builtin.MazePath(game) != nil {
-			t.Errorf("game %d exists", game)
+			t.Errorf("MazeExpert(%d) is not nil", game)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestMazeWalk(t *testing.T) {
 			from, at = at, to
 		}
 		if again := MazeWalk(game, 200, rand.New(rand.NewPCG(1, uint64(game)))); !slices.Equal(again, actions) {
-			t.Fatalf("game %d: the same seed gives another walk", game)
+			t.Fatalf("game %d: two walks with one seed differ", game)
 		}
 	}
 	if all := 200 * MazeGames; bumps < all/20 || bumps > all/4 {

@@ -24,7 +24,7 @@ func TestRequestFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, path, kind, body string
 		status                         int
-		want                           string // the whole body, or part of it after "~"
+		want                           string // the whole body, or a part of it if it begins with "~"
 	}{
 		{"unknown path", "GET", "/nothing", "", "", 404, `{"detail":"Not Found"}`},
 		{"two slashes", "POST", "//create", "application/json", "{}", 404, `{"detail":"Not Found"}`},
@@ -60,7 +60,7 @@ func TestRequestFaults(t *testing.T) {
 			}
 		})
 	}
-	// A create without declared fields ignores its body.
+	// create without declared fields ignores the body.
 	m := serve(t, "maze", builtin.Options{}).URL
 	if status, _, text := ask(t, "POST", m+"/maze/create", "text/plain", "{"); status != 200 || text != `{"id":0}` {
 		t.Errorf("%d %s", status, text)
@@ -83,7 +83,7 @@ func TestNew(t *testing.T) {
 		t.Errorf("unknown name: %v", err)
 	}
 	if _, err := builtin.New("maze", builtin.Options{Recipes: builtin.OwnBook()}); err == nil {
-		t.Error("maze accepted recipes")
+		t.Error("maze with recipes: no error")
 	}
 }
 
@@ -101,9 +101,9 @@ func TestInstanceLimit(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce plays many episodes at once through the pool, on two servers each.
-// All are won, so no two share an instance.
-func TestManyAtOnce(t *testing.T) {
+// TestConcurrentEpisodes plays many episodes at once through the pool, on two servers
+// for each environment. Every episode is won, so no two share an instance.
+func TestConcurrentEpisodes(t *testing.T) {
 	for name, experts := range map[string]struct {
 		n    int
 		plan func(int) []string
@@ -152,9 +152,9 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestOneInstanceManyRequests sends concurrent steps to one instance. They are
+// TestConcurrentRequests sends concurrent steps to one instance. They are
 // serialized, and none is lost.
-func TestOneInstanceManyRequests(t *testing.T) {
+func TestConcurrentRequests(t *testing.T) {
 	h, err := builtin.New("textcraft", builtin.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestOneInstanceManyRequests(t *testing.T) {
 
 func TestServeEnds(t *testing.T) {
 	if _, err := builtin.Serve(context.Background(), "maze", "256.0.0.1:0", builtin.Options{}); err == nil {
-		t.Error("served on an invalid address")
+		t.Error("Serve on an invalid address: no error")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s, err := builtin.Serve(ctx, "maze", "127.0.0.1:0", builtin.Options{})
@@ -203,7 +203,7 @@ func TestServeEnds(t *testing.T) {
 	}
 	is(t, post(t, s.URL+"/maze/create", ""), `{"id":0}`)
 	if _, err := builtin.Serve(ctx, "maze", strings.TrimPrefix(s.URL, "http://"), builtin.Options{}); err == nil {
-		t.Error("two servers on one port")
+		t.Error("a second server on the port: no error")
 	}
 	cancel()
 	<-s.Done()
@@ -231,7 +231,7 @@ func TestCloseWithRequestsInFlight(t *testing.T) {
 	}()
 	select {
 	case err := <-created:
-		t.Fatalf("the request did not hang: %v", err)
+		t.Fatalf("the server replied: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -240,6 +240,6 @@ func TestCloseWithRequestsInFlight(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-created; err == nil {
-		t.Error("a hanging create was answered")
+		t.Error("create returned a reply")
 	}
 }

@@ -88,7 +88,7 @@ func TestTextcraftWire(t *testing.T) {
 	is(t, post(t, u+"/step", `{"action":"craft 1 emerald block using 9 emerald","id":0}`), `{"observation":"Crafted 1 minecraft:emerald_block","reward":1,"done":true}`)
 	is(t, get(t, u+"/detail?id=0"), `{"observation":"Crafted 1 minecraft:emerald_block","done":true,"reward":1,"deleted":false}`)
 	is(t, get(t, u+"/observation?id=0"), `"Crafted 1 minecraft:emerald_block"`)
-	// A step after the end gets a reply with done false.
+	// A step after the end of a game has a reply with done false.
 	is(t, post(t, u+"/step", `{"action":"get 1 emerald","id":0}`), `{"observation":"Got 1 emerald","reward":0,"done":false}`)
 	is(t, get(t, u+"/detail?id=0"), `{"observation":"Got 1 emerald","done":false,"reward":0,"deleted":false}`)
 
@@ -108,7 +108,7 @@ func TestTextcraftWire(t *testing.T) {
 	is(t, post(t, u+"/reset", `{"id":9,"data_idx":1}`), `{"error":"The id 9 is not valid."}`)
 	is(t, get(t, u+"/observation?id=0"), `{"error":"The id 0 is not valid."}`)
 	if got := post(t, u+"/create", `{}`); !strings.Contains(got, `"id":2,`) {
-		t.Errorf("an id was reused: %s", got)
+		t.Errorf("the id was used again: %s", got)
 	}
 }
 
@@ -130,10 +130,10 @@ func TestOwnBook(t *testing.T) {
 		}
 		commands := b.Commands(i)
 		if diff := cmp.Diff(commands, b.Commands(i)); diff != "" {
-			t.Errorf("task %d varies: %s", i, diff)
+			t.Errorf("task %d differs between two calls: %s", i, diff)
 		}
 		if diff := cmp.Diff(commands, b.Commands(i+b.Len())); diff != "" {
-			t.Errorf("task %d is not task %d: %s", i, i+b.Len(), diff)
+			t.Errorf("tasks %d and %d differ: %s", i, i+b.Len(), diff)
 		}
 		listed := map[string]bool{}
 		for _, c := range commands {
@@ -142,7 +142,7 @@ func TestOwnBook(t *testing.T) {
 			}
 			listed[c] = true
 			if got, ok := action.ParseOne("Action: " + c); !ok || got != c {
-				t.Errorf("%q reaches the server as %q", c, got)
+				t.Errorf("%q is parsed as %q", c, got)
 			}
 		}
 		used := 0
@@ -229,7 +229,7 @@ func TestLoadBook(t *testing.T) {
 		}
 	}
 	if flat, err := builtin.LoadBook(dir, "data/recipes"); err != nil || flat.Len() != b.Len() {
-		t.Errorf("the folder itself: %v", err)
+		t.Errorf("a folder without recipes/: %v", err)
 	}
 
 	for name, text := range map[string]string{
@@ -248,10 +248,10 @@ func TestLoadBook(t *testing.T) {
 		}
 	}
 	if _, err := builtin.LoadBook(fstest.MapFS{"x.json": file(`{"type":"minecraft:smelting"}`)}, ""); err == nil {
-		t.Error("a folder without recipes was accepted")
+		t.Error("a folder without recipe files: no error")
 	}
 	if _, err := builtin.LoadBook(fstest.MapFS{}, "missing"); err == nil {
-		t.Error("a missing folder was accepted")
+		t.Error("a missing folder: no error")
 	}
 }
 
@@ -261,7 +261,7 @@ func TestParseBookFaults(t *testing.T) {
 		"1 A = 1 b", "1 a [] = 1 b", "1 a = 1 [b", "1 a_b = 1 c", "1 a = 1 a", "99999 a = 1 b",
 	} {
 		if _, err := builtin.ParseBook(text); err == nil {
-			t.Errorf("%q was accepted", text)
+			t.Errorf("%q: no error", text)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestWordleFeedback(t *testing.T) {
 		{"robot", "robot", "g g g g g\n"},
 		{"robot", "point", "b g b y g\n"},
 		{"skill", "knoll", "b y b g g\n"},
-		{"elder", "perky", "y b b y y\n"}, // both letters e are y
+		{"elder", "perky", "y b b y y\n"}, // each e of the guess is y
 	} {
 		words, err := builtin.ParseVocabulary(tt.secret)
 		if err != nil {
@@ -126,11 +126,11 @@ func TestWordleGames(t *testing.T) {
 		a := game(seed)
 		different[a] = true
 		if b := game(seed); a != b {
-			t.Errorf("seed %d gave two games:\n%s\n%s", seed, a, b)
+			t.Errorf("seed %d: two different games:\n%s\n%s", seed, a, b)
 		}
 	}
 	if len(different) < 2 {
-		t.Error("every seed gave the same game")
+		t.Error("all seeds have the same game")
 	}
 }
 
@@ -185,6 +185,6 @@ func TestParseVocabulary(t *testing.T) {
 		}
 	}
 	if _, err := builtin.New("maze", builtin.Options{Vocabulary: v}); err == nil {
-		t.Error("maze accepted a vocabulary")
+		t.Error("maze with a vocabulary: no error")
 	}
 }

@@ -7,7 +7,7 @@
 // or at once if the reply is invalid, Score returns an *Error. A failure never
 // becomes a score of 0.
 //
-// A program is started without a shell, in its own process group. Close ends the
+// A program is started without a shell, in a new process group. Close ends the
 // group, and the kernel kills the program when this process dies.
 //
 // A scorer is not safe for concurrent use.

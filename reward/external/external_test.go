@@ -89,7 +89,7 @@ func TestScores(t *testing.T) {
 	})
 	for _, fn := range []string{url, "exec:/proc/self/exe length"} {
 		s := open(t, fn, Options{Batch: 4})
-		for _, n := range []int{4, 10, 0} { // the same program scores all three
+		for _, n := range []int{4, 10, 0} { // all three in one process
 			got, err := s.Score(t.Context(), samples(n))
 			if err != nil {
 				t.Fatal(err)
@@ -206,7 +206,7 @@ func TestServerFailures(t *testing.T) {
 	}
 }
 
-func TestNothingThere(t *testing.T) {
+func TestUnreachable(t *testing.T) {
 	s := httptest.NewServer(nil)
 	url := s.URL
 	s.Close()
@@ -219,7 +219,7 @@ func TestNothingThere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Open searches a program as its start does: relative to Options.Dir.
+	// Open resolves the name of a program like exec.Cmd: relative to Options.Dir.
 	open(t, "exec:./here", Options{Dir: dir})
 	for _, fn := range []string{"exec:/no/such/program", "exec:no-such-program-anywhere my.py", "exec:./there", "exec:./text", "exec:" + dir, "exec:here"} {
 		_, err := Open(fn, Options{Dir: dir})
@@ -229,7 +229,7 @@ func TestNothingThere(t *testing.T) {
 	}
 	for _, fn := range []string{"exec:", "exec: 'open", "ftp://x", "math"} {
 		if _, err := Open(fn, Options{}); err == nil {
-			t.Errorf("Open(%q) succeeded", fn)
+			t.Errorf("Open(%q): no error", fn)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func TestStart(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s is not a Starter", fn)
 		}
-		for range 2 { // the second call finds it running or restarts it
+		for range 2 { // the program is running at the second call, or is started again
 			err := p.Start(t.Context())
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || kindOf(t, err) != KindCrashed) {
 				t.Errorf("%s: %v, want %q", fn, err, want)
@@ -301,13 +301,13 @@ func TestCancelled(t *testing.T) {
 			t.Errorf("%s: %v", fn, err)
 		}
 	}
-	// The program and its grandchild are dead.
+	// The program and its child have exited.
 	for _, name := range []string{"child", "grandchild"} {
 		eventually(t, name+" has exited", func() bool { return !alive(t, filepath.Join(dir, name)) })
 	}
 }
 
-func TestProgramThatDies(t *testing.T) {
+func TestCrashedProgram(t *testing.T) {
 	_, err := open(t, "exec:/proc/self/exe fail", Options{}).Score(t.Context(), samples(1))
 	if kindOf(t, err) != KindCrashed {
 		t.Error(err)
@@ -319,7 +319,7 @@ func TestProgramThatDies(t *testing.T) {
 	}
 	s := open(t, "exec:/proc/self/exe once "+filepath.Join(t.TempDir(), "started"), Options{})
 	if got, err := s.Score(t.Context(), samples(1)); err != nil || got[0].Value != 1 {
-		t.Errorf("started again: %v, %v", got, err)
+		t.Errorf("after the restart: %v, %v", got, err)
 	}
 }
 
@@ -386,7 +386,7 @@ func TestSplitCommand(t *testing.T) {
 	}
 	for _, in := range []string{"", "  ", "'a", `a\`} {
 		if got, err := splitCommand(in); err == nil {
-			t.Errorf("%q is %q", in, got)
+			t.Errorf("%q: %q, want an error", in, got)
 		}
 	}
 }

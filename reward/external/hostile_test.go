@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/data/transport/transporttest"
 )
 
-// TestNoReply checks that a call to a server that never completes a reply ends by itself.
+// TestNoReply checks that a call to a server that never completes a reply ends.
 func TestNoReply(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {

@@ -73,7 +73,7 @@ func lengths(r request) string {
 	return string(b)
 }
 
-// roleOnce exits with 1 at its first start, and works at the next.
+// roleOnce exits with 1 at the first start. At later starts it scores samples.
 func roleOnce(args []string) {
 	if f, err := os.OpenFile(args[0], os.O_CREATE|os.O_EXCL, 0o644); err == nil {
 		_ = f.Close()
@@ -82,7 +82,7 @@ func roleOnce(args []string) {
 	answer(lengths)
 }
 
-// note writes the process id to a file.
+// note writes the process id to the file path.
 func note(path string) {
 	if err := os.WriteFile(path+".tmp", fmt.Append(nil, os.Getpid()), 0o644); err != nil {
 		panic(err)
@@ -92,7 +92,7 @@ func note(path string) {
 	}
 }
 
-// roleFamily starts a grandchild that ignores signals, and hangs.
+// roleFamily starts a child process that ignores signals, and sleeps.
 func roleFamily(args []string) {
 	cmd := exec.Command("/proc/self/exe", "deaf", filepath.Join(args[0], "grandchild"))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -115,7 +115,7 @@ func roleDeaf(args []string) {
 	time.Sleep(time.Hour)
 }
 
-// roleHost calls a score function that hangs, and waits to be killed.
+// roleHost calls a score function that never replies.
 func roleHost(args []string) {
 	s, err := Open("exec:/proc/self/exe deaf "+args[0], Options{Timeout: time.Hour})
 	if err != nil {

@@ -1,9 +1,5 @@
-// Package transporttest has servers for tests that never come to a reply.
-//
-// It owns their listeners and connections, which end with the test.
-//
-// Concurrency: Serve returns before the test's own goroutine asks anything; each
-// connection has a goroutine, and all have ended when the test has.
+// Package transporttest runs servers that never complete a reply, for tests. The
+// listener, the connections and their goroutines end with the test.
 package transporttest
 
 import (
@@ -12,15 +8,16 @@ import (
 	"testing"
 )
 
-// Hostile are the ways never to reply, by name.
+// Hostile maps a name to the bytes that a server sends in place of a reply.
 var Hostile = map[string]string{
 	"switches protocols": "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n",
 	"endless hints":      "HTTP/1.1 103 Early Hints\r\n\r\n",
 	"endless 100":        "HTTP/1.1 100 Continue\r\n\r\n",
 }
 
-// Serve runs a server that sends what to every request: once if it switches
-// protocols, and else for ever. It never ends a connection itself.
+// Serve runs a server that answers every request with what: once for "switches
+// protocols", and again and again for the others. It closes no connection before
+// the end of the test.
 func Serve(t *testing.T, what string) (url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -28,7 +25,7 @@ func Serve(t *testing.T, what string) (url string) {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
-	over := make(chan struct{})
+	done := make(chan struct{})
 	wg.Go(func() {
 		for {
 			conn, err := ln.Accept()
@@ -36,7 +33,7 @@ func Serve(t *testing.T, what string) (url string) {
 				return
 			}
 			wg.Go(func() {
-				<-over
+				<-done
 				conn.Close()
 			})
 			wg.Go(func() {
@@ -52,7 +49,7 @@ func Serve(t *testing.T, what string) (url string) {
 		}
 	})
 	t.Cleanup(func() {
-		close(over)
+		close(done)
 		ln.Close()
 		wg.Wait()
 	})

@@ -16,17 +16,13 @@ const maxSource = 1 << 18
 type kind int
 
 const (
-	tokEOF      kind = iota
-	tokText          // output verbatim
-	tokVarOpen       // {{
-	tokVarClose      // }}
-	tokTagOpen       // {%
-	tokTagClose      // %}
+	tokEOF  kind = iota
+	tokText      // output verbatim
 	tokName
 	tokString
 	tokInt
 	tokFloat
-	tokOp
+	tokOp // operators, brackets and the delimiters {{ }} {% %}
 )
 
 type token struct {
@@ -36,13 +32,8 @@ type token struct {
 }
 
 func (t token) String() string {
-	switch t.kind {
-	case tokEOF:
+	if t.kind == tokEOF {
 		return "the end of the template"
-	case tokVarClose:
-		return "'}}'"
-	case tokTagClose:
-		return "'%}'"
 	}
 	return fmt.Sprintf("%q", t.text)
 }
@@ -117,16 +108,16 @@ func (l *lexer) next() {
 		l.comment()
 		return
 	case '{':
-		l.emit(tokVarOpen, "")
-		l.expression("}}", tokVarClose)
+		l.emit(tokOp, "{{")
+		l.expression("}}")
 		return
 	}
 	if raw := rawOpen.FindString(l.src[l.pos:]); raw != "" {
 		l.raw(raw)
 		return
 	}
-	l.emit(tokTagOpen, "")
-	l.expression("%}", tokTagClose)
+	l.emit(tokOp, "{%")
+	l.expression("%}")
 }
 
 // text emits the text before a tag, stripped according to the tag's sign. block
@@ -191,7 +182,7 @@ func (l *lexer) raw(open string) {
 var closingOf = map[string]string{"(": ")", "[": "]", "{": "}"}
 
 // expression reads tokens up to end. Inside brackets end does not count.
-func (l *lexer) expression(end string, closing kind) {
+func (l *lexer) expression(end string) {
 	line := l.line
 	var expected []string // closing brackets, innermost last
 	for {
@@ -206,7 +197,7 @@ func (l *lexer) expression(end string, closing kind) {
 				sign, tail = rest[:1], rest[1:]
 			}
 			if strings.HasPrefix(tail, end) {
-				l.emit(closing, "")
+				l.emit(tokOp, end)
 				l.take(len(sign) + len(end))
 				l.afterTag(sign, end == "%}")
 				return

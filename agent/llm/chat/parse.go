@@ -67,16 +67,15 @@ func (p *parser) wantOp(op string) {
 	}
 }
 
-func (p *parser) want(k kind, what string) token {
-	t := p.next()
-	if t.kind != k {
-		panic(p.errorf(t.line, "expected %s, found %v", what, t))
-	}
-	return t
-}
+func (p *parser) closeTag() { p.wantOp("%}") }
 
-func (p *parser) name() string { return p.want(tokName, "a name").text }
-func (p *parser) closeTag()    { p.want(tokTagClose, "the end of the tag") }
+func (p *parser) name() string {
+	t := p.next()
+	if t.kind != tokName {
+		panic(p.errorf(t.line, "expected a name, found %v", t))
+	}
+	return t.text
+}
 
 // body compiles statements up to one of the tags named ends, and returns that
 // tag's name. Without ends it reads to the end of the template.
@@ -86,17 +85,17 @@ func (p *parser) body(line int, ends ...string) (s stmt, end string) {
 	var body []stmt
 	for {
 		t := p.next()
-		switch t.kind {
-		case tokEOF:
+		switch {
+		case t.kind == tokEOF:
 			if len(ends) > 0 {
 				panic(p.errorf(line, "the block opened here has no '%s'", ends[len(ends)-1]))
 			}
 			return sequence(body), ""
-		case tokText:
+		case t.kind == tokText:
 			body = append(body, func(c *context) { c.write(t.text) })
-		case tokVarOpen:
+		case t.isOp("{{"):
 			x := p.tuple()
-			p.want(tokVarClose, "'}}'")
+			p.wantOp("}}")
 			body = append(body, func(c *context) { c.write(c.str(c.eval(x, t.line))) })
 		default:
 			name := p.name()

@@ -53,7 +53,7 @@ func (p *parser) tupleOf(item func() expr) expr {
 	}
 	items := []expr{first}
 	for p.skipOp(",") {
-		if t := p.peek(); t.kind == tokVarClose || t.kind == tokTagClose || t.isOp(")") {
+		if t := p.peek(); t.isOp("}}") || t.isOp("%}") || t.isOp(")") {
 			break
 		}
 		items = append(items, item())

@@ -1,7 +1,9 @@
 package chat
 
 import (
+	"cmp"
 	"math"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -69,35 +71,21 @@ var strftimeLayouts = map[byte]string{
 	'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04", 'D': "01/02/06", 'e': "_2", '%': "%",
 }
 
+var directives = regexp.MustCompile(`(?s)%-?.?`)
+
 // strftime formats a time as Python's naive datetime does.
 func (c *context) strftime(t time.Time, format string) string {
-	var sb strings.Builder
-	for i := 0; i < len(format); i++ {
-		if format[i] != '%' {
-			sb.WriteByte(format[i])
-			continue
-		}
-		i++
-		short := i+1 < len(format) && format[i] == '-' // without the leading zero
-		if short {
-			i++
-		}
-		if i == len(format) {
-			panic(c.errorf("strftime_now: the format ends in '%%'"))
-		}
-		layout, ok := strftimeLayouts[format[i]]
-		if !ok {
-			panic(c.errorf("strftime_now: the directive %%%c is not supported", format[i]))
+	return directives.ReplaceAllStringFunc(format, func(d string) string {
+		layout, ok := strftimeLayouts[d[len(d)-1]]
+		if !ok || len(d) == 1 {
+			panic(c.errorf("strftime_now: the directive %s is not supported", d))
 		}
 		text := t.Format(layout)
-		if short {
-			if text = strings.TrimLeft(text, "0"); text == "" {
-				text = "0"
-			}
+		if strings.HasPrefix(d, "%-") { // without leading zeros
+			text = cmp.Or(strings.TrimLeft(text, "0"), "0")
 		}
-		sb.WriteString(text)
-	}
-	return sb.String()
+		return text
+	})
 }
 
 // tests are Jinja's tests, the functions after 'is'.

@@ -49,7 +49,7 @@ var arrows = map[string]string{
 	"agent/llm/model":     "agent/llm/gguf agent/llm/tokenizer agent/llm/chat data/registry torch/...",
 	"agent/llm/gguf":      "agent/llm/tokenizer torch/mmap",
 	"agent/llm/chat":      "agent/llm/tokenizer data",
-	"agent/llm/tokenizer": "",
+	"agent/llm/tokenizer": "internal/plainjson",
 
 	"agent/openai/openaitest": "",
 

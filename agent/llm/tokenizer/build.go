@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+
+	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
 // Vocabulary describes a byte-level BPE tokenizer that has no tokenizer.json.
@@ -96,14 +98,11 @@ func (v orderedVocab) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// marshal is json.Marshal without HTML escapes, for values that have a JSON
-// form.
+// marshal returns the JSON of a value that has a JSON form.
 func marshal(v any) json.RawMessage {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	text, err := plainjson.Marshal(v)
+	if err != nil {
 		panic("tokenizer: " + err.Error())
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+	return text
 }

@@ -56,7 +56,6 @@ type Error struct {
 	retryable bool // set by caller.classify
 }
 
-// Error states the operation, the address, the kind and the server's words.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "environment %s: %s: %s", e.Op, e.URL, e.Kind)
@@ -81,7 +80,6 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Is reports whether target is this error's Kind.

@@ -14,7 +14,6 @@ type OtherEnvError struct {
 	Other       string // the environment of the server
 }
 
-// Error states both environments.
 func (e *OtherEnvError) Error() string {
 	return fmt.Sprintf("environment %s: the server at %s is a server of %s", e.Env, e.Server, e.Other)
 }

@@ -81,31 +81,18 @@ type Spec struct {
 // Success reports whether a StepResult.Reward means success.
 func (s Spec) Success(reward float64) bool { return reward > s.SuccessReward }
 
-// CheckIndex returns an IndexError if index is not a task. A negative index would
-// count from the end of some servers' task lists.
+// CheckIndex returns an error if index is not a task. A negative index would count
+// from the end of some servers' task lists.
 func (s Spec) CheckIndex(index int) error {
 	if index < 0 {
-		return &IndexError{Env: s.Name, Index: index, Why: "an index is 0 or greater"}
+		return fmt.Errorf("%s has no task %d: an index is 0 or greater", s.Name, index)
 	}
-	if s.IndexValid == nil {
-		return nil
-	}
-	if err := s.IndexValid(index); err != nil {
-		return &IndexError{Env: s.Name, Index: index, Why: err.Error()}
+	if s.IndexValid != nil {
+		if err := s.IndexValid(index); err != nil {
+			return fmt.Errorf("%s has no task %d: %w", s.Name, index, err)
+		}
 	}
 	return nil
-}
-
-// IndexError is the error of a task index without a task. No request is sent for it.
-type IndexError struct {
-	Env   string
-	Index int
-	Why   string
-}
-
-// Error states the environment, the index and the reason.
-func (e *IndexError) Error() string {
-	return fmt.Sprintf("%s has no task %d: %s", e.Env, e.Index, e.Why)
 }
 
 // Specs holds the environments by name.

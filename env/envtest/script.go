@@ -25,9 +25,8 @@ type Script struct {
 
 	t        *testing.T
 	mu       sync.Mutex
-	requests []string        // guarded by mu
-	clients  map[string]bool // addresses of the connections; guarded by mu
-	inFlight int             // guarded by mu
+	requests []string // guarded by mu
+	inFlight int      // guarded by mu
 }
 
 // Reply is one reply. Cut and Drop break the connection.
@@ -46,7 +45,7 @@ func OK(body string) []Reply { return []Reply{{Body: body}} }
 // New starts a server that ends with the test.
 func New(t *testing.T, replies map[string][]Reply) *Script {
 	t.Helper()
-	s := &Script{t: t, Replies: replies, clients: map[string]bool{}}
+	s := &Script{t: t, Replies: replies}
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
 	s.URL = srv.URL
@@ -90,7 +89,6 @@ func (s *Script) begin(r *http.Request, body string) Reply {
 		s.t.Errorf("%s: a second request while one is in flight", key)
 	}
 	s.requests = append(s.requests, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+body))
-	s.clients[r.RemoteAddr] = true
 	list := s.Replies[key]
 	if len(list) == 0 {
 		return Reply{Status: http.StatusNotFound, Body: `{"detail":"Not Found"}`}
@@ -106,11 +104,4 @@ func (s *Script) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
-}
-
-// Connections returns the number of connections that had a request.
-func (s *Script) Connections() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.clients)
 }

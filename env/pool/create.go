@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/openmanus/openmanus/env"
 )
@@ -39,7 +40,8 @@ func (p *Pool) create(ctx context.Context, s *server) (*slot, error) {
 			return sl, nil
 		}
 		// The instance is in use elsewhere: it is neither used nor closed.
-		if err = error(&SharedError{Env: p.spec.Name, Server: s.url}); b.lost() {
+		err = fmt.Errorf("environment %s: %s hands out instances that are in use: it holds fewer than env.max_instances, or another program uses it", p.spec.Name, s.url)
+		if b.lost() {
 			err = env.ErrRestarted
 		}
 	}

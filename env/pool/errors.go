@@ -20,7 +20,6 @@ type DownError struct {
 	Err    error         // the last failure of every server
 }
 
-// Error states the environment and the failures.
 func (e *DownError) Error() string {
 	if e.Waited == 0 {
 		return fmt.Sprintf("environment %s: no server answers: %v", e.Env, e.Err)
@@ -28,7 +27,6 @@ func (e *DownError) Error() string {
 	return fmt.Sprintf("environment %s: no server answered for %v: %v", e.Env, e.Waited, e.Err)
 }
 
-// Unwrap returns the failures.
 func (e *DownError) Unwrap() error { return e.Err }
 
 // ServerDownError is the error of the only server that Place allows, if it is
@@ -39,22 +37,11 @@ type ServerDownError struct {
 	Err         error // the server's last failure
 }
 
-// Error states the server and its failure.
 func (e *ServerDownError) Error() string {
 	return fmt.Sprintf("environment %s: server %s did not answer for %v: %v", e.Env, e.Server, e.Waited, e.Err)
 }
 
-// Unwrap returns the server's failure.
 func (e *ServerDownError) Unwrap() error { return e.Err }
-
-// SharedError is the error of a server that only returns instances that are in
-// use.
-type SharedError struct{ Env, Server string }
-
-// Error states the likely reasons.
-func (e *SharedError) Error() string {
-	return fmt.Sprintf("environment %s: %s hands out instances that are in use: it holds fewer than env.max_instances, or another program uses it", e.Env, e.Server)
-}
 
 // down returns the last failures of the servers that at allows, nil if one of
 // them is in service, and the time when the last one was taken out of service.

@@ -110,8 +110,7 @@ func (r recipe) importable(ctx context.Context, checkout, venv string, environ [
 			return context.Cause(ctx)
 		}
 		lines := strings.Split(strings.TrimSpace(printable(words.String())), "\n")
-		return fmt.Errorf("the packages are installed, but the server cannot be imported: %w:\n  %s",
-			err, strings.Join(lines[max(0, len(lines)-tailLines):], "\n  "))
+		return fmt.Errorf("the packages are installed, but the server cannot be imported: %w:%s", err, lastLines(lines))
 	}
 	return nil
 }

@@ -100,8 +100,12 @@ func lastWords(path string) string {
 	if len(lines) == 0 {
 		return "it wrote nothing to " + name
 	}
-	lines = lines[max(0, len(lines)-tailLines):]
-	return "the end of " + name + ":\n  " + strings.Join(lines, "\n  ")
+	return "the end of " + name + ":" + lastLines(lines)
+}
+
+// lastLines returns the last lines, each indented on a new line.
+func lastLines(lines []string) string {
+	return "\n  " + strings.Join(lines[max(0, len(lines)-tailLines):], "\n  ")
 }
 
 // printable removes control characters, which a terminal would interpret.

@@ -66,14 +66,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Steps = cmp.Or(o.Steps, DefaultSteps)
 	o.Idle = cmp.Or(o.Idle, DefaultIdle)
-	w, err := newWire(base, o.Timeout)
-	if err != nil {
-		return nil, err
+	c := &checker{
+		ctx: ctx, env: e, o: o, wire: wire{base, o.Timeout}, root: wire{strings.TrimSuffix(base, e.suffix), o.Timeout},
+		tools: spec.Tools, took: map[string][]time.Duration{}, closeIdle: func() {},
 	}
-	c := &checker{ctx: ctx, env: e, o: o, wire: w, root: len(w.prefix) - len(e.suffix), tools: spec.Tools, took: map[string][]time.Duration{}}
 	began := time.Now()
 	report := &Report{URL: base, Env: e.name}
-	defer c.closeIdle()
+	defer func() { c.closeIdle() }()
 	for _, k := range checks {
 		if k.applies != nil && !k.applies(e) {
 			continue
@@ -122,20 +121,20 @@ type checker struct {
 	ctx  context.Context // of Run
 	env  environment
 	o    Options
-	wire *wire
-	root int // length of the server's prefix without environment.suffix
+	wire wire
+	root wire // without environment.suffix
 
 	sessions    []session // the first two play; the others test concurrency
 	playable    bool
-	varying     string        // reason why texts cannot be compared, or ""
-	words       []string      // wordle's vocabulary
-	tools       []string      // a tool server's tools in the model's instruction
-	plan        []string      // textcraft's actions to the goal
-	ended       *session      // an instance with an ended episode
-	final       any           // the last reply of that episode
-	alones      []*transcript // both tasks, each played alone
-	idle        *link         // an idle connection
-	dropped     chan bool     // receives one value: whether idle ended within Options.Idle
+	varying     string          // reason why texts cannot be compared, or ""
+	words       []string        // wordle's vocabulary
+	tools       []string        // a tool server's tools in the model's instruction
+	plan        []string        // textcraft's actions to the goal
+	ended       *session        // an instance with an ended episode
+	final       any             // the last reply of that episode
+	alones      []*transcript   // both tasks, each played alone
+	idle        context.Context // ends with an idle connection, or after Options.Idle
+	closeIdle   func()
 	unreachable bool
 
 	mu       sync.Mutex
@@ -182,7 +181,7 @@ func (c *checker) result(k check) Result {
 
 // send makes one request and counts it.
 func (c *checker) send(op string, r request) (reply, error) {
-	got, err := c.wire.do(c.ctx, r)
+	got, err := c.wire.do(c.ctx, fresh, r)
 	c.count(op, got, err)
 	return got, err
 }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 )
@@ -109,26 +110,19 @@ func checkLengths(c *checker, n *notes) {
 // idle connection is still open.
 func checkKeepAlive(c *checker, n *notes) {
 	const shorter = "clients open a new connection, and close idle ones sooner themselves"
-	w := *c.wire
-	w.prefix = w.prefix[:c.root]
-	l, err := w.open(c.ctx)
-	if err != nil {
-		n.fail("%v", err)
-		return
-	}
-	defer l.close()
+	over := keeping(func() {})
+	defer over.CloseIdleConnections()
 	for i := range 2 {
-		got, err := l.do(c.ctx, request{method: "GET", target: "/"}, true)
+		got, err := c.root.do(c.ctx, over, request{method: "GET", target: "/"})
 		switch {
 		case err != nil && i == 0:
 			n.fail("%v", err)
 			return
-		case err != nil || got.closes:
-			served := i
-			if err == nil {
-				served++
-			}
-			n.warn(shorter, "the server closes a connection after %d request(s)", served)
+		case err != nil || i == 1 && !got.reused:
+			n.warn(shorter, "the server closes a connection after %d request(s)", i)
+			return
+		case got.closes:
+			n.warn(shorter, "the server closes a connection after %d request(s)", i+1)
 			return
 		}
 	}
@@ -136,28 +130,28 @@ func checkKeepAlive(c *checker, n *notes) {
 		n.pass("two requests on one connection")
 		return
 	}
-	select {
-	case dropped := <-c.dropped:
-		c.dropped <- dropped // for closeIdle
-		if dropped {
-			n.warn(shorter, "a connection without requests was closed within %v", c.o.Idle)
-			return
-		}
+	<-c.idle.Done()
+	switch {
+	case c.ctx.Err() != nil: // Run returns the error
+	case context.Cause(c.idle) == errBroken:
+		n.warn(shorter, "a connection without requests was closed within %v", c.o.Idle)
+	default:
 		n.pass("open after %v without requests", c.o.Idle)
-	case <-c.ctx.Done(): // Run returns the error
 	}
 }
 
-// leaveAlone starts watching an idle connection. Only its first Options.Idle is
-// judged, however long the other checks take.
-func (c *checker) leaveAlone(l *link) {
-	c.idle, c.dropped = l, make(chan bool, 1)
-	go func() { c.dropped <- l.endsWithin(c.o.Idle) }()
-}
-
-func (c *checker) closeIdle() {
-	if c.idle != nil {
-		c.idle.close()
-		<-c.dropped
+// watchIdle sends r on a connection that stays idle afterwards. checkKeepAlive
+// judges only its first Options.Idle, however long the other checks take.
+func (c *checker) watchIdle(r request) {
+	idle, end := context.WithCancelCause(c.ctx)
+	over := keeping(func() { end(errBroken) })
+	stop := context.CancelFunc(func() {})
+	if _, err := c.root.do(c.ctx, over, r); err == nil {
+		c.idle, stop = context.WithTimeout(idle, c.o.Idle)
+	}
+	c.closeIdle = func() {
+		over.CloseIdleConnections()
+		end(nil)
+		stop()
 	}
 }

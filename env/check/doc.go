@@ -2,9 +2,9 @@
 // environment servers: formats of replies, status codes, ids, concurrent
 // sessions, closing, ended episodes, invalid requests, and latency.
 //
-// It owns a description of every environment of AgentGym (games.go, tools.go),
-// the checks, and a small HTTP client that sends requests byte for byte and
-// returns replies unmodified. Package env has the clients that play for a model.
+// It owns a description of every environment of AgentGym (games.go, tools.go), the
+// checks, and an HTTP client that neither retries nor follows redirects. Package
+// env has the clients that play for a model.
 //
 // A result is PASS, WARN (a deviation that AgentGym's own servers share or that
 // clients tolerate), FAIL (a deviation that breaks clients) or SKIP (not

@@ -13,9 +13,7 @@ import (
 
 func checkGreeting(c *checker, n *notes) {
 	r := request{method: "GET", target: "/"}
-	w := *c.wire
-	w.prefix = w.prefix[:c.root]
-	got, err := w.do(c.ctx, r)
+	got, err := c.root.do(c.ctx, fresh, r)
 	c.count("greeting", got, err)
 	switch {
 	case errors.Is(err, errRefused):
@@ -32,14 +30,7 @@ func checkGreeting(c *checker, n *notes) {
 	default:
 		n.pass("%s", short(string(got.body), 60))
 	}
-	// This connection stays idle: see checkKeepAlive.
-	if l, err := w.open(c.ctx); err == nil {
-		if _, err := l.do(c.ctx, r, true); err != nil {
-			l.close()
-			return
-		}
-		c.leaveAlone(l)
-	}
+	c.watchIdle(r)
 }
 
 func checkCreate(c *checker, n *notes) {

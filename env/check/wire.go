@@ -1,16 +1,14 @@
 package check
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
+	"net/http/httptrace"
+	"strings"
 	"time"
 
 	"github.com/openmanus/openmanus/data/transport"
@@ -19,10 +17,10 @@ import (
 // maxReply bounds a reply; AgentGym's replies are smaller.
 const maxReply = 16 << 20
 
-// request is one HTTP request, sent unmodified.
+// request is one HTTP request.
 type request struct {
 	method string
-	target string // path and query, not cleaned
+	target string // path and query, sent unmodified
 	kind   string // Content-Type, none if empty
 	body   string
 }
@@ -33,6 +31,7 @@ type reply struct {
 	header http.Header
 	body   []byte
 	sized  bool // it has a Content-Length
+	reused bool // the connection had an earlier request
 	closes bool // the server announced that it closes the connection
 	took   time.Duration
 }
@@ -46,151 +45,90 @@ var (
 	errTooLong = fmt.Errorf("a reply of more than %d MiB", maxReply>>20)
 )
 
-// wire opens connections to one server.
+// wire sends requests to one server.
 type wire struct {
-	secure  bool
-	addr    string // host:port
-	host    string // for the Host header
-	prefix  string // path in front of every target
+	base    string // address in front of every target
 	timeout time.Duration
 }
 
-func newWire(base string, timeout time.Duration) (*wire, error) {
-	u, err := url.Parse(base)
-	if err != nil {
-		return nil, fmt.Errorf("server address: %w", err)
-	}
-	w := &wire{secure: u.Scheme == "https", addr: u.Host, host: u.Host, prefix: u.EscapedPath(), timeout: timeout}
-	if u.Port() == "" {
-		port := "80"
-		if w.secure {
-			port = "443"
+// fresh opens a connection for each request, like Python's clients.
+var fresh = &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+
+// keeping returns a transport that keeps a connection open. It calls ended when a
+// connection ends.
+func keeping(ended func()) *http.Transport {
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
 		}
-		w.addr = net.JoinHostPort(u.Hostname(), port)
+		return watched{conn, ended}, nil
 	}
-	return w, nil
+	return &http.Transport{DialContext: dial, DisableCompression: true}
 }
 
-// link is one connection.
-type link struct {
-	wire *wire
-	conn net.Conn
-	in   *bufio.Reader
+// watched calls ended when the connection is closed. The transport closes it when
+// the server does.
+type watched struct {
+	net.Conn
+	ended func()
 }
 
-func (w *wire) open(ctx context.Context) (*link, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+func (w watched) Close() error {
+	w.ended()
+	return w.Conn.Close()
+}
+
+// do sends one request and reads the reply within the time limit.
+func (w wire) do(ctx context.Context, over *http.Transport, r request) (reply, error) {
+	began := time.Now()
+	limited, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	var conn net.Conn
-	var err error
-	if w.secure {
-		conn, err = (&tls.Dialer{}).DialContext(ctx, "tcp", w.addr)
-	} else {
-		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", w.addr)
-	}
+	var got reply
+	connected := false
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) { connected, got.reused = true, i.Reused },
+	}), r.method, w.base+r.target, strings.NewReader(r.body))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", errRefused, err)
+		return got, err
 	}
-	return &link{wire: w, conn: conn, in: bufio.NewReader(conn)}, nil
-}
-
-func (l *link) close() { _ = l.conn.Close() }
-
-// do sends one request on a new connection, like Python's clients.
-func (w *wire) do(ctx context.Context, r request) (reply, error) {
-	began := time.Now()
-	l, err := w.open(ctx)
-	if err != nil {
-		return reply{}, err
-	}
-	defer l.close()
-	got, err := l.do(ctx, r, false)
-	got.took = time.Since(began)
-	return got, err
-}
-
-// do sends one request and reads the reply within the time limit. keep requests
-// a persistent connection.
-func (l *link) do(ctx context.Context, r request, keep bool) (reply, error) {
-	began := time.Now()
-	if err := l.conn.SetDeadline(began.Add(l.wire.timeout)); err != nil {
-		return reply{}, fmt.Errorf("%w: %v", errBroken, err)
-	}
-	// Cancelling ctx ends reads and writes of the connection.
-	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: openmanus-check\r\nAccept: */*\r\n", r.method, l.wire.prefix+r.target, l.wire.host)
+	req.Header.Set("User-Agent", "openmanus-check")
+	req.Header.Set("Accept", "*/*")
 	if r.kind != "" {
-		fmt.Fprintf(&b, "Content-Type: %s\r\n", r.kind)
+		req.Header.Set("Content-Type", r.kind)
 	}
-	if r.method != http.MethodGet {
-		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(r.body))
-	}
-	if !keep {
-		b.WriteString("Connection: close\r\n")
-	}
-	b.WriteString("\r\n" + r.body)
-	if _, err := l.conn.Write(b.Bytes()); err != nil {
-		return reply{}, l.failure(ctx, err, "while the request was sent")
-	}
-	resp, err := l.readHead(r.method)
+	resp, err := transport.Bound(over).RoundTrip(req)
 	if err != nil {
-		return reply{}, l.failure(ctx, err, "before a reply")
+		if !connected && ctx.Err() == nil {
+			return got, fmt.Errorf("%w: %v", errRefused, err)
+		}
+		return got, w.failure(ctx, err, "before a reply")
 	}
 	defer resp.Body.Close()
-	got := reply{
-		status: resp.StatusCode, header: resp.Header, sized: resp.ContentLength >= 0, closes: resp.Close,
-	}
+	got.status, got.header, got.sized, got.closes = resp.StatusCode, resp.Header, resp.ContentLength >= 0, resp.Close
 	got.body, err = io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
 	got.took = time.Since(began)
 	switch {
 	case err != nil && got.sized:
-		return got, l.failure(ctx, err, fmt.Sprintf("after %d of %d bytes", len(got.body), resp.ContentLength))
+		return got, w.failure(ctx, err, fmt.Sprintf("after %d of %d bytes", len(got.body), resp.ContentLength))
 	case err != nil:
-		return got, l.failure(ctx, err, fmt.Sprintf("after %d bytes", len(got.body)))
+		return got, w.failure(ctx, err, fmt.Sprintf("after %d bytes", len(got.body)))
 	case len(got.body) > maxReply:
 		return got, errTooLong
 	}
 	return got, nil
 }
 
-// readHead reads the status line and headers, skipping a few 1xx replies.
-func (l *link) readHead(method string) (*http.Response, error) {
-	for range transport.MaxInformational + 1 {
-		resp, err := http.ReadResponse(l.in, &http.Request{Method: method})
-		switch {
-		case err != nil || resp.StatusCode >= http.StatusOK:
-			return resp, err
-		case resp.StatusCode == http.StatusSwitchingProtocols:
-			return nil, transport.ErrSwitch
-		}
-	}
-	return nil, transport.ErrInformational
-}
-
-// failure converts a connection error to one of the errors above.
-func (l *link) failure(ctx context.Context, err error, when string) error {
-	var ne net.Error
+// failure converts an error of a connection to one of the errors above.
+func (w wire) failure(ctx context.Context, err error, when string) error {
 	var op *net.OpError
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.As(err, &ne) && ne.Timeout():
-		return fmt.Errorf("%w (%v)", errTimeout, l.wire.timeout)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w (%v)", errTimeout, w.timeout)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &op):
 		return fmt.Errorf("%w %s", errBroken, when)
 	}
 	return fmt.Errorf("%w: %v", errNotHTTP, err)
-}
-
-// endsWithin waits until the server closes an idle connection, d at most, and
-// reports whether it did.
-func (l *link) endsWithin(d time.Duration) bool {
-	if err := l.conn.SetReadDeadline(time.Now().Add(d)); err != nil {
-		return true
-	}
-	_, err := l.in.Peek(1)
-	var ne net.Error
-	return !(errors.As(err, &ne) && ne.Timeout())
 }

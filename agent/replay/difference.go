@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 )
 
@@ -74,10 +75,10 @@ func (d *Difference) before(other *Difference) bool {
 // findings collects the differences of one episode, from the goroutines of the
 // episode and of the engine.
 type findings struct {
-	mu       sync.Mutex
-	first    *Difference
-	draws    int
-	nearTies int
+	draws, nearTies atomic.Int64
+
+	mu    sync.Mutex
+	first *Difference // guarded by mu
 }
 
 func (f *findings) add(d Difference) {

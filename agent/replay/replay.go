@@ -200,7 +200,7 @@ func (p *play) run(ctx context.Context) (Result, error) {
 func (p *play) result(got *data.Episode) Result {
 	p.found.mu.Lock()
 	defer p.found.mu.Unlock()
-	r := Result{Difference: p.found.first, Draws: p.found.draws, NearTies: p.found.nearTies}
+	r := Result{Difference: p.found.first, Draws: int(p.found.draws.Load()), NearTies: int(p.found.nearTies.Load())}
 	if got != nil && p.withModel() {
 		for i := range min(len(got.LogProbs), len(p.rec.LogProbs)) {
 			r.MaxGap = max(r.MaxGap, math.Abs(float64(got.LogProbs[i])-float64(p.rec.LogProbs[i])))

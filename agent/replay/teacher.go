@@ -70,9 +70,7 @@ func (c *Teacher) Say(d engine.Draw) (int32, bool) {
 	if at < t.Start || at >= t.End {
 		return 0, false
 	}
-	r.found.mu.Lock()
-	r.found.draws++
-	r.found.mu.Unlock()
+	r.found.draws.Add(1)
 	return r.ep.Tokens[at], true
 }
 
@@ -83,9 +81,7 @@ func (c *Teacher) Differs(d engine.Draw, said, drawn int32, margin float64) {
 		return
 	}
 	if margin < c.Margin {
-		r.found.mu.Lock()
-		r.found.nearTies++
-		r.found.mu.Unlock()
+		r.found.nearTies.Add(1)
 		return
 	}
 	if math.IsInf(margin, 1) { // said is not a valid token

@@ -50,12 +50,9 @@ type Host struct {
 // WithDefaults returns h with a default in each nil field: the environment and
 // the clock of the process, an empty Stdin, no log and no display.
 func (h Host) WithDefaults() Host {
-	if h.Log == nil {
-		h.Log = slog.New(slog.DiscardHandler)
-	}
-	if h.Stdin == nil {
-		h.Stdin = strings.NewReader("")
-	}
+	h.Log = cmp.Or(h.Log, slog.New(slog.DiscardHandler))
+	h.Stdin = cmp.Or[io.Reader](h.Stdin, strings.NewReader(""))
+	h.Events = cmp.Or[algo.Events](h.Events, noDisplay{})
 	if h.Getenv == nil {
 		h.Getenv = os.Getenv
 	}
@@ -67,9 +64,6 @@ func (h Host) WithDefaults() Host {
 	}
 	if h.Progress == nil {
 		h.Progress = func(string, int) Progress { return noDisplay{} }
-	}
-	if h.Events == nil {
-		h.Events = noDisplay{}
 	}
 	return h
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/reward/external"
 )
@@ -32,16 +33,19 @@ func (t *training) inputDigests(ctx context.Context, ref *model.Model) (map[stri
 		faults = append(faults, err)
 		out[key] = eval.Digest(text)
 	}
-	for _, e := range t.envs {
-		name := "data.from_dump"
-		if t.dump == nil {
-			name = "env." + e.cfg.Called()
+	addTraining := func(key string, tasks []data.Task) {
+		add(key, tasks)
+		out[key] = fmt.Sprintf("%d tasks, %s", len(tasks), out[key])
+	}
+	if t.dump != nil {
+		addTraining("data.from_dump", t.dump.tasks)
+	} else {
+		for _, e := range t.envs {
+			name := "env." + e.cfg.Called()
 			add(name+".val_tasks", e.val)
 			add(name+".instruction", e.setup.Options.Instruction)
-			name += ".tasks"
+			addTraining(name+".tasks", e.train)
 		}
-		add(name, e.train)
-		out[name] = fmt.Sprintf("%d tasks, %s", len(e.train), out[name])
 	}
 	if len(t.recordedTasks) > 0 && (t.warm != nil || t.evolves()) {
 		add("sft.files", t.recordedTasks)

@@ -109,11 +109,11 @@ func NewRenderer(b *model.Bundle, day time.Time) (*chat.Renderer, error) {
 		return nil, errext.With(errext.Model, "use an instruction-tuned model, or add chat_template to its tokenizer_config.json",
 			fmt.Errorf("model %s has no chat template", b.Path))
 	}
+	var r *chat.Renderer
 	t, err := chat.Parse(b.ChatTemplate())
-	if err != nil {
-		return nil, errext.With(errext.Model, "", fmt.Errorf("chat template of %s: %w", b.Path, err))
+	if err == nil {
+		r, err = chat.NewRenderer(t, b.Tokenizer, b.TokenizerConfig.TemplateVars(), day, b.EOSTokenIDs()...)
 	}
-	r, err := chat.NewRenderer(t, b.Tokenizer, b.TokenizerConfig.TemplateVars(), day, b.EOSTokenIDs()...)
 	if err != nil {
 		return nil, errext.With(errext.Model, "", fmt.Errorf("chat template of %s: %w", b.Path, err))
 	}

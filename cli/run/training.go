@@ -79,7 +79,7 @@ func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *runFold
 		if err := t.openDump(ctx); err != nil {
 			return t, err
 		}
-		t.envs = []*trainingEnv{{cfg: configs.Env{Weight: 1}, train: t.dump.tasks}}
+		t.openDumpEnvs()
 	} else {
 		for _, e := range cfg.Env {
 			if err := t.openEnv(ctx, e); err != nil {
@@ -287,9 +287,6 @@ func (t *training) day() time.Time {
 
 // trainerEnvs returns the environments for the trainer.
 func (t *training) trainerEnvs() []algo.Env {
-	if t.dump != nil {
-		return t.dump.envs()
-	}
 	if len(t.envs) == 0 { // no task is drawn, but the tasks are counted
 		return []algo.Env{{Name: noEnv, Weight: 1, TrainTasks: t.experts}}
 	}

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/data/table"
@@ -126,20 +126,17 @@ func recordKeptTokens(episodes []*data.Episode) bool {
 	return true
 }
 
-// envs returns the environments of the tasks in the dump. They cannot be played.
-func (d *trainingDump) envs() []algo.Env {
-	var out []algo.Env
-	at := map[string]int{}
-	for _, task := range d.tasks {
-		i, ok := at[task.Table()]
-		if !ok {
-			i = len(out)
-			at[task.Table()] = i
-			out = append(out, algo.Env{Name: task.Table(), Train: rollout.Env{}, Weight: 1}) // no task is drawn
+// openDumpEnvs makes an environment for each [[env]] table of the tasks. They
+// cannot be played.
+func (t *training) openDumpEnvs() {
+	for _, task := range t.dump.tasks {
+		i := slices.IndexFunc(t.envs, func(e *trainingEnv) bool { return e.cfg.Name == task.Table() })
+		if i < 0 {
+			i = len(t.envs)
+			t.envs = append(t.envs, &trainingEnv{World: &World{}, cfg: configs.Env{Name: task.Table(), Weight: 1}})
 		}
-		out[i].TrainTasks = append(out[i].TrainTasks, task)
+		t.envs[i].train = append(t.envs[i].train, task)
 	}
-	return out
 }
 
 // fromDump completes the options of a trainer that learns from a dump. It

@@ -34,8 +34,9 @@ type World struct {
 	Spec   env.Spec
 	Pool   *pool.Pool          // nil with SpecOnly
 	Server *builtin.Server     // nil unless the built-in server plays
-	group  *supervise.Group    // of started servers, or nil
 	words  *builtin.Vocabulary // of the built-in wordle; nil: its own
+
+	closers []func(context.Context) error // called in reverse order
 }
 
 // closeTimeout bounds World.Close.
@@ -55,7 +56,7 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 	case o.SpecOnly && (e.Launch || len(urls) > 0):
 		return w, nil
 	case e.Launch:
-		w.group, err = LaunchServers(ctx, h, e, o.Logs,
+		group, err := LaunchServers(ctx, h, e, o.Logs,
 			func(url string, restarts int) {
 				if p := opened.Load(); p != nil && restarts > 0 {
 					p.ServerUp(url)
@@ -69,7 +70,8 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 		if err != nil {
 			return nil, err
 		}
-		urls = w.group.URLs()
+		w.closers = append(w.closers, group.Close)
+		urls = group.URLs()
 	case len(urls) == 0:
 		bo, err := w.builtinOptions(h, e)
 		if err != nil || o.SpecOnly {
@@ -78,6 +80,7 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 		if w.Server, err = builtin.Serve(context.WithoutCancel(ctx), e.Name, "127.0.0.1:0", bo); err != nil {
 			return nil, errext.With(errext.Env, "", fmt.Errorf("start the built-in server: %w", err))
 		}
+		w.closers = append(w.closers, w.Server.Close)
 		urls = []string{w.Server.URL}
 	}
 	w.Pool, err = pool.New(spec, urls, pool.Options{
@@ -95,6 +98,7 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 	if err != nil {
 		return nil, errors.Join(errext.With(errext.Input, "", err), w.Close())
 	}
+	w.closers = append(w.closers, w.Pool.Close)
 	opened.Store(w.Pool)
 	if len(e.Servers) > 0 {
 		if err := w.Pool.Check(ctx); err != nil {
@@ -177,14 +181,8 @@ func (w *World) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	var errs []error
-	if w.Pool != nil {
-		errs = append(errs, w.Pool.Close(ctx))
-	}
-	if w.Server != nil {
-		errs = append(errs, w.Server.Close(ctx))
-	}
-	if w.group != nil {
-		errs = append(errs, w.group.Close(ctx))
+	for _, f := range slices.Backward(w.closers) {
+		errs = append(errs, f(ctx))
 	}
 	return errors.Join(errs...)
 }

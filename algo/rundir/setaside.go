@@ -94,7 +94,7 @@ func (r *Folder) freeAside() (string, error) {
 	}
 }
 
-// moveRollouts moves the episodes of steps after one.
+// moveRollouts moves the episodes of later steps.
 func (r *Folder) moveRollouts(step int, to string) error {
 	entries, err := os.ReadDir(r.Rollouts())
 	if err != nil {

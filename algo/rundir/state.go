@@ -20,7 +20,7 @@ type State struct {
 	Supervised     bool              `json:"supervised"`   // the steps are of supervised training
 	WarmSteps      int               `json:"warm_steps"`   // finished steps of the warm start
 	WarmStarted    bool              `json:"warm_started"` // the warm start is over
-	Begun          bool              `json:"begun"`        // and the validation after it too
+	Begun          bool              `json:"begun"`        // the validation after the warm start is over, too
 	Finished       bool              `json:"finished"`
 	Inputs         map[string]string `json:"inputs,omitempty"` // digests of the tasks and files of the configuration
 	WeightVersion  int64             `json:"weight_version"`
@@ -32,7 +32,7 @@ type State struct {
 	BadSteps       int               `json:"bad_steps,omitempty"` // consecutive bad steps up to the last optimiser step
 	CriticBadSteps int               `json:"critic_bad_steps,omitempty"`
 	Validations    []Validation      `json:"validations"`
-	Curriculum     *curriculum.State `json:"curriculum,omitempty"` // of the tasks that were seen
+	Curriculum     *curriculum.State `json:"curriculum,omitempty"` // statistics of the tasks that were played
 	Best           *Best             `json:"best,omitempty"`       // nil before the first validation
 
 	// Kept is the number of episodes that AgentEvol keeps in the checkpoint. KeptRows

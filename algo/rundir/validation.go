@@ -65,7 +65,7 @@ func (v Validation) overall(metric string) (value float64, ok bool) {
 }
 
 // Next returns the best checkpoint after validation v, rated by metric: v's if
-// it is better than b, else b. Of equal ones the earlier stays. An untrained
+// it is better than b, else b. If both are equal, b stays. An untrained
 // model is not rated, since it has no checkpoint. b may be nil.
 func (b *Best) Next(v Validation, metric string) *Best {
 	if metric == "" || v.Label == LabelUntrained {

@@ -92,9 +92,10 @@ func rolloutOptions(h *Host, cfg configs.Config) rollout.Options {
 // infrastructure failures before the result is rejected.
 const MaxFailedValidation = 0.1
 
-// usualGap bounds the mean difference between the log-probs of sampling and of
-// training that rounding explains. SmolLM2-135M-Instruct at temperature 1 has
-// 3e-6 in float32 and 0.03 in bfloat16 (docs/results.md).
+// usualGap returns an upper bound of the mean difference between the log-probs of
+// sampling and of training that is due to rounding. The measured difference of
+// SmolLM2-135M-Instruct at temperature 1 is 3e-6 in float32 and 0.03 in bfloat16
+// (docs/results.md).
 func usualGap(compute torch.DType) float64 {
 	if compute == torch.BFloat16 {
 		return 0.05
@@ -113,7 +114,7 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 	train, val := rolloutOptions(h, cfg), rolloutOptions(h, cfg)
 	train.GroupSize = cfg.Rollout.GroupSize
 	val.GroupSize = cfg.Rollout.Val.GroupSize
-	// Validation has a seed of its own, and the same draws at every step.
+	// Validation has another seed than training, and the same draws at every step.
 	val.Seed = cfg.Trainer.Seed ^ 0x76616c6964617465
 	val.MaxFailed = MaxFailedValidation
 	critic := criticOptions(cfg, steps)
@@ -122,7 +123,7 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 		actorSteps = max(1, steps-critic.Warmup)
 	}
 	var weights *correction.Weights
-	if c := cfg.Algo.RolloutCorrection; c.IS != "" && !c.BypassMode { // bypass mode has them in the loss
+	if c := cfg.Algo.RolloutCorrection; c.IS != "" && !c.BypassMode { // in bypass mode the loss applies the weights
 		weights = &correction.Weights{Level: c.IS, Cap: c.ISThreshold, Floor: c.ISThresholdLower, Normalize: c.ISBatchNormalize}
 	}
 	gap := cfg.Rollout.MaxLogprobGap

@@ -96,7 +96,7 @@ func addFormat(ctx context.Context, parts map[string]string, setup agent.Setup, 
 		if err != nil {
 			return fmt.Errorf("prompts of summaries: %w", err)
 		}
-		format = asked.(agent.Prompting) // as the format itself is
+		format = asked.(agent.Prompting) // because the format itself is one
 	}
 	prompter := format.Begin(data.Task{}, 0)
 	seen := agent.PromptState{Observation: "observation"}

@@ -14,9 +14,9 @@ import (
 const criticSeed = 0x637269746963
 
 // critic returns the critic, loaded from the checkpoint if there is one, or nil
-// if the algorithm has none. Its decoder is the actor's with critic.shared,
-// else the model of critic.path, else a copy of the actor's, which the trainer
-// copies again after a warm start.
+// if the algorithm has none. The decoder is the actor's with critic.shared, the
+// model of critic.path, or else a copy of the actor's decoder, which the trainer
+// renews after a warm start.
 func (t *training) critic(ctx context.Context) (*learner.Critic, error) {
 	if !t.cfg.UsesCritic() || t.mode == supervised {
 		return nil, nil

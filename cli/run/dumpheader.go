@@ -115,9 +115,9 @@ func headerOf(path string) dump.Header {
 	return r.Header()
 }
 
-// headerToContinue returns the header for continuing the dump at path, whose
-// header was: now, or the dump's own if an earlier version wrote it with equal
-// settings.
+// headerToContinue returns the header with which the dump at path is continued:
+// the header now of this command, or the header was of the dump if an earlier
+// version wrote it with equal settings.
 func headerToContinue(path string, was, now dump.Header) (dump.Header, error) {
 	if !ofEarlierVersion(was.Options) {
 		return now, nil

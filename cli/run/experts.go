@@ -103,8 +103,8 @@ func playActions(ctx context.Context, w *World, setup agent.Setup, task data.Tas
 	return longest, err
 }
 
-// playOnce plays actions on one instance. With an error it returns the part
-// before.
+// playOnce plays actions on one instance. With an error it also returns the
+// actions before the error.
 func playOnce(ctx context.Context, w *World, setup agent.Setup, task data.Task, actions []string) (p played, err error) {
 	lease, err := w.Pool.Acquire(ctx)
 	if err != nil {

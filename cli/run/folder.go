@@ -58,9 +58,9 @@ func openRunFolder(ctx context.Context, h *Host, cfg configs.Config, m mode) (*r
 	return r, nil
 }
 
-// end unlocks the run folder. It removes the folder if outcome is an error and
-// nothing was saved, unless the folder had a config.toml before, which may be
-// the user's, or holds logs of servers that failed.
+// end unlocks the run folder. If outcome is an error and nothing was saved, it also
+// removes the folder, unless the folder had a config.toml before, which may be the
+// user's, or has logs of servers that failed.
 func (r *runFolder) end(ctx context.Context, h *Host, outcome error) error {
 	if outcome == nil || r.configured {
 		return r.lock.Release()
@@ -175,7 +175,7 @@ func weightsAdvice(cfg configs.Config, m mode) string {
 	if cfg.Model.Fresh.Layers > 0 {
 		advice += ", model.fresh.layers = 0"
 	}
-	if m == reinforced && cfg.SFT.Epochs > 0 { // the weights have done the warm start
+	if m == reinforced && cfg.SFT.Epochs > 0 { // the weights already include the warm start
 		advice += ", sft.epochs = 0"
 	}
 	return advice
@@ -221,8 +221,8 @@ func (r *runFolder) finished(cfg configs.Config, m mode) bool {
 	return r.state != nil && r.state.Finished && (!r.lengthened || m == reinforced && cfg.Trainer.TotalSteps > 0 && r.state.Step >= cfg.Trainer.TotalSteps)
 }
 
-// inWarmStart reports whether the checkpoint was saved during a warm start, so
-// that its optimiser state is that of [sft].
+// inWarmStart reports whether the checkpoint was saved during a warm start, with
+// the optimiser state of [sft].
 func (r *runFolder) inWarmStart() bool {
 	return r.state != nil && !r.state.WarmStarted && !r.state.Supervised
 }

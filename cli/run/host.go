@@ -42,8 +42,8 @@ type Host struct {
 	// caller sets by another name, such as a flag, and "" for other keys.
 	SettingName func(key string) string
 
-	// WaitHealthy, unless 0, overrides how long servers that are all down are
-	// waited for.
+	// WaitHealthy, unless 0, overrides the time to wait for servers that are all
+	// down.
 	WaitHealthy time.Duration
 }
 

@@ -93,10 +93,10 @@ func (r *runFolder) checkInputs(now map[string]string) error {
 		"restore them to resume, or give trainer.experiment another name to train anew", r.checkpoint.Path, strings.Join(others, "\n")))
 }
 
-// rewardDigests returns the SHA-256 of the files that the score functions of a
-// [reward] section consist of, by path: the reward model, and the files that
-// the command of an external program names. It does not cover what a program
-// imports, nor servers.
+// rewardDigests returns the SHA-256 of the files of the score functions of a
+// [reward] section, by path: the reward model, and the files that the command of
+// an external program names. It does not cover the imports of a program, nor
+// servers.
 func rewardDigests(h *Host, r configs.Reward) (map[string]string, error) {
 	files := map[string]string{}
 	regular := func(path string) bool {

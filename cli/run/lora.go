@@ -59,7 +59,7 @@ func (t *training) baseFolder(ctx context.Context, b *model.Bundle) (string, err
 	if t.run.checkpoint != nil && model.IsFolder(dir) {
 		return dir, nil
 	}
-	if err := t.host.RemoveAll(dir); err != nil { // left by a run without a checkpoint, perhaps on another model
+	if err := t.host.RemoveAll(dir); err != nil { // a run that ended before its first checkpoint may have left it
 		return "", errext.With(errext.Disk, "", err)
 	}
 	t.host.Log.Info("writing the frozen weights as a Hugging Face folder, the base that PEFT needs for the adapters", "folder", dir)
@@ -87,9 +87,9 @@ func (t *training) openMerged(ctx context.Context, path string, dt torch.DType) 
 	return b, nil
 }
 
-// frozenReference returns the reference of the KL on the policy's own frozen
-// weights: without adapters, or after a warm start with a copy of the adapters
-// at its end.
+// frozenReference returns the reference of the KL on the policy's frozen weights:
+// without adapters, or after a warm start with a copy of the adapters from its
+// end.
 func (t *training) frozenReference(ctx context.Context) (*model.Model, error) {
 	if !t.freezesReference() {
 		return t.bundle.Model.Base(), nil

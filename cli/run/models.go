@@ -82,7 +82,7 @@ func CheckModel(h *Host, key, path string) error {
 func (t *training) checkModels() error {
 	cfg := t.cfg
 	if t.run.checkpoint != nil && cfg.Model.LoRARank == 0 {
-		cfg.Model.Path = t.run.modelPath(t.host, cfg) // the initial weights may be gone
+		cfg.Model.Path = t.run.modelPath(t.host, cfg) // the initial weights may have been removed
 	}
 	for _, p := range []struct{ key, path string }{
 		{"model.path", cfg.Model.Path}, {"model.tokenizer_path", cfg.Model.TokenizerPath}, {"ref.path", cfg.Ref.Path},

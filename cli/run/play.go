@@ -21,9 +21,9 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// PlayOptions are the options that Eval and Rollout share. What is played, and
-// how, is part of the configuration: the val_tasks of its only [[env]] table,
-// sampled as rollout.val, rollout.top_p and rollout.top_k say.
+// PlayOptions are the options that Eval and Rollout share. The configuration
+// selects the episodes: the val_tasks of its only [[env]] table, with the sampling
+// settings rollout.val, rollout.top_p and rollout.top_k.
 type PlayOptions struct {
 	ServerLogs string  // folder of the logs of started servers
 	MaxLost    float64 // share of the episodes that may be lost to failures of servers or the engine
@@ -84,7 +84,7 @@ func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*playe
 		return p, errext.With(errext.Input, "", fmt.Errorf("%s: no tasks to play", list.Key))
 	}
 	options := &setup.Options
-	// Of validation, without the rules of training for prompts and replies.
+	// The limits of prompts and replies in training do not apply.
 	options.MaxPrompt, options.Truncation, options.FilterOverlong, options.IgnoreEOS = 0, "", false, false
 	temperature, greedy := sampledAt(cfg)
 	options.Temperature, options.Greedy = float32(temperature), greedy
@@ -95,8 +95,8 @@ func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*playe
 	return p, p.openEndpoint(ctx)
 }
 
-// sampledAt returns the temperature of rollout.val and whether it means greedy.
-// Greedy episodes record temperature 1.
+// sampledAt returns the temperature of rollout.val, and whether sampling is greedy
+// because it is 0. Greedy episodes record temperature 1.
 func sampledAt(cfg configs.Config) (temperature float64, greedy bool) {
 	if t := cfg.Rollout.Val.Temperature; t != 0 {
 		return t, false
@@ -168,9 +168,9 @@ func (p *player) play(ctx context.Context, o PlayOptions, more func(*rollout.Opt
 	defer bar.Done()
 	ro := rolloutOptions(p.host, p.cfg)
 	ro.GroupSize = p.samples()
-	ro.MaxFailed = max(o.MaxLost, math.SmallestNonzeroFloat64) // there, 0 is no limit
+	ro.MaxFailed = max(o.MaxLost, math.SmallestNonzeroFloat64) // 0 would mean no limit
 	ro.OnProgress = func(pr rollout.Progress) {
-		bar.Set(total-pr.Total+pr.Done, fmt.Sprintf("%d solved", pr.Success)) // skipped episodes are done
+		bar.Set(total-pr.Total+pr.Done, fmt.Sprintf("%d solved", pr.Success)) // skipped episodes count as done
 	}
 	more(&ro)
 	episodes, stats, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{name: p.env}, p.tasks, ro)

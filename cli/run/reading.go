@@ -179,15 +179,15 @@ func readingOptions(cfg configs.Config, rows []data.Row) algo.SFTOptions {
 	}
 }
 
-// readingLines is the approximate number of lines in metrics.jsonl for the steps
-// of read, of which there are hundreds.
+// readingLines is the approximate number of lines in metrics.jsonl for the
+// hundreds of steps of read.
 const readingLines = 50
 
 // readingEvery returns the number of steps of read that share a line.
 func readingEvery(steps int) int { return max(1, (steps+readingLines-1)/readingLines) }
 
-// readingLine accumulates the steps of read that share a line. Its metrics have
-// names of their own, since their loss covers other tokens than that of [sft].
+// readingLine accumulates the steps of read that share a line. The metrics have
+// other names than those of [sft], because the loss covers other tokens.
 type readingLine struct {
 	last                                   algo.Metrics
 	steps                                  int // that were not skipped

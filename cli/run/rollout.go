@@ -44,10 +44,10 @@ func (r RolloutResult) String() string {
 	return line + "\n" + r.Line()
 }
 
-// Rollout plays every task of the environment into a dump: episodes as they
+// Rollout plays every task of the environment. It writes episodes to a dump as they
 // end, or wave by wave if rollout.deterministic is set, so that an interrupted
-// rollout keeps the episodes that it has finished. The result is nil if nothing
-// was played; with an error, it describes the dump as it is.
+// rollout keeps its finished episodes. The result is nil if nothing was played.
+// With an error, it describes the dump as it is.
 func (r *Run) Rollout(ctx context.Context, o RolloutOptions) (result *RolloutResult, err error) {
 	var was dump.Header
 	if o.Continue {
@@ -90,7 +90,7 @@ type episodeKey struct {
 	sample int
 }
 
-// openDump creates the dump, or continues the one whose header was.
+// openDump creates the dump, or continues the dump with the header was.
 func (p *player) openDump(o RolloutOptions, was, header dump.Header) (*heldEpisodes, error) {
 	held := &heldEpisodes{episodes: map[episodeKey]bool{}, outcomes: Tally{}, starts: map[string]rollout.Start{}}
 	path := p.host.Path(o.Dump)

@@ -56,22 +56,21 @@ func (r *Result) Actor() string {
 }
 
 // Fit trains by reinforcement learning, after the warm start if [sft] has
-// epochs. It resumes the run in the run folder as trainer.resume says. When
-// soft ends, Fit finishes the step in progress, saves a checkpoint and returns
+// epochs. trainer.resume selects the checkpoint to resume. When soft ends, Fit finishes the step in progress, saves a checkpoint and returns
 // errext.ErrInterrupted. When ctx ends, Fit returns as soon as possible.
 func (r *Run) Fit(ctx, soft context.Context) (*Result, error) {
 	if len(r.cfg.Env) == 0 {
 		return nil, ErrNoEnv
 	}
 	cfg := r.cfg
-	if cfg.Data.FromDump != "" { // a folder apart from that of the run that plays
+	if cfg.Data.FromDump != "" { // another folder than that of a run that plays
 		cfg.Trainer.Experiment = experimentName(cfg) + "-dump"
 	}
 	return r.train(ctx, soft, cfg, reinforced)
 }
 
-// SFT trains on recorded conversations only, as the warm start of Fit does, in
-// a run folder of its own. See Fit for ctx and soft.
+// SFT trains on recorded conversations only, like the warm start of Fit, in another
+// run folder. See Fit for ctx and soft.
 func (r *Run) SFT(ctx, soft context.Context) (*Result, error) {
 	cfg := r.cfg
 	if cfg.SFT.Epochs == 0 {

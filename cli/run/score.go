@@ -20,10 +20,10 @@ import (
 // ScoreOptions are the options of Score beside the configuration.
 type ScoreOptions struct {
 	In, Out     string  // parquet, or JSON objects; Out "": only the result
-	PromptKey   string  // columns of In
-	ResponseKey string  //
-	TruthKey    string  //
-	SourceKey   string  //
+	PromptKey   string  // column of the prompts
+	ResponseKey string  // column of the replies
+	TruthKey    string  // column of the ground truths
+	SourceKey   string  // column of the data sources
 	Threshold   float64 // a reply with this score passes
 	Force       bool    // replace Out and its progress file
 }
@@ -37,8 +37,8 @@ type scoreWork struct {
 	TruthKey    string         `json:"ground_truth_key"`
 	SourceKey   string         `json:"data_source_key"`
 	Reward      configs.Reward `json:"reward"`
-	// Judges are the files that the score functions consist of.
-	Judges map[string]string `json:"judges_sha256"`
+	// Digests are the hashes of the files of the score functions, by path.
+	Digests map[string]string `json:"judges_sha256"`
 }
 
 // scoringKeys returns a [reward] section without the keys that may change
@@ -223,16 +223,16 @@ func (r *Run) scoreAll(ctx context.Context, o ScoreOptions, composer *reward.Com
 // ScoreResult is the result of Score.
 type ScoreResult struct {
 	Rows    int                `json:"rows"`
-	Samples int                `json:"samples"` // of a row; where rows differ, the fewest
+	Samples int                `json:"samples"` // of a row; if rows differ, the smallest number
 	Replies int                `json:"replies"` // of all rows
 	Scores  map[string]float64 `json:"scores"`  // mean@n, best@k, pass@k
 	Metrics map[string]float64 `json:"metrics"` // reward/NAME/mean of every component, and its extra numbers
 }
 
 // summarize averages over rows: mean@n of a row's n scores, and best@k and
-// pass@k for k = 1, 2, 4 and so on up to n. Where rows differ, n is the fewest,
-// so that every number is of all rows; a row with more has all its replies
-// counted, as choices of k or n of them.
+// pass@k for k = 1, 2, 4 and so on up to n. If rows differ in their number of
+// replies, n is the smallest number. All replies of the other rows count: best@k
+// and pass@k are means over the choices of k replies.
 func summarize(rows []rowScores, threshold float64) ScoreResult {
 	r := ScoreResult{Rows: len(rows), Samples: len(rows[0].Scores), Scores: map[string]float64{}}
 	all := reward.Composed{Parts: map[string][]reward.Score{}}

@@ -248,7 +248,7 @@ func (t *training) openSampler(ctx context.Context) error {
 	maxContext := cfg.Rollout.MaxContextTokens
 	switch most := t.bundle.Model.Config.MaxPositionEmbeddings; {
 	case maxContext <= most:
-	case !t.playsAny(): // no context gets longer
+	case !t.playsAny(): // no session is opened
 		maxContext = most
 	default:
 		return errext.With(errext.Input, fmt.Sprintf("set rollout.max_context_tokens to %d or less", most),
@@ -287,7 +287,7 @@ func (t *training) day() time.Time {
 
 // trainerEnvs returns the environments for the trainer.
 func (t *training) trainerEnvs() []algo.Env {
-	if len(t.envs) == 0 { // no task is drawn, but the tasks are counted
+	if len(t.envs) == 0 { // the number of tasks counts, although none is drawn
 		return []algo.Env{{Name: noEnv, Weight: 1, TrainTasks: t.experts}}
 	}
 	var out []algo.Env

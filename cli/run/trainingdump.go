@@ -88,7 +88,7 @@ func (t *training) groupDump() (err error) {
 		return fault("a warm start changes the weights that played: set sft.epochs = 0")
 	}
 	played, err := readRecorded(d.header)
-	if err == nil { // the header of a training run's rollouts does not tell
+	if err == nil { // rollouts of a training run have no settings in the header
 		switch o := played.Episode; {
 		case o.Greedy:
 			return fault("it was played greedily, so that all episodes of a task are equal: roll out without --greedy")

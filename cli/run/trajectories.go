@@ -68,8 +68,8 @@ func (t *training) loadHeldOut(ctx context.Context) error {
 // an [[env]] table. Their conversations are learned as recorded.
 const noEnv = "none"
 
-// sources returns the environments that trajectories are read for: without any
-// [[env]] table, one without a World for noEnv.
+// sources returns the environments whose trajectories are read. Without an [[env]]
+// table it is a single one without a World, noEnv.
 func (t *training) sources() []*trainingEnv {
 	if len(t.envs) == 0 {
 		return []*trainingEnv{{}}

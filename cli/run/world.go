@@ -51,7 +51,7 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 	}
 	w := &World{log: h.Log, Spec: spec}
 	urls := e.Servers
-	var opened atomic.Pointer[pool.Pool] // learns of restarts once it is open
+	var opened atomic.Pointer[pool.Pool] // receives restarts once it is open
 	switch {
 	case o.SpecOnly && (e.Launch || len(urls) > 0):
 		return w, nil
@@ -124,8 +124,8 @@ func openSetup(ctx context.Context, h *Host, open *Closers, cfg configs.Config, 
 	return w, s, err
 }
 
-// builtinOptions returns the options of the built-in server and completes w
-// with what they mean for its tasks.
+// builtinOptions returns the options of the built-in server, and sets the
+// vocabulary and the valid indices of w.
 func (w *World) builtinOptions(h *Host, e configs.Env) (o builtin.Options, err error) {
 	if !slices.Contains(builtin.Names(), e.Name) {
 		return o, errext.With(errext.Input, "set env.servers", fmt.Errorf("environment %s has no built-in server", e.Name))

@@ -41,8 +41,8 @@ func AcquireLock(dir string) (*Lock, error) {
 	}
 }
 
-// lock opens the file, locks it and writes the process id into it, which the error of
-// another process names.
+// lock opens the file, locks it and writes the process id into it, for the error of
+// another process.
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -111,7 +111,7 @@ func Latest(ctx context.Context, root string) (c *Checkpoint, damaged []error, e
 		if err == nil {
 			return c, damaged, nil
 		}
-		if ctx.Err() != nil { // not the checkpoint's fault
+		if ctx.Err() != nil { // the checkpoint may be valid
 			return nil, damaged, err
 		}
 		damaged = append(damaged, err)

@@ -18,10 +18,10 @@ var (
 	atManifest = crash.New("checkpoint/manifest") // half of the manifest is written
 	atAside    = crash.New("checkpoint/aside")    // before a checkpoint of the same step is moved aside
 	atRename   = crash.New("checkpoint/rename")   // before the folder gets its name
-	atRenamed  = crash.New("checkpoint/renamed")  // after that
-	atPrune    = crash.New("checkpoint/prune")    // before an old one is renamed for removal
-	atRemove   = crash.New("checkpoint/remove")   // half of an old one is removed
-	atSaved    = crash.New("checkpoint/saved")    // after everything
+	atRenamed  = crash.New("checkpoint/renamed")  // after the rename
+	atPrune    = crash.New("checkpoint/prune")    // before an old checkpoint is renamed for removal
+	atRemove   = crash.New("checkpoint/remove")   // half of an old checkpoint is removed
+	atSaved    = crash.New("checkpoint/saved")    // after a complete save
 	atClean    = crash.New("checkpoint/clean")    // before a leftover is removed
 )
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/openmanus/openmanus/agent"
@@ -21,26 +20,30 @@ func (t *training) loadExperts(ctx context.Context) error {
 	if t.cfg.SFT.Epochs == 0 && t.cfg.Model.Fresh.Layers == 0 && !t.evolves() {
 		return nil
 	}
-	read := rowCounts{}
-	for _, e := range t.sources() {
+	fromFiles, err := t.fromFiles(ctx, "sft.files", t.cfg.SFT.Files)
+	if err != nil {
+		return err
+	}
+	for i, e := range t.sources() {
+		recorded := fromFiles[i]
+		if len(t.cfg.SFT.Files) == 0 && e.World != nil {
+			if recorded, err = t.fromTasks(ctx, e); err != nil {
+				return fmt.Errorf("environment %s: %w", e.name(), err)
+			}
+		}
 		made, err := playExperts(ctx, e)
 		if err != nil {
 			return err
 		}
-		recorded, err := t.recorded(ctx, e, read)
-		if err != nil {
-			return fmt.Errorf("environment %s: %w", e.name(), err)
-		}
 		t.experts = append(append(t.experts, made...), recorded...)
 		t.recordedTasks = append(t.recordedTasks, recorded...)
 	}
-	if err := t.reportSkipped(read, "sft.files"); err != nil {
-		return err
-	}
 	if t.mode == supervised {
-		if err := t.loadHeldOut(ctx); err != nil {
+		heldOut, err := t.fromFiles(ctx, "sft.val_files", t.cfg.SFT.ValFiles)
+		if err != nil {
 			return err
 		}
+		t.heldOut = slices.Concat(heldOut...)
 	}
 	_, val := t.tasks()
 	warnLeak(t.host, "imitated", t.experts, val)
@@ -49,19 +52,6 @@ func (t *training) loadExperts(ctx context.Context) error {
 			errors.New("sft.epochs is not 0, but no recorded trajectory was found"))
 	}
 	return nil
-}
-
-// loadHeldOut reads the trajectories of sft.val_files.
-func (t *training) loadHeldOut(ctx context.Context) error {
-	read := rowCounts{}
-	for _, e := range t.sources() {
-		more, err := t.fromFiles(ctx, e, "sft.val_files", t.cfg.SFT.ValFiles, read)
-		if err != nil {
-			return err
-		}
-		t.heldOut = append(t.heldOut, more...)
-	}
-	return t.reportSkipped(read, "sft.val_files")
 }
 
 // noEnv is the environment of rows that name none, in a configuration without
@@ -105,100 +95,90 @@ func playExperts(ctx context.Context, e *trainingEnv) ([]data.Task, error) {
 	return made, nil
 }
 
-// recorded returns the recorded conversations of one environment: those of
-// sft.files, or else of its training rows.
-func (t *training) recorded(ctx context.Context, e *trainingEnv, read rowCounts) ([]data.Task, error) {
-	if len(t.cfg.SFT.Files) > 0 || e.World == nil {
-		return t.fromFiles(ctx, e, "sft.files", t.cfg.SFT.Files, read)
-	}
-	var f rowCount
-	tasks, err := t.asPlayed(ctx, e, e.train, &f)
-	if len(tasks) > 0 && f.noConversation > 0 { // without any conversation the rows are tasks to play
-		t.host.Log.Warn("tasks without a recorded conversation are not imitated", "env", e.name(), "tasks", f.noConversation)
+// fromTasks returns the conversations in the training rows of an environment.
+func (t *training) fromTasks(ctx context.Context, e *trainingEnv) ([]data.Task, error) {
+	var n rowCount
+	tasks, err := t.asPlayed(ctx, e, e.train, &n)
+	if len(tasks) > 0 && n.noConversation > 0 { // without any conversation the rows are tasks to play
+		t.host.Log.Warn("tasks without a recorded conversation are not imitated", "env", e.name(), "tasks", n.noConversation)
 	}
 	return tasks, err
 }
 
 // rowCount counts the rows of a file.
 type rowCount struct {
-	otherEnvs      int   // environments without a row in the file
-	rows           int   // rows of the other environments
+	rows           int   // rows of the environments
 	noConversation int   // skipped: no recorded conversation
 	unknownTask    int   // skipped: no such task in the environment
 	firstErr       error // of unknownTask
 }
 
-// rowCounts holds a rowCount for each file name.
-type rowCounts map[string]*rowCount
-
-// reportSkipped logs skipped rows. It returns an error for a file whose rows
-// were all skipped, which is probably the wrong file.
-func (t *training) reportSkipped(read rowCounts, key string) error {
-	for _, name := range slices.Sorted(maps.Keys(read)) {
-		f := read[name]
-		skipped := f.noConversation + f.unknownTask
-		if skipped == 0 {
-			continue
+// reportSkipped logs the skipped rows of a file. It returns an error if all rows
+// were skipped: the file is probably the wrong one.
+func (t *training) reportSkipped(n rowCount, key, file string) error {
+	switch skipped := n.noConversation + n.unknownTask; {
+	case skipped == 0:
+	case skipped == n.rows:
+		err := fmt.Errorf("%s: %s: none of the %d rows can be learned from: %d hold no conversation, %d name unknown tasks",
+			key, file, n.rows, n.noConversation, n.unknownTask)
+		if n.firstErr != nil {
+			err = fmt.Errorf("%w: %w", err, n.firstErr)
 		}
-		if skipped == f.rows {
-			err := fmt.Errorf("%s: %s: none of the %d rows can be learned from: %d hold no conversation, %d name unknown tasks",
-				key, name, f.rows, f.noConversation, f.unknownTask)
-			if f.firstErr != nil {
-				err = fmt.Errorf("%w: %w", err, f.firstErr)
-			}
-			return errext.With(errext.Input, "give files with conversations; `openmanus data head` prints the rows of a file", err)
-		}
-		t.host.Log.Warn("rows of a file are skipped", "key", key, "file", name, "rows", f.rows, "without_conversation", f.noConversation, "unknown_task", f.unknownTask)
+		return errext.With(errext.Input, "give files with conversations; `openmanus data head` prints the rows of a file", err)
+	default:
+		t.host.Log.Warn("rows of a file are skipped", "key", key, "file", file, "rows", n.rows, "without_conversation", n.noConversation, "unknown_task", n.unknownTask)
 	}
 	return nil
 }
 
-// fromFiles reads the trajectories of an environment from files. A file must
-// have rows of at least one environment. Files of prompts and responses, which
-// belong to no environment, are read for the first.
-func (t *training) fromFiles(ctx context.Context, e *trainingEnv, key string, files []string, read rowCounts) ([]data.Task, error) {
-	var tasks []data.Task
-	name := e.name()
+// fromFiles reads trajectories from files, for each of sources. A file must have
+// rows of at least one environment. Pairs of prompts and responses, which belong
+// to no environment, go to the first.
+func (t *training) fromFiles(ctx context.Context, key string, files []string) ([][]data.Task, error) {
+	envs := t.sources()
+	out := make([][]data.Task, len(envs))
 	for _, file := range files {
+		path := t.host.Path(file)
 		if t.cfg.SFT.PromptKey != "" {
-			if len(t.envs) > 0 && e != t.envs[0] {
-				continue
-			}
-			pairs, err := table.LoadPairs(ctx, t.host.Path(file), table.PairOptions{Env: name, Prompt: t.cfg.SFT.PromptKey, Response: t.cfg.SFT.ResponseKey})
+			pairs, err := table.LoadPairs(ctx, path, table.PairOptions{Env: envs[0].name(), Prompt: t.cfg.SFT.PromptKey, Response: t.cfg.SFT.ResponseKey})
 			if err != nil {
 				return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
 			}
-			tasks = append(tasks, pairs...)
+			out[0] = append(out[0], pairs...)
 			continue
 		}
-		if read[file] == nil {
-			read[file] = &rowCount{}
-		}
-		rows, err := table.LoadTasks(ctx, t.host.Path(file), table.LoadOptions{Env: name, AnyEnv: name == noEnv})
-		if errors.Is(err, table.ErrOtherEnv) {
-			if read[file].otherEnvs++; read[file].otherEnvs < len(t.envs) {
-				continue
+		var n rowCount
+		others := 0
+		for i, e := range envs {
+			rows, err := table.LoadTasks(ctx, path, table.LoadOptions{Env: e.name(), AnyEnv: e.name() == noEnv})
+			if errors.Is(err, table.ErrOtherEnv) {
+				if others++; others < len(envs) {
+					continue
+				}
 			}
+			if err != nil {
+				return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
+			}
+			if rows, err = t.asPlayed(ctx, e, rows, &n); err != nil {
+				return nil, err
+			}
+			out[i] = append(out[i], rows...)
 		}
-		if err != nil {
-			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
-		}
-		if rows, err = t.asPlayed(ctx, e, rows, read[file]); err != nil {
+		if err := t.reportSkipped(n, key, file); err != nil {
 			return nil, err
 		}
-		tasks = append(tasks, rows...)
 	}
-	return tasks, nil
+	return out, nil
 }
 
 // asPlayed returns the recorded conversations among tasks in the format in
-// which the model plays, and counts skipped rows in f.
-func (t *training) asPlayed(ctx context.Context, e *trainingEnv, tasks []data.Task, f *rowCount) ([]data.Task, error) {
+// which the model plays, and counts rows in n.
+func (t *training) asPlayed(ctx context.Context, e *trainingEnv, tasks []data.Task, n *rowCount) ([]data.Task, error) {
 	var out []data.Task
 	for _, task := range tasks {
-		f.rows++
+		n.rows++
 		if len(task.Conversation) == 0 {
-			f.noConversation++
+			n.noConversation++
 			continue
 		}
 		if e.World == nil {
@@ -206,8 +186,8 @@ func (t *training) asPlayed(ctx context.Context, e *trainingEnv, tasks []data.Ta
 			continue
 		}
 		if err := e.Spec.CheckIndex(task.Index); err != nil && task.Index != data.NoIndex {
-			if f.unknownTask++; f.firstErr == nil {
-				f.firstErr = fmt.Errorf("task %s: %w", task.ID, err)
+			if n.unknownTask++; n.firstErr == nil {
+				n.firstErr = fmt.Errorf("task %s: %w", task.ID, err)
 			}
 			continue
 		}
@@ -227,17 +207,15 @@ func (t *training) renderExperts() error {
 	if !warms && !(t.evolves() && len(t.experts) > 0) {
 		return nil
 	}
-	rows, counts, err := t.renderFiles(t.experts)
+	rows, err := t.renderRows("training", t.experts)
 	if err != nil {
 		return err
 	}
-	t.host.Log.Info("rows for supervised training", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
 	var val []data.Row
 	if len(t.heldOut) > 0 {
-		if val, counts, err = t.renderFiles(t.heldOut); err != nil {
+		if val, err = t.renderRows("validation", t.heldOut); err != nil {
 			return fmt.Errorf("sft.val_files: %w", err)
 		}
-		t.host.Log.Info("rows for supervised validation", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
 	}
 	if warms {
 		t.warm = sftOptions(t.cfg, rows, val)
@@ -248,9 +226,9 @@ func (t *training) renderExperts() error {
 	return nil
 }
 
-// renderFiles converts trajectories to rows within the limits of [sft] and of
-// the model.
-func (t *training) renderFiles(tasks []data.Task) ([]data.Row, learner.SFTCounts, error) {
+// renderRows converts trajectories to rows within the limits of [sft] and of the
+// model.
+func (t *training) renderRows(use string, tasks []data.Task) ([]data.Row, error) {
 	rows, counts, err := learner.SFTRows(tasks, t.sampler.Renderer, t.cfg.SFT.MaxLength, t.cfg.SFT.Truncation)
 	if err != nil {
 		hint := ""
@@ -260,16 +238,17 @@ func (t *training) renderFiles(tasks []data.Task) ([]data.Row, learner.SFTCounts
 				hint += `, or set sft.truncation = "drop" to skip longer trajectories`
 			}
 		}
-		return nil, counts, errext.With(errext.Input, hint, err)
+		return nil, errext.With(errext.Input, hint, err)
 	}
 	most := t.bundle.Model.Config.MaxPositionEmbeddings
 	for i := range rows {
 		if n := len(rows[i].Tokens); n > most {
-			return nil, counts, errext.With(errext.Input, fmt.Sprintf(`set sft.max_length to %d or less, and sft.truncation = "drop" to skip longer trajectories`, most),
+			return nil, errext.With(errext.Input, fmt.Sprintf(`set sft.max_length to %d or less, and sft.truncation = "drop" to skip longer trajectories`, most),
 				fmt.Errorf("task %s has %d tokens, the model %d positions", rows[i].TaskID, n, most))
 		}
 	}
-	return rows, counts, nil
+	t.host.Log.Info("rows for supervised "+use, "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
+	return rows, nil
 }
 
 // evolves reports whether the run trains by AgentEvol.

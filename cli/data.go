@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
@@ -125,7 +126,7 @@ func writeInfo(b *strings.Builder, f *table.FileInfo) {
 		return
 	}
 	line("weights", "%s", cmp.Or(d.Weights, "unknown"))
-	line("outcomes", "%s", run.Tally(d.Outcomes))
+	line("outcomes", "%s", eval.Tally(d.Outcomes))
 	if d.Reward.Count > 0 {
 		line("success", "%.3f of %d episodes without failures of the infrastructure", float64(d.Outcomes[data.Success])/float64(d.Reward.Count), d.Reward.Count)
 		line("reward", "%s", rangeText(d.Reward))

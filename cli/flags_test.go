@@ -116,7 +116,7 @@ func TestParseEval(t *testing.T) {
 
 func TestPrintEval(t *testing.T) {
 	r := eval.Result{Env: "maze", Tasks: 8, Samples: 16, SuccessRate: 0.5, MeanScore: -0.25, MeanTurns: 7.25,
-		Outcomes: map[string]int{"turn_limit": 64, "success": 64}}
+		Outcomes: eval.Tally{"turn_limit": 64, "success": 64}}
 	tests := []struct {
 		json bool
 		want string

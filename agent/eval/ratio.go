@@ -78,9 +78,9 @@ func ratios(tasks []Task, n int) []*ratio {
 			return PassAtK(s.played, s.successes, k), 1
 		})
 	}
-	for _, o := range slices.Sorted(maps.Keys(Outcomes(tasks))) {
-		add("outcome/"+o, func(s sums) (float64, float64) {
-			return float64(s.outcomes[data.Outcome(o)]), float64(s.all)
+	for _, o := range slices.Sorted(maps.Keys(tallyOf(tasks))) {
+		add("outcome/"+string(o), func(s sums) (float64, float64) {
+			return float64(s.outcomes[o]), float64(s.all)
 		})
 	}
 	return all
@@ -90,11 +90,11 @@ func ratios(tasks []Task, n int) []*ratio {
 type sums struct {
 	all, played, successes, turns int
 	score, best                   float64
-	outcomes                      map[data.Outcome]int
+	outcomes                      Tally
 }
 
 func sumsOf(t *Task) sums {
-	s := sums{outcomes: map[data.Outcome]int{}}
+	s := sums{outcomes: Tally{}}
 	for _, x := range t.Trials {
 		s.all++
 		s.outcomes[x.Outcome]++
@@ -112,17 +112,6 @@ func sumsOf(t *Task) sums {
 		}
 	}
 	return s
-}
-
-// Outcomes counts the outcomes of all trials.
-func Outcomes(tasks []Task) map[string]int {
-	m := map[string]int{}
-	for _, t := range tasks {
-		for _, x := range t.Trials {
-			m[string(x.Outcome)]++
-		}
-	}
-	return m
 }
 
 // PassAtK is pass@k, the probability that at least one of k samples of a task

@@ -22,13 +22,13 @@ import (
 // Result is the result of an evaluation, also as JSON. The first seven keys are a
 // fixed format.
 type Result struct {
-	Env         string         `json:"env"`
-	Tasks       int            `json:"tasks"`
-	Samples     int            `json:"samples"`
-	SuccessRate float64        `json:"success_rate"`
-	MeanScore   float64        `json:"mean_score"`
-	MeanTurns   float64        `json:"mean_turns"`
-	Outcomes    map[string]int `json:"outcomes"`
+	Env         string  `json:"env"`
+	Tasks       int     `json:"tasks"`
+	Samples     int     `json:"samples"`
+	SuccessRate float64 `json:"success_rate"`
+	MeanScore   float64 `json:"mean_score"`
+	MeanTurns   float64 `json:"mean_turns"`
+	Outcomes    Tally   `json:"outcomes"`
 
 	Lost     int               `json:"lost"` // episodes lost to servers or the engine; not scored
 	Metrics  map[string]Figure `json:"metrics"`
@@ -57,19 +57,15 @@ type Family struct {
 // the model and the contract.
 func New(env string, tasks []Task, n int, seed uint64) Result {
 	r := Result{
-		Env: env, Tasks: len(tasks), Samples: n, Outcomes: Outcomes(tasks), Seed: seed,
+		Env: env, Tasks: len(tasks), Samples: n, Outcomes: tallyOf(tasks), Seed: seed,
 		Metrics: Figures(tasks, n, seed), PerTask: tasks, Starts: startsOf(tasks),
 	}
 	r.SuccessRate, r.MeanScore, r.MeanTurns = r.Metrics[SuccessRate].Value, r.Metrics[MeanScore].Value, r.Metrics[MeanTurns].Value
 	families := map[string][]Task{}
 	for _, t := range tasks {
 		families[t.Family] = append(families[t.Family], t)
-		for _, x := range t.Trials {
-			if x.lost() {
-				r.Lost++
-			}
-		}
 	}
+	r.Lost = r.Outcomes.Lost()
 	delete(families, "")
 	if len(families) > 0 {
 		r.Families = map[string]Family{}
@@ -86,12 +82,8 @@ func (r Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d tasks x %d samples: success %.3f, mean score %.3f, mean turns %.1f",
 		r.Env, r.Tasks, r.Samples, r.SuccessRate, r.MeanScore, r.MeanTurns)
-	for i, o := range slices.Sorted(maps.Keys(r.Outcomes)) {
-		sep := ", "
-		if i == 0 {
-			sep = "; "
-		}
-		fmt.Fprintf(&b, "%s%s %d", sep, o, r.Outcomes[o])
+	if len(r.Outcomes) > 0 {
+		fmt.Fprintf(&b, "; %s", r.Outcomes)
 	}
 	b.WriteString("\n")
 	if r.Lost > 0 {

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -61,6 +62,49 @@ func Tasks(episodes []*data.Episode, family func(index int) string) []Task {
 		}
 	}
 	return out
+}
+
+// Tally counts episodes by their outcome.
+type Tally map[data.Outcome]int
+
+// Episodes counts all episodes.
+func (t Tally) Episodes() int {
+	n := 0
+	for _, k := range t {
+		n += k
+	}
+	return n
+}
+
+// Lost counts the episodes that servers or the engine failed.
+func (t Tally) Lost() int {
+	n := 0
+	for outcome, k := range t {
+		if !outcome.Trainable() {
+			n += k
+		}
+	}
+	return n
+}
+
+// String returns the counts by outcome: "success 3, turn_limit 9".
+func (t Tally) String() string {
+	var parts []string
+	for _, outcome := range slices.Sorted(maps.Keys(t)) {
+		parts = append(parts, fmt.Sprintf("%s %d", outcome, t[outcome]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// tallyOf counts the outcomes of all trials.
+func tallyOf(tasks []Task) Tally {
+	t := Tally{}
+	for _, task := range tasks {
+		for _, x := range task.Trials {
+			t[x.Outcome]++
+		}
+	}
+	return t
 }
 
 // startsOf returns the digest of the known first observations of tasks, "" if none

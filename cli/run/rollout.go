@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/rollout"
@@ -25,13 +23,13 @@ type RolloutOptions struct {
 
 // RolloutResult describes the dump after Rollout.
 type RolloutResult struct {
-	Env      string `json:"env"`
-	Dump     string `json:"dump"`
-	Before   int    `json:"before"`   // episodes that the dump held before
-	Episodes int    `json:"episodes"` // that it holds now
-	Of       int    `json:"of"`       // number of requested episodes
-	Lost     int    `json:"lost"`     // to failures of servers or the engine
-	Outcomes Tally  `json:"outcomes"`
+	Env      string     `json:"env"`
+	Dump     string     `json:"dump"`
+	Before   int        `json:"before"`   // episodes that the dump held before
+	Episodes int        `json:"episodes"` // that it holds now
+	Of       int        `json:"of"`       // number of requested episodes
+	Lost     int        `json:"lost"`     // to failures of servers or the engine
+	Outcomes eval.Tally `json:"outcomes"`
 	eval.Infrastructure
 }
 
@@ -69,9 +67,9 @@ func (r *Run) Rollout(ctx context.Context, o RolloutOptions) (result *RolloutRes
 	if err != nil {
 		return nil, err
 	}
-	result = &RolloutResult{Env: p.cfg.Env[0].Name, Dump: o.Dump, Before: held.outcomes.episodes(), Of: p.total()}
+	result = &RolloutResult{Env: p.cfg.Env[0].Name, Dump: o.Dump, Before: held.outcomes.Episodes(), Of: p.total()}
 	result.Infrastructure, err = p.playInto(ctx, o, held)
-	result.Episodes, result.Lost, result.Outcomes = held.outcomes.episodes(), held.outcomes.lost(), held.outcomes
+	result.Episodes, result.Lost, result.Outcomes = held.outcomes.Episodes(), held.outcomes.Lost(), held.outcomes
 	return result, errors.Join(err, errext.With(errext.Disk, "", held.out.Close()))
 }
 
@@ -79,7 +77,7 @@ func (r *Run) Rollout(ctx context.Context, o RolloutOptions) (result *RolloutRes
 type heldEpisodes struct {
 	out      *dump.Writer
 	episodes map[episodeKey]bool
-	outcomes Tally
+	outcomes eval.Tally
 	waves    int
 	starts   map[string]rollout.Start // of its groups
 }
@@ -92,7 +90,7 @@ type episodeKey struct {
 
 // openDump creates the dump, or continues the dump with the header was.
 func (p *player) openDump(o RolloutOptions, was, header dump.Header) (*heldEpisodes, error) {
-	held := &heldEpisodes{episodes: map[episodeKey]bool{}, outcomes: Tally{}, starts: map[string]rollout.Start{}}
+	held := &heldEpisodes{episodes: map[episodeKey]bool{}, outcomes: eval.Tally{}, starts: map[string]rollout.Start{}}
 	path := p.host.Path(o.Dump)
 	var err error
 	if !o.Continue {
@@ -125,7 +123,7 @@ func (p *player) openDump(o RolloutOptions, was, header dump.Header) (*heldEpiso
 		return nil, errext.With(errext.Input, "", err)
 	}
 	p.host.Log.Info("continuing the dump", "file", o.Dump, "episodes", len(held.episodes), "retried", retried)
-	if lost := held.outcomes.lost(); lost > 0 {
+	if lost := held.outcomes.Lost(); lost > 0 {
 		p.host.Log.Warn("the dump holds episodes that servers or the engine failed; --retry-lost plays them again", "episodes", lost)
 	}
 	return held, nil
@@ -133,7 +131,7 @@ func (p *player) openDump(o RolloutOptions, was, header dump.Header) (*heldEpiso
 
 // playInto plays the episodes that the dump does not hold, and appends them.
 func (p *player) playInto(ctx context.Context, o RolloutOptions, held *heldEpisodes) (eval.Infrastructure, error) {
-	before, lost := held.outcomes.episodes(), held.outcomes.lost()
+	before, lost := held.outcomes.Episodes(), held.outcomes.Lost()
 	if float64(lost) > o.MaxLost*float64(p.total()) {
 		code := errext.Env
 		if p.endpoint == nil && held.outcomes[data.EnvError] == 0 {
@@ -176,35 +174,4 @@ func (p *player) playInto(ctx context.Context, o RolloutOptions, held *heldEpiso
 		err = errext.With(CodeOf(ctx, err), "fix or restart the servers, then --continue --retry-lost plays the missing and the lost episodes; or raise --max-lost", err)
 	}
 	return met, err
-}
-
-// Tally counts episodes by their outcome.
-type Tally map[data.Outcome]int
-
-func (t Tally) episodes() int {
-	n := 0
-	for _, k := range t {
-		n += k
-	}
-	return n
-}
-
-// lost counts the episodes that servers or the engine failed.
-func (t Tally) lost() int {
-	n := 0
-	for outcome, k := range t {
-		if !outcome.Trainable() {
-			n += k
-		}
-	}
-	return n
-}
-
-// String returns the counts by outcome: "success 3, turn_limit 9".
-func (t Tally) String() string {
-	var parts []string
-	for _, outcome := range slices.Sorted(maps.Keys(t)) {
-		parts = append(parts, fmt.Sprintf("%s %d", outcome, t[outcome]))
-	}
-	return strings.Join(parts, ", ")
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -67,16 +66,11 @@ func parseCheck(c *cli.Context) (check.Options, error) {
 		f.oneOf("env", o.Env, check.Names()...)
 	}
 	if list := c.String("tasks"); list != "" {
-		for part := range strings.SplitSeq(list, ",") {
-			index, err := strconv.Atoi(strings.TrimSpace(part))
-			if err != nil || index < 0 {
-				f.add("tasks", "%q is not an index; give two or more, such as 0,1", part)
-				continue
-			}
-			o.Tasks = append(o.Tasks, index)
-		}
-		if len(f.errs) == 0 && (len(o.Tasks) < 2 || o.Tasks[0] == o.Tasks[1]) {
-			f.add("tasks", "give two different indices, such as 0,1, to distinguish sessions")
+		var err error
+		if o.Tasks, err = configs.ParseIndices(list); err != nil {
+			f.add("tasks", "%v", err)
+		} else if len(o.Tasks) < 2 {
+			f.add("tasks", "give two indices, such as 0,1, to distinguish sessions")
 		}
 	}
 	timeout := c.Float64("timeout")

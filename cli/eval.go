@@ -26,9 +26,6 @@ func evalCommand(s *State) *cli.Command {
 type evalOptions struct {
 	configs.Config
 	run.EvalOptions
-	JSON  bool
-	Out   string // file of the result as JSON; "": none
-	Force bool   // replace files that exist
 }
 
 func evalFlags() []cli.Flag {
@@ -47,7 +44,7 @@ func (s *State) parseEval(c *cli.Context) (evalOptions, error) {
 	f := flagFaults{}
 	cfg, err := s.parsePlay(c, &f)
 	o := evalOptions{
-		Config: cfg, JSON: c.Bool("json"), Out: c.String("out"), Force: c.Bool("force"),
+		Config:      cfg,
 		EvalOptions: run.EvalOptions{PlayOptions: playOptions(c), Episodes: c.String("episodes"), DryRun: c.Bool("dry-run")},
 	}
 	if err != nil {
@@ -62,8 +59,9 @@ func runEval(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, file := range []string{o.Out, o.Episodes} {
-		if err := s.CheckOutput(file, o.Force); err != nil {
+	out, force, asJSON := c.String("out"), c.Bool("force"), c.Bool("json")
+	for _, file := range []string{out, o.Episodes} {
+		if err := s.CheckOutput(file, force); err != nil {
 			return err
 		}
 	}
@@ -81,18 +79,18 @@ func runEval(ctx context.Context, s *State, c *cli.Context) error {
 		return err
 	}
 	if o.DryRun {
-		return s.printResult(result.Contract, result.Contract.String(), o.JSON)
+		return s.printResult(result.Contract, result.Contract.String(), asJSON)
 	}
-	if o.Out != "" {
+	if out != "" {
 		text, err := json.Marshal(result)
 		if err != nil {
 			return fmt.Errorf("write JSON: %w", err)
 		}
-		if err := s.WriteFile(o.Out, append(text, '\n'), o.Force); err != nil {
+		if err := s.WriteFile(out, append(text, '\n'), force); err != nil {
 			return err
 		}
 	}
-	return s.printResult(result, result.String(), o.JSON)
+	return s.printResult(result, result.String(), asJSON)
 }
 
 // evalAgain returns the arguments of `openmanus eval` that play an environment

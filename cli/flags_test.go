@@ -106,7 +106,7 @@ func TestParseEval(t *testing.T) {
 	if code != errext.OK {
 		t.Fatal(text)
 	}
-	if !got.JSON || got.Env[0].ValTasks[0] != "rows.parquet" || got.Rollout.Val.Temperature != 0.5 {
+	if got.Env[0].ValTasks[0] != "rows.parquet" || got.Rollout.Val.Temperature != 0.5 {
 		t.Errorf("got %+v", got)
 	}
 	if _, code, text = parsed(t, strings.Fields("--model m --env maze --tasks 1 --greedy --temperature 1"), evalFlags(), (*State).parseEval); code != errext.Usage {

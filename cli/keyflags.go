@@ -22,12 +22,22 @@ type keyFlag struct {
 	keys   string                                         // separated by blanks; their errors are reported under the flag's name
 	value  func(c *cli.Context, flag string) (any, error) // converts the value of the flag; nil: no conversion
 	then   func(*cli.Context, *configs.Config)            // other changes if the flag is given
-	always bool                                           // also overrides the value of a file if it is not given
+	always bool                                           // without the flag, the default overrides the value of a file
 	local  bool                                           // has no meaning if an endpoint generates the replies
-	needs  string                                         // flag without which nothing reads the keys
+	needs  string                                         // another flag, without which the keys have no effect
 }
 
 func (k keyFlag) name() string { return k.flag.Names()[0] }
+
+// flagOf returns the name of the flag that overrides a key, or "".
+func flagOf(flags []keyFlag, key string) string {
+	for _, k := range flags {
+		if slices.Contains(strings.Fields(k.keys), key) {
+			return k.name()
+		}
+	}
+	return ""
+}
 
 // flagsOf returns the flags of groups of keyFlags.
 func flagsOf(groups ...[]keyFlag) []cli.Flag {
@@ -90,14 +100,8 @@ func (f *flagFaults) check(c *cli.Context, flags []keyFlag, cfg *configs.Config)
 // values adds the errors of cfg, each under the name of the flag that overrides
 // the key. Keys without a flag come from a file, whose values are valid.
 func (f *flagFaults) values(flags []keyFlag, cfg *configs.Config) {
-	byKey := map[string]string{}
-	for _, k := range flags {
-		for key := range strings.FieldsSeq(k.keys) {
-			byKey[key] = k.name()
-		}
-	}
 	for _, fault := range cfg.PlayFaults() {
-		if name, ok := byKey[fault.Key]; ok && !f.about(name) {
+		if name := flagOf(flags, fault.Key); name != "" && !f.about(name) {
 			f.add(name, "%s", fault.Msg)
 		}
 	}

@@ -33,10 +33,8 @@ func playOptions(c *cli.Context) run.PlayOptions {
 func (s *State) openRun(ctx context.Context, cfg configs.Config, flags []keyFlag) (*run.Run, error) {
 	h := s.Host
 	h.SettingName = func(key string) string {
-		for _, k := range flags {
-			if slices.Contains(strings.Fields(k.keys), key) {
-				return "--" + k.name()
-			}
+		if name := flagOf(flags, key); name != "" {
+			return "--" + name
 		}
 		return ""
 	}
@@ -68,9 +66,9 @@ func (f *flagFaults) serverLogs(c *cli.Context, launch bool) {
 	}
 }
 
-// parsePlay merges the defaults, the configuration that the command line names
-// and its flags. Without a configuration the flags' defaults apply. Errors of
-// the flags are added to f, to be reported with those of other flags.
+// parsePlay merges the defaults, the configuration of the command line, and its
+// flags. Without a configuration the defaults of the flags apply. It adds the
+// errors of flags to f.
 func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, err error) {
 	f.oneOf("split", c.String("split"), "val", "train")
 	file := c.Args().First()
@@ -102,7 +100,7 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, er
 	if e.HistoryLength < 0 {
 		e.HistoryLength = cfg.Agent.HistoryLength
 	}
-	if e.MemoryFile != "" && !c.IsSet("memory-file") && cfg.Unmet("env.0.memory_file") != "" { // of the format in the file
+	if e.MemoryFile != "" && !c.IsSet("memory-file") && cfg.Unmet("env.0.memory_file") != "" { // the format of the file used it
 		e.MemoryFile = ""
 	}
 	if e.UseSummary && !c.IsSet("use-summary") && cfg.Unmet("env.0.use_summary") != "" {
@@ -149,7 +147,7 @@ func (s *State) loadPlayed(c *cli.Context, file string) (configs.Config, error) 
 	if len(e.ValTasks) == 0 && !c.IsSet("tasks") {
 		return cfg, errext.With(errext.Input, "choose the other with --split, or give --tasks", fmt.Errorf("%s: environment %s has no tasks of the split %q", file, e.Called(), c.String("split")))
 	}
-	// One entry each, as the flags give it: the header of a dump holds them.
+	// A list has one entry, as if it was given by a flag: the header of a dump contains the lists.
 	for _, list := range []*[]string{&e.ValTasks, &e.SkipTasks} {
 		if len(*list) > 0 {
 			*list = []string{strings.Join(*list, ",")}
@@ -159,7 +157,7 @@ func (s *State) loadPlayed(c *cli.Context, file string) (configs.Config, error) 
 	return cfg, nil
 }
 
-// chooseEnv returns the table that is called name, or the only one if name is
+// chooseEnv returns the [[env]] table of a name, or the only table if name is
 // empty.
 func chooseEnv(cfg configs.Config, name string) (configs.Env, error) {
 	if len(cfg.Env) == 0 {
@@ -172,9 +170,9 @@ func chooseEnv(cfg configs.Config, name string) (configs.Env, error) {
 		}
 		names = append(names, e.Called())
 	}
-	what := errors.New("the configuration has several environments, and one is played at a time")
+	err := errors.New("the configuration has several environments, and one is played at a time")
 	if name != "" {
-		what = fmt.Errorf("the configuration has no environment %q", name)
+		err = fmt.Errorf("the configuration has no environment %q", name)
 	}
-	return configs.Env{}, errext.With(errext.Usage, "give one of them with --env: "+strings.Join(names, ", "), what)
+	return configs.Env{}, errext.With(errext.Usage, "give one of them with --env: "+strings.Join(names, ", "), err)
 }

@@ -24,7 +24,6 @@ func rolloutCommand(s *State) *cli.Command {
 type rolloutOptions struct {
 	configs.Config
 	run.RolloutOptions
-	JSON, Force bool
 }
 
 func rolloutFlags() []cli.Flag {
@@ -42,14 +41,14 @@ func (s *State) parseRollout(c *cli.Context) (rolloutOptions, error) {
 	f := flagFaults{}
 	cfg, err := s.parsePlay(c, &f)
 	o := rolloutOptions{
-		Config: cfg, JSON: c.Bool("json"), Force: c.Bool("force"),
+		Config:         cfg,
 		RolloutOptions: run.RolloutOptions{PlayOptions: playOptions(c), Dump: c.String("dump"), Continue: c.Bool("continue"), RetryLost: c.Bool("retry-lost")},
 	}
 	if err != nil {
 		return o, err
 	}
 	f.need("dump", o.Dump, "the file for the episodes")
-	if o.Continue && o.Force {
+	if o.Continue && c.Bool("force") {
 		f.add("continue", "--force, which replaces the dump, is given as well: leave out one of the two")
 	}
 	if o.RetryLost && !o.Continue {
@@ -64,7 +63,7 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.CheckOutput(o.Dump, o.Force || o.Continue); err != nil {
+	if err := s.CheckOutput(o.Dump, c.Bool("force") || o.Continue); err != nil {
 		var known *errext.Error
 		if errors.As(err, &known) && known.Code == errext.Usage {
 			known.Hint = "give --continue to append to it, --force to replace it, or another name"
@@ -79,15 +78,9 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) error {
 	if result == nil {
 		return err
 	}
-	return errors.Join(err, s.printRollout(*result, o.JSON))
-}
-
-// printRollout writes a result to standard output, unless the dump is written
-// there.
-func (s *State) printRollout(r run.RolloutResult, asJSON bool) error {
-	switch r.Dump {
-	case "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1":
-		return nil
+	switch result.Dump {
+	case "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1": // standard output has the dump
+		return err
 	}
-	return s.printResult(r, r.String(), asJSON)
+	return errors.Join(err, s.printResult(result, result.String(), c.Bool("json")))
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"slices"
@@ -49,11 +50,32 @@ func (f *flagFaults) listen(c *cli.Context) (addr string, faults *fault.Plan) {
 }
 
 // envServe serves an environment until it is interrupted, and then succeeds.
-func envServe(ctx context.Context, s *State, c *cli.Context) error {
-	name := c.Args().First()
-	addr, o, err := s.parseServe(c, name)
-	if err != nil {
+func envServe(_ context.Context, s *State, c *cli.Context) (err error) {
+	name, recipes, vocabulary := c.Args().First(), c.String("recipes"), c.String("vocabulary")
+	if !slices.Contains(builtin.Names(), name) {
+		return unknown("built-in server", name, builtin.Names())
+	}
+	f := flagFaults{}
+	addr, faults := f.listen(c)
+	if recipes != "" && name != "textcraft" {
+		f.add("recipes", "only textcraft reads recipes: remove the flag")
+	}
+	if vocabulary != "" && name != "wordle" {
+		f.add("vocabulary", "only wordle reads a vocabulary: remove the flag")
+	}
+	if err := f.err(); err != nil {
 		return err
+	}
+	o := builtin.Options{Faults: faults, Log: s.Log}
+	if recipes != "" {
+		if o.Recipes, err = run.LoadRecipes(&s.Host, recipes); err != nil {
+			return err
+		}
+	}
+	if vocabulary != "" {
+		if o.Vocabulary, err = run.LoadVocabulary(&s.Host, vocabulary); err != nil {
+			return err
+		}
 	}
 	server, err := builtin.Serve(s.interrupts.Hard, name, addr, o)
 	if err != nil {
@@ -78,39 +100,5 @@ func (s *State) serve(server listener, line string) error {
 		case <-server.Done():
 		}
 	}
-	if cerr := server.Close(s.interrupts.Hard); err == nil {
-		err = errext.With(errext.Env, "", cerr)
-	}
-	return err
-}
-
-func (s *State) parseServe(c *cli.Context, name string) (addr string, o builtin.Options, err error) {
-	if !slices.Contains(builtin.Names(), name) {
-		return "", o, unknown("built-in server", name, builtin.Names())
-	}
-	f := flagFaults{}
-	addr, faults := f.listen(c)
-	recipes := c.String("recipes")
-	if recipes != "" && name != "textcraft" {
-		f.add("recipes", "only textcraft reads recipes: remove the flag")
-	}
-	vocabulary := c.String("vocabulary")
-	if vocabulary != "" && name != "wordle" {
-		f.add("vocabulary", "only wordle reads a vocabulary: remove the flag")
-	}
-	if err := f.err(); err != nil {
-		return "", o, err
-	}
-	o = builtin.Options{Faults: faults, Log: s.Log}
-	if recipes != "" {
-		if o.Recipes, err = run.LoadRecipes(&s.Host, recipes); err != nil {
-			return "", o, err
-		}
-	}
-	if vocabulary != "" {
-		if o.Vocabulary, err = run.LoadVocabulary(&s.Host, vocabulary); err != nil {
-			return "", o, err
-		}
-	}
-	return addr, o, nil
+	return cmp.Or(err, errext.With(errext.Env, "", server.Close(s.interrupts.Hard)))
 }

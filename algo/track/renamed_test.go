@@ -18,7 +18,7 @@ var Renamed = []struct {
 	{"global_seqlen/*", "", "none: a single process has no load to balance"},
 	{"training/rollout_probs_diff_{max,mean,std,valid}", LogProbGap + "_{mean,max,k3}", "differences of log-probs; verl's are differences of probabilities"},
 	{"training/rollout_actor_probs_pearson_corr", "", "none: " + LogProbGap + "_{mean,max,k3} measure this distance"},
-	{"training/num_turns/*", NumTurns + stats, ""},
+	{"training/num_turns/*", "num_turns" + stats, ""},
 	{"training/filter_groups/*", FilteredGroups, ""},
 	{"training/off_policy/{*,*/*}", "", "none: every step trains on episodes of its own weights, except with --off-policy"},
 	{"perf/mfu/actor_infer", "", "none: " + Utilization + "/rollout covers the rollout phase"},
@@ -29,7 +29,7 @@ var Renamed = []struct {
 	{"val-aux/num_turns/*", Validation + "/*/mean_turns", ""},
 	{"timing_s/agent_loop/*/*", "env/{step_ms,generate_ms}" + stats, "in milliseconds"},
 	{"timing_s/{dump_rollout_generations,update_weights,switch_to_rollout,switch_to_trainer,switch_wait,start_profile,stop_profile}", "", "none: sampling uses the trained weights directly, and rollouts are written within the step"},
-	{"tool_call_counts/*", NumberOfValidAction, "a tool call is an action"},
+	{"tool_call_counts/*", "env/number_of_valid_action", "a tool call is an action"},
 	{"train/{global_tokens,mfu}", "train/tokens", "of the step; supervised training reports no MFU"},
 	{"rollout/{moe,spec_accept_rate,spec_accept_length}", "", "none: there is no mixture of experts and no speculative decoding"},
 }

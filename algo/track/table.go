@@ -14,11 +14,10 @@ const (
 	whenEvolves    = "with algo.name = \"agentevol\""
 	whenSampled    = "with curriculum.sampler or curriculum.failures"
 	whenScored     = "runs with reward.score_fn or reward.components"
-	whenFaults     = "lines where it is not zero"
+	whenNonZero    = "lines where it is not zero"
 	whenMixture    = "runs of several environments"
 	whenSupervised = "supervised steps"
 	whenReading    = "lines of a fresh model's reading"
-	whenThere      = "lines where it is not zero"
 	everyLine      = "every line except those of reading"
 )
 
@@ -50,21 +49,21 @@ var Table = []Definition{
 	{StateCoverage, "share of sampled tokens among all tokens", ""},
 
 	// Metrics of the episodes of a step or of a validation.
-	{Outcomes + "/*", "share of episodes with the outcome", ""},
+	{"episode/outcome/*", "share of episodes with the outcome", ""},
 	{"episode/attempts/mean", "attempts per episode; an attempt that fails because of a server or the engine is repeated", ""},
 	{EpisodeReward + stats, "reward of an episode as the environment reports it, before score functions", ""},
 	{"episode/length" + stats, "tokens of an episode: prompts, observations and replies", ""},
 	{SuccessRate, "share of episodes whose reward exceeds the environment's success threshold", ""},
-	{ResponseLength + stats, "sampled tokens per episode", ""},
-	{ResponseClipRatio, "share of replies that reached the limit on new tokens", ""},
-	{AbortedRatio, "share of episodes without any sampled token", ""},
-	{PromptLength + stats, "tokens before an episode's first reply", ""},
-	{PromptClipRatio, "share of episodes whose first prompt was shortened, see data.truncation", ""},
+	{"response_length" + stats, "sampled tokens per episode", ""},
+	{"response_length/clip_ratio", "share of replies that reached the limit on new tokens", ""},
+	{"response/aborted_ratio", "share of episodes without any sampled token", ""},
+	{"prompt_length" + stats, "tokens before an episode's first reply", ""},
+	{"prompt_length/clip_ratio", "share of episodes whose first prompt was shortened, see data.truncation", ""},
 	{NumberOfActions + stats, "turns per episode", ""},
-	{NumTurns + stats, "messages per episode: the prompt, the replies and the observations between them", ""},
-	{FinishRatio, "share of episodes that the environment ended", ""},
-	{NumberOfValidAction, "mean number of turns per episode whose reply contains an action", ""},
-	{RatioOfValidAction, "share of turns whose reply contains an action, of the turns that the environment answered", ""},
+	{"num_turns" + stats, "messages per episode: the prompt, the replies and the observations between them", ""},
+	{"env/finish_ratio", "share of episodes that the environment ended", ""},
+	{"env/number_of_valid_action", "mean number of turns per episode whose reply contains an action", ""},
+	{"env/ratio_of_valid_action", "share of turns whose reply contains an action, of the turns that the environment answered", ""},
 	{"env/ratio_of_truncated_observations", "share of observations that were shortened for the model", ""},
 	{"env/step_ms/{mean,max,min,p50,p90,p99}", "time of the environment per turn, in milliseconds", ""},
 	{"env/generate_ms" + stats, "time of the model per turn, in milliseconds, including the wait for a batch", ""},
@@ -137,15 +136,15 @@ var Table = []Definition{
 	// Faults of the environments' servers as clients see them (env.Error.Seen),
 	// counted since the previous line.
 	{ServerFaults, "failed or disturbed requests to environment servers since the previous line", everyLine},
-	{ServerFaults + "/http_*", "faults: replies with this status", whenFaults},
-	{ServerFaults + "/timeout", "faults: no complete reply within the time limit of the call", whenFaults},
-	{ServerFaults + "/truncated", "faults: connections that ended after the status line", whenFaults},
-	{ServerFaults + "/reset", "faults: connections that ended before any reply", whenFaults},
-	{ServerFaults + "/refused", "faults: refused connections", whenFaults},
-	{ServerFaults + "/restarted", "faults: requests not sent, or replies ignored, because the server had been restarted", whenFaults},
-	{ServerFaults + "/{malformed,oversize,environment_error}", "faults: replies that are malformed, too large, or report an error", whenFaults},
-	{ServerFaults + "/{slow,duplicate}", "faults: valid replies that an injected fault delayed or duplicated (env proxy)", whenFaults},
-	{Servers + "{requests,instances_created,quarantines}", "requests, created instances and quarantined servers since the previous line", whenFaults},
+	{ServerFaults + "/http_*", "faults: replies with this status", whenNonZero},
+	{ServerFaults + "/timeout", "faults: no complete reply within the time limit of the call", whenNonZero},
+	{ServerFaults + "/truncated", "faults: connections that ended after the status line", whenNonZero},
+	{ServerFaults + "/reset", "faults: connections that ended before any reply", whenNonZero},
+	{ServerFaults + "/refused", "faults: refused connections", whenNonZero},
+	{ServerFaults + "/restarted", "faults: requests not sent, or replies ignored, because the server had been restarted", whenNonZero},
+	{ServerFaults + "/{malformed,oversize,environment_error}", "faults: replies that are malformed, too large, or report an error", whenNonZero},
+	{ServerFaults + "/{slow,duplicate}", "faults: valid replies that an injected fault delayed or duplicated (env proxy)", whenNonZero},
+	{Servers + "{requests,instances_created,quarantines}", "requests, created instances and quarantined servers since the previous line", whenNonZero},
 	{Servers + "*/{requests,instances_created,quarantines}", "the same of one environment", whenMixture},
 	{Servers + "*/faults/*", "the same of one environment", whenMixture},
 	{Env + "*/{episodes,success_rate,mean_score,mean_turns,dropped}", "results of one environment's training episodes", whenMixture},
@@ -167,7 +166,7 @@ var Table = []Definition{
 	{TensorBytes, "bytes held by live tensors", everyLine},
 	{MemoryBytes + "/{weights,optimizer}", "tensor bytes of the weights (float32 and, if computation uses another dtype, the copy in it) and of the optimiser's moments", everyLine},
 	{MemoryBytes + "/{critic,critic_optimizer}", "tensor bytes of the critic's weights (only its head with critic.shared) and of its optimiser's moments", whenCritic},
-	{MemoryBytes + "/{reference,reward_model,kv_cache}", "tensor bytes of the reference's and the reward model's weights and of the KV cache", whenThere},
+	{MemoryBytes + "/{reference,reward_model,kv_cache}", "tensor bytes of the reference's and the reward model's weights and of the KV cache", whenNonZero},
 	{"sft/{step,epoch}", "number of the supervised step; completed passes over the trajectories", whenSupervised},
 	{SFTLoss, "mean negative log-prob of the tokens in the loss, before the step", whenSupervised},
 	{SFTSkipped, "1 if the step was skipped because its loss or gradient was not finite", whenSupervised},

@@ -41,14 +41,13 @@ func (t *training) openDump(ctx context.Context) error {
 		}
 		ep.Exchanges, ep.Created = nil, nil
 		if t.mode == supervised {
-			why, err := wanted.Refuses(e)
+			task, why, err := wanted.Refuses(e)
 			if why != "" || err != nil {
 				refused[why]++
 				return err
 			}
-			task, err := e.Task("")
 			t.experts = append(t.experts, withConversations(task, ep.Conversations())...)
-			return err
+			return nil
 		}
 		d.episodes = append(d.episodes, ep)
 		return nil

@@ -80,11 +80,7 @@ func Convert(ctx context.Context, files []string, w RecordWriter, o ConvertOptio
 
 func (c *ConvertCounts) row(e *Entry, w RecordWriter, o *ConvertOptions) error {
 	c.Read++
-	task, err := e.Task(o.Env)
-	if err != nil {
-		return err
-	}
-	why, err := o.refuses(e, &task)
+	task, why, err := o.Refuses(e)
 	if err != nil {
 		return err
 	}
@@ -119,17 +115,16 @@ func (c *ConvertCounts) episode(e *data.Episode, w RecordWriter) error {
 	return nil
 }
 
-// Refuses returns the reason for dropping a row, "" if it is selected.
-func (o *ConvertOptions) Refuses(e *Entry) (string, error) {
-	task, err := e.Task(o.Env)
-	if err != nil {
-		return "", err
+// Refuses returns the task of a row and the reason for dropping it, "" if it is
+// selected.
+func (o *ConvertOptions) Refuses(e *Entry) (t data.Task, reason string, err error) {
+	if t, err = e.Task(o.Env); err == nil {
+		reason, err = o.refuses(e, &t)
 	}
-	return o.refuses(e, &task)
+	return t, reason, err
 }
 
-// refuses is Refuses for an entry with task t. It checks the length last, so that
-// only selected rows can be too long.
+// refuses checks the length last, so that only selected rows can be too long.
 func (o *ConvertOptions) refuses(e *Entry, t *data.Task) (string, error) {
 	switch ep := e.Episode; {
 	case o.Env != "" && t.Env != o.Env:

@@ -27,13 +27,10 @@ func readJSON(ctx context.Context, in *bufio.Reader, visit func(*Entry) error) (
 
 // linesBefore counts the line ends before the position where decoding failed.
 func linesBefore(raw []byte, err error) int {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
 	var at int64
-	switch {
-	case errors.As(err, &syntax):
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		at = syntax.Offset - 1 // the byte that was read last
-	case errors.As(err, &kind):
+	} else if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		at = kind.Offset
 	}
 	return bytes.Count(raw[:max(0, min(at, int64(len(raw))))], []byte("\n"))
@@ -92,15 +89,11 @@ func parseRecord(raw []byte) (*Record, error) {
 
 // idIn returns a JSON string or number as text, nil for null.
 func idIn(name string, raw json.RawMessage) (*string, error) {
-	if s := textIn(raw); s != nil || len(raw) == 0 || string(raw) == "null" {
-		return s, nil
-	}
-	var n json.Number
-	if err := json.Unmarshal(raw, &n); err != nil {
+	text := textOrJSON(raw)
+	if text != nil && textIn(raw) == nil && json.Unmarshal(raw, new(json.Number)) != nil {
 		return nil, fmt.Errorf("%s is %.20s, not a string or a number", name, raw)
 	}
-	s := n.String()
-	return &s, nil
+	return text, nil
 }
 
 // integer parses a decimal integer. It returns nil if text is not one.

@@ -34,21 +34,18 @@ var ErrOtherEnv = errors.New("no row is for environment")
 // in the style of AgentTraj, one per line or in an array. The task index of a row
 // is the integer that its item_id or id is or ends in, or its column index, else
 // extra_info.index. Errors name the file and the row, counted from 0.
-func LoadTasks(ctx context.Context, path string, o LoadOptions) ([]data.Task, error) {
-	tasks, err := loadTasks(ctx, path, o)
-	if err != nil {
-		return nil, fmt.Errorf("load tasks: %w", err)
-	}
-	return tasks, nil
-}
-
-func loadTasks(ctx context.Context, path string, o LoadOptions) ([]data.Task, error) {
+func LoadTasks(ctx context.Context, path string, o LoadOptions) (tasks []data.Task, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("load tasks: %w", err)
+		}
+	}()
 	if st, err := os.Stat(path); err == nil && st.Size() > maxFileBytes {
 		return nil, fmt.Errorf("%s: %w", path, errTooLarge(st.Size()))
 	}
 	list := taskList{limit: o.Limit}
 	others := map[string]int{} // rows of other environments
-	_, err := ReadSource(ctx, path, func(e *Entry) error {
+	_, err = ReadSource(ctx, path, func(e *Entry) error {
 		fault := func(err error) error { return fmt.Errorf("%s: %s: %w", path, e.Where(), err) }
 		if e.Episode != nil {
 			return fmt.Errorf("%s is a dump of episodes: select the ones to learn from with openmanus data convert", path)

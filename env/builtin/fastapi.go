@@ -55,15 +55,13 @@ func (rs routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reply, err := serve(&request{http: r, text: body})
-	var e1 gameError
-	var e3 invalid
-	switch {
-	case err == nil:
+	switch err := err.(type) {
+	case nil:
 		writeJSON(w, http.StatusOK, reply)
-	case errors.As(err, &e1):
-		writeJSON(w, http.StatusOK, map[string]string{"error": string(e1)})
-	case errors.As(err, &e3):
-		writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"detail": []flaw(e3)})
+	case gameError:
+		writeJSON(w, http.StatusOK, map[string]string{"error": string(err)})
+	case invalid:
+		writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"detail": []flaw(err)})
 	default:
 		writeText(w, http.StatusInternalServerError, "Internal Server Error")
 	}
@@ -123,10 +121,9 @@ func (r *request) body() error {
 		return invalid{notObject(string(r.text))}
 	}
 	if err := json.Unmarshal(r.text, new(any)); err != nil {
-		at := 0
-		var se *json.SyntaxError
-		if errors.As(err, &se) {
-			at = int(se.Offset)
+		at := int64(0)
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			at = syntax.Offset
 		}
 		return invalid{{
 			Type: "json_invalid", Loc: []any{"body", at}, Msg: "JSON decode error",
@@ -159,15 +156,14 @@ func (r *request) err() error {
 // which integer returns nil, or absent, for which it returns 0.
 func (r *request) integer(key string, optional bool) *int64 {
 	var n int64
-	raw, ok := r.object[key]
+	raw, ok := r.field(key, optional)
 	if !ok {
-		r.missing(key, optional)
 		return &n
 	}
 	var v any
 	_ = json.Unmarshal(raw, &v) // body has parsed it
 	bad := func(kind, msg string) *int64 {
-		r.faults = append(r.faults, flaw{Type: kind, Loc: []any{"body", key}, Msg: msg, Input: raw})
+		r.fault(kind, key, msg, raw)
 		return &n
 	}
 	switch v := v.(type) {
@@ -200,26 +196,30 @@ func (r *request) integer(key string, optional bool) *int64 {
 	return &n
 }
 
-// missing records the fault of an absent field that is not optional.
-func (r *request) missing(key string, optional bool) {
-	if !optional {
-		r.faults = append(r.faults, flaw{Type: "missing", Loc: []any{"body", key}, Msg: "Field required", Input: json.RawMessage(r.text)})
+// fault records a fault of a field of the body.
+func (r *request) fault(kind, key, msg string, input []byte) {
+	r.faults = append(r.faults, flaw{Type: kind, Loc: []any{"body", key}, Msg: msg, Input: json.RawMessage(input)})
+}
+
+// field returns a field of the body. A field that is absent and not optional is a
+// fault.
+func (r *request) field(key string, optional bool) (raw json.RawMessage, ok bool) {
+	raw, ok = r.object[key]
+	if !ok && !optional {
+		r.fault("missing", key, "Field required", r.text)
 	}
+	return raw, ok
 }
 
 // str reads a string field. An optional field may be absent or null.
 func (r *request) str(key string, optional bool) string {
-	raw, ok := r.object[key]
-	if !ok {
-		r.missing(key, optional)
-		return ""
-	}
-	if optional && string(raw) == "null" {
+	raw, ok := r.field(key, optional)
+	if !ok || optional && string(raw) == "null" {
 		return ""
 	}
 	var s *string
 	if json.Unmarshal(raw, &s) != nil || s == nil {
-		r.faults = append(r.faults, flaw{Type: "string_type", Loc: []any{"body", key}, Msg: "Input should be a valid string", Input: raw})
+		r.fault("string_type", key, "Input should be a valid string", raw)
 		return ""
 	}
 	return *s

@@ -78,8 +78,7 @@ type scorer struct {
 
 // named adds the name of the score function to an error.
 func (s *scorer) named(err error) error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		e.Fn = s.fn
 		return e
 	}
@@ -121,23 +120,18 @@ func (s *scorer) Score(ctx context.Context, samples []reward.Sample) ([]reward.S
 }
 
 func (s *scorer) batch(ctx context.Context, samples []reward.Sample) ([]reward.Score, error) {
-	var failed *Error
-	for attempt := range 2 {
+	for attempt := 1; ; attempt++ {
 		scores, err := s.try(ctx, samples)
-		if err == nil {
+		switch failed, ok := errors.AsType[*Error](err); {
+		case err == nil:
 			return scores, nil
-		}
-		if ctx.Err() != nil {
+		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		}
-		if !errors.As(err, &failed) || !failed.retryable() {
+		case !ok || !failed.retryable() || attempt == 2:
 			return nil, err
 		}
-		if attempt == 0 {
-			s.o.Log.Warn("score function failed; retrying once", "error", err)
-		}
+		s.o.Log.Warn("score function failed; retrying once", "error", err)
 	}
-	return nil, failed
 }
 
 func (s *scorer) try(ctx context.Context, samples []reward.Sample) ([]reward.Score, error) {
@@ -150,8 +144,8 @@ func (s *scorer) try(ctx context.Context, samples []reward.Sample) ([]reward.Sco
 	defer cancel()
 	text, err := s.backend.call(limited, body)
 	if err != nil {
-		var e *Error
-		if !errors.As(err, &e) {
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
 			e = &Error{Kind: KindUnreachable, Err: err}
 		}
 		if errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil {

@@ -261,12 +261,11 @@ func (c *child) kill() {
 
 // withExit adds the exit status and the standard error of an ended program to err.
 func (c *child) withExit(err error) error {
-	var e *Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		e = &Error{Kind: KindCrashed, Err: err}
 	}
-	var exit *exec.ExitError
-	if errors.As(c.status, &exit) && exit.ExitCode() >= 0 {
+	if exit, ok := errors.AsType[*exec.ExitError](c.status); ok && exit.ExitCode() >= 0 {
 		e.Err = fmt.Errorf("%w (%w)", e.Err, c.status)
 	}
 	e.Stderr = c.stderr.String()

@@ -41,7 +41,7 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Vali
 			if err != nil {
 				return fmt.Errorf("validation (%s): %w", label, err)
 			}
-			if err := t.Run.WriteValidation(label, t.state.Step, e.Name, episodes); err != nil {
+			if err := t.Run.WriteValidation(label, e.Name, episodes); err != nil {
 				return err
 			}
 			maps.Copy(m, ValidationMetrics(e.Name, episodes))

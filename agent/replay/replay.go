@@ -185,11 +185,11 @@ func (p *play) run(ctx context.Context) (Result, error) {
 	p.session = nil
 	got, err := agent.RunEpisode(ctx, p.Agent, start)
 	if err != nil {
-		var broken *engine.BackendError
+		_, broken := errors.AsType[*engine.BackendError](err)
 		switch {
 		case ctx.Err() != nil:
 			return Result{}, context.Cause(ctx)
-		case errors.As(err, &broken), errors.Is(err, engine.ErrShutdown):
+		case broken, errors.Is(err, engine.ErrShutdown):
 			return Result{}, err
 		}
 	}

@@ -111,7 +111,7 @@ func (r *Folder) WriteEpisodes(step int, episodes []*data.Episode) error {
 
 // WriteValidation writes the episodes of a validation to
 // rollouts/val_LABEL_ENV.jsonl.
-func (r *Folder) WriteValidation(label string, step int, env string, episodes []*data.Episode) error {
+func (r *Folder) WriteValidation(label, env string, episodes []*data.Episode) error {
 	return r.write(fmt.Sprintf("val_%s_%s.jsonl", strings.ReplaceAll(label, " ", "_"), env), episodes)
 }
 

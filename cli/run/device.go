@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -54,10 +55,19 @@ func ComputeDtype(name, deviceName string) (string, error) {
 	return "float32", nil
 }
 
-// ParseDtype parses a number format.
-func ParseDtype(name string) (torch.DType, error) {
-	dt, err := torch.ParseDType(name)
-	return dt, errext.With(errext.Input, "use float32 or bfloat16", err)
+// openDevice starts the thread of the device of a [model] section, and returns the
+// compute dtype. Closing open stops the thread.
+func openDevice(h *Host, open *Closers, m configs.Model) (*torch.Thread, torch.DType, error) {
+	dt, err := torch.ParseDType(m.ComputeDtype)
+	if err != nil {
+		return nil, dt, errext.With(errext.Input, "use float32 or bfloat16", err)
+	}
+	t, err := OpenThread(h, m.Device)
+	if err != nil {
+		return nil, dt, err
+	}
+	open.AddFunc(t.Close)
+	return t, dt, nil
 }
 
 // Closers is a stack of functions that close what was opened.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -170,11 +169,10 @@ func (g *generation) run(ctx context.Context, prompts [][]data.Message, done *ro
 	return group.Wait()
 }
 
-// encode renders the prompts. The error for long prompts lists up to 20 of them.
+// encode renders the prompts. The error for long prompts lists their rows.
 func (g *generation) encode(prompts [][]data.Message) ([][]int32, error) {
-	const listed = 20
 	starts := make([][]int32, len(prompts))
-	var long []string
+	var long []int
 	longest := 0
 	for i, messages := range prompts {
 		ids, err := g.sampler.Renderer.Start(messages)
@@ -183,19 +181,15 @@ func (g *generation) encode(prompts [][]data.Message) ([][]int32, error) {
 		}
 		starts[i] = ids
 		if len(ids) >= g.cfg.Rollout.MaxContextTokens {
-			long, longest = append(long, strconv.Itoa(i)), max(longest, len(ids))
+			long, longest = append(long, i), max(longest, len(ids))
 		}
 	}
 	if len(long) == 0 {
 		return starts, nil
 	}
-	rows := strings.Join(long[:min(listed, len(long))], ", ")
-	if len(long) > listed {
-		rows += ", …"
-	}
 	return nil, errext.With(errext.Input, fmt.Sprintf("leave them out, or raise %s as far as the model's positions go", g.host.name("rollout.max_context_tokens")),
 		fmt.Errorf("%s: %d of %d prompts leave no room for a reply in %d tokens: rows %s; the longest has %d tokens",
-			g.in, len(long), len(prompts), g.cfg.Rollout.MaxContextTokens, rows, longest))
+			g.in, len(long), len(prompts), g.cfg.Rollout.MaxContextTokens, FormatIndices(long), longest))
 }
 
 // one generates a reply. Its draws depend on seed, row and sample only, so that

@@ -130,7 +130,7 @@ func (h *Host) ReadFile(path string, limit int64) ([]byte, error) {
 
 // HashFile returns the SHA-256 of a file in hexadecimal.
 func (h *Host) HashFile(path string) (string, error) {
-	f, err := h.Open(path)
+	f, err := os.Open(h.Path(path))
 	if err != nil {
 		return "", errext.With(errext.Input, "", err)
 	}
@@ -169,9 +169,6 @@ func (h *Host) SameFile(a, b string) bool {
 
 // DirFS returns the folder at path as a read-only file system.
 func (h *Host) DirFS(path string) fs.FS { return os.DirFS(h.Path(path)) }
-
-// Open opens a file for reading.
-func (h *Host) Open(path string) (io.ReadCloser, error) { return os.Open(h.Path(path)) }
 
 // Append opens a file for appending and creates it if it does not exist.
 func (h *Host) Append(path string) (io.WriteCloser, error) {

@@ -132,15 +132,11 @@ func (t *training) checkModels() error {
 // OpenModel loads the model of a [model] section on its device. Closing open
 // releases both.
 func OpenModel(ctx context.Context, h *Host, open *Closers, m configs.Model, o model.Options) (*model.Bundle, error) {
-	var err error
-	if o.DType, err = ParseDtype(m.ComputeDtype); err != nil {
-		return nil, err
-	}
-	thread, err := OpenThread(h, m.Device)
+	thread, dt, err := openDevice(h, open, m)
 	if err != nil {
 		return nil, err
 	}
-	open.AddFunc(thread.Close)
+	o.DType = dt
 	b, err := model.Open(ctx, thread, ModelPath(h, m.Path), o)
 	if err != nil {
 		return nil, errext.With(errext.Model, "", err)

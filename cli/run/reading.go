@@ -41,9 +41,6 @@ func (t *training) playWalks(ctx context.Context) error {
 		g.SetLimit(t.cfg.Agent.MaxWorkers)
 		for n := range walks {
 			g.Go(func() error {
-				if ctx.Err() != nil {
-					return context.Cause(ctx)
-				}
 				task := e.train[n%len(e.train)]
 				task.ID = fmt.Sprintf("walk_%d", n)
 				rng := rand.New(rand.NewPCG(t.cfg.Trainer.Seed, uint64(n)))

@@ -75,15 +75,10 @@ func (r *Run) Score(ctx context.Context, o ScoreOptions) (result ScoreResult, er
 	var open Closers
 	defer func() { err = errors.Join(err, open.Close()) }()
 	composer, err := openComposer(h, cfg.Reward, func() (reward.Scorer, error) {
-		dt, err := ParseDtype(cfg.Model.ComputeDtype)
+		thread, dt, err := openDevice(h, &open, cfg.Model)
 		if err != nil {
 			return nil, err
 		}
-		thread, err := OpenThread(h, cfg.Model.Device)
-		if err != nil {
-			return nil, err
-		}
-		open.AddFunc(thread.Close)
 		return openRewardModel(ctx, h, thread, dt, cfg.Reward, nil)
 	})
 	if err != nil {

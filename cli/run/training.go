@@ -63,17 +63,13 @@ type trainingEnv struct {
 // the result, also after an error.
 func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *runFolder, m mode) (*training, error) {
 	t := &training{host: h, cfg: cfg, run: run, mode: m}
-	var err error
-	if t.compute, err = ParseDtype(cfg.Model.ComputeDtype); err != nil {
-		return t, err
-	}
 	if err := t.checkModels(); err != nil {
 		return t, err
 	}
-	if t.thread, err = OpenThread(h, cfg.Model.Device); err != nil {
+	var err error
+	if t.thread, t.compute, err = openDevice(h, &t.open, cfg.Model); err != nil {
 		return t, err
 	}
-	t.open.AddFunc(t.thread.Close)
 	t.warnOffloadOnCPU()
 	if cfg.Data.FromDump != "" {
 		if err := t.openDump(ctx); err != nil {

@@ -2,13 +2,9 @@ package chat
 
 import (
 	"cmp"
-	"fmt"
-	"math"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 )
 
 // Values of a template are nil (none), bool, int64, float64, string, markup,
@@ -104,108 +100,9 @@ func (c *context) str(v any) string {
 	if _, ok := v.(undefined); ok {
 		return ""
 	}
-	var sb strings.Builder
-	c.repr(&sb, v, 0)
-	return sb.String()
-}
-
-// repr writes Python's repr().
-func (c *context) repr(sb *strings.Builder, v any, depth int) {
-	c.nested(depth)
-	c.spend(1)
-	c.fits(sb.Len())
-	switch v := v.(type) {
-	case nil:
-		sb.WriteString("None")
-	case bool:
-		if v {
-			sb.WriteString("True")
-		} else {
-			sb.WriteString("False")
-		}
-	case int64:
-		sb.WriteString(strconv.FormatInt(v, 10))
-	case float64:
-		sb.WriteString(floatRepr(v))
-	case string:
-		c.read(v)
-		quote(sb, v)
-	case markup:
-		sb.WriteString("Markup(")
-		c.repr(sb, string(v), depth)
-		sb.WriteString(")")
-	case *list:
-		open, closing := "[", "]"
-		switch {
-		case v.tuple && len(v.items) == 1:
-			open, closing = "(", ",)"
-		case v.tuple:
-			open, closing = "(", ")"
-		}
-		writeItems(sb, open, closing, v.items, &jsonStyle{item: ", "}, depth, func(x any) { c.repr(sb, x, depth+1) })
-	case *dict:
-		writeItems(sb, "{", "}", v.list(itemOf).items, &jsonStyle{item: ", "}, depth, func(x any) {
-			c.repr(sb, x.(*list).items[0], depth+1)
-			sb.WriteString(": ")
-			c.repr(sb, x.(*list).items[1], depth+1)
-		})
-	case undefined:
-		sb.WriteString("Undefined")
-	default:
-		panic(c.errorf("a %s cannot be printed", typeName(v)))
-	}
-}
-
-// quote writes a string as Python's repr does.
-func quote(sb *strings.Builder, s string) {
-	q := byte('\'')
-	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
-		q = '"'
-	}
-	sb.WriteByte(q)
-	for _, r := range s {
-		switch {
-		case r == rune(q) || r == '\\':
-			sb.WriteByte('\\')
-			sb.WriteRune(r)
-		case r == '\n':
-			sb.WriteString(`\n`)
-		case r == '\r':
-			sb.WriteString(`\r`)
-		case r == '\t':
-			sb.WriteString(`\t`)
-		case r == ' ' || unicode.IsPrint(r):
-			sb.WriteRune(r)
-		case r < 0x100:
-			fmt.Fprintf(sb, `\x%02x`, r)
-		case r < 0x10000:
-			fmt.Fprintf(sb, `\u%04x`, r)
-		default:
-			fmt.Fprintf(sb, `\U%08x`, r)
-		}
-	}
-	sb.WriteByte(q)
-}
-
-// floatRepr writes a float as Python does: the shortest digits that read
-// back, with an exponent below 1e-4 and from 1e16.
-func floatRepr(f float64) string {
-	switch {
-	case math.IsNaN(f):
-		return "nan"
-	case math.IsInf(f, 1):
-		return "inf"
-	case math.IsInf(f, -1):
-		return "-inf"
-	}
-	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
-		return strconv.FormatFloat(f, 'e', -1, 64)
-	}
-	s := strconv.FormatFloat(f, 'f', -1, 64)
-	if !strings.Contains(s, ".") {
-		s += ".0"
-	}
-	return s
+	w := &writer{c: c, item: ", ", pair: ": "}
+	w.value(v, 0)
+	return w.out.String()
 }
 
 // number returns the value of a boolean, an integer or a float as f. The value of

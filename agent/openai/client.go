@@ -33,7 +33,11 @@ type Client struct {
 	o     Options
 	http  *http.Client
 	slots chan struct{} // bounds the concurrent requests
-	sleep func(context.Context, time.Duration) bool
+
+	// Tests replace these.
+	sleep        func(context.Context, time.Duration) bool
+	checkTimeout time.Duration
+	maxReply     int64
 
 	newLimit atomic.Bool // the endpoint requires max_completion_tokens
 	usage    struct{ requests, retries, prompt, completion atomic.Int64 }
@@ -45,26 +49,22 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	rt := o.Transport
-	if rt == nil {
-		rt = &http.Transport{
-			Proxy:               http.ProxyFromEnvironment, // a hosted endpoint may be behind one
-			DialContext:         (&net.Dialer{Timeout: o.CheckTimeout, KeepAlive: 30 * time.Second}).DialContext,
-			TLSHandshakeTimeout: o.CheckTimeout,
-			MaxIdleConnsPerHost: o.Concurrency,
-			IdleConnTimeout:     30 * time.Second,
-			ForceAttemptHTTP2:   true,
-		}
-	}
 	return &Client{
 		o: o,
 		http: &http.Client{
-			Transport: transport.Bound(rt),
+			Transport: transport.Bound(&http.Transport{
+				Proxy:               http.ProxyFromEnvironment, // a hosted endpoint may be behind one
+				DialContext:         (&net.Dialer{Timeout: checkTimeout, KeepAlive: 30 * time.Second}).DialContext,
+				TLSHandshakeTimeout: checkTimeout,
+				MaxIdleConnsPerHost: o.Concurrency,
+				IdleConnTimeout:     30 * time.Second,
+				ForceAttemptHTTP2:   true,
+			}),
 			// Following a redirect would send the key to another host.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		slots: make(chan struct{}, o.Concurrency),
-		sleep: backoff.Sleep,
+		sleep: backoff.Sleep, checkTimeout: checkTimeout, maxReply: maxReply,
 	}, nil
 }
 
@@ -117,9 +117,9 @@ func (c *Client) chat(ctx context.Context, r Request, attempts int) (Reply, erro
 		if !kinds[fault.Kind].retry || attempt >= attempts {
 			return Reply{}, fault
 		}
-		wait := backoff.Delay(c.o.Backoff, c.o.MaxWait, attempt)
-		if fault.wait > c.o.MaxWait {
-			fault.Err = fmt.Errorf("the endpoint requests a wait of %v, longer than the limit of %v", fault.wait, c.o.MaxWait)
+		wait := backoff.Delay(firstPause, maxPause, attempt)
+		if fault.wait > maxPause {
+			fault.Err = fmt.Errorf("the endpoint requests a wait of %v, longer than the limit of %v", fault.wait, maxPause)
 			return Reply{}, fault
 		} else if fault.wait > 0 {
 			wait = fault.wait
@@ -181,8 +181,8 @@ func (c *Client) roundTrip(ctx context.Context, method, path string, body []byte
 		return 0, nil, nil, err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, c.o.MaxReply+1))
-	if err == nil && int64(len(text)) > c.o.MaxReply {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, c.maxReply+1))
+	if err == nil && int64(len(text)) > c.maxReply {
 		err = errOversize
 	}
 	return resp.StatusCode, resp.Header, text, err
@@ -201,7 +201,7 @@ func (c *Client) classify(ctx context.Context, status int, header http.Header, b
 		case ctx.Err() != nil:
 			e.Kind, e.Err = KindCancelled, context.Cause(ctx)
 		case errors.Is(err, errOversize):
-			e.Kind, e.Err = KindOversize, fmt.Errorf("more than %d bytes", c.o.MaxReply)
+			e.Kind, e.Err = KindOversize, fmt.Errorf("more than %d bytes", c.maxReply)
 		case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
 			e.Kind, e.Err = KindTimeout, fmt.Errorf("no complete reply within %v", timeout)
 		default:
@@ -244,7 +244,7 @@ func (c *Client) classify(ctx context.Context, status int, header http.Header, b
 // wrong model name, a wrong key or an unknown parameter. It replaces r's messages
 // and limit.
 func (c *Client) Check(ctx context.Context, r Request) error {
-	_, fault := c.once(ctx, http.MethodGet, modelsPath, nil, c.o.CheckTimeout)
+	_, fault := c.once(ctx, http.MethodGet, modelsPath, nil, c.checkTimeout)
 	if fault != nil {
 		switch fault.Kind { // other failures do not count: the key may not be allowed to list models
 		case KindConnection, KindTimeout, KindCancelled:

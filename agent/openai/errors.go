@@ -26,7 +26,7 @@ const (
 	KindMalformed  Kind = "reply not understood"    // not JSON, truncated, or of another form
 	KindEmpty      Kind = "reply without an answer" // no choice, or one without text
 	KindFiltered   Kind = "reply held back"         // finish_reason content_filter
-	KindOversize   Kind = "reply too large"         // more bytes than Options.MaxReply
+	KindOversize   Kind = "reply too large"         // more bytes than maxReply
 	KindCancelled  Kind = "cancelled"               // the caller's context ended first
 )
 

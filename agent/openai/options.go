@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -20,16 +19,16 @@ type Options struct {
 	Concurrency int           // concurrent requests; 0: 16
 	Timeout     time.Duration // of one attempt; 0: two minutes
 	Attempts    int           // at one request; 0: 6
-	Backoff     time.Duration // pause after the first failed attempt, doubling; 0: half a second
-	// MaxWait is the longest pause between attempts. A Retry-After above it ends
-	// the retries. 0: a minute.
-	MaxWait      time.Duration
-	CheckTimeout time.Duration // of Check's first request; 0: ten seconds
-	MaxReply     int64         // bytes of a reply; 0: 16 MiB
-
-	Transport http.RoundTripper // nil: a new one
-	Log       *slog.Logger      // nil: no log
+	Log         *slog.Logger  // nil: no log
 }
+
+// Limits of a Client.
+const (
+	firstPause   = 500 * time.Millisecond // after the first failed attempt; pauses double
+	maxPause     = time.Minute            // between attempts; a longer Retry-After ends the retries
+	checkTimeout = 10 * time.Second       // of Check's first request
+	maxReply     = 16 << 20               // bytes of a reply
+)
 
 func (o Options) withDefaults() (Options, error) {
 	base, err := BaseURL(o.BaseURL)
@@ -48,10 +47,6 @@ func (o Options) withDefaults() (Options, error) {
 	o.Concurrency = cmp.Or(o.Concurrency, 16)
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
 	o.Attempts = cmp.Or(o.Attempts, 6)
-	o.Backoff = cmp.Or(o.Backoff, 500*time.Millisecond)
-	o.MaxWait = cmp.Or(o.MaxWait, time.Minute)
-	o.CheckTimeout = cmp.Or(o.CheckTimeout, 10*time.Second)
-	o.MaxReply = cmp.Or(o.MaxReply, 16<<20)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

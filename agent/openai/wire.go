@@ -20,14 +20,12 @@ type Request struct {
 	TopP        float64        `json:"top_p,omitempty"` // 0 and 1: not sent
 	TopK        int            `json:"top_k,omitempty"` // 0: not sent; OpenAI rejects it, vLLM and others accept it
 	Seed        *int64         `json:"seed,omitempty"`
-	Stop        []string       `json:"stop,omitempty"` // the endpoint removes them from its reply
 }
 
 // Reply is the answer to a Request.
 type Reply struct {
 	Text   string
 	Finish string // finish_reason: stop, length
-	Model  string // the model's name in the reply
 	Usage  Usage
 }
 
@@ -68,7 +66,6 @@ func (r Request) body(model string, useNewLimit bool) ([]byte, error) {
 // parseReply parses the body of a reply with status 200.
 func parseReply(body []byte) (Reply, *Error) {
 	var w struct {
-		Model   string
 		Choices []struct {
 			Message *struct {
 				Content   *string
@@ -87,7 +84,7 @@ func parseReply(body []byte) (Reply, *Error) {
 		words, _ := errorWords(body)
 		return Reply{}, &Error{Kind: KindServer, Words: words}
 	}
-	r := Reply{Model: w.Model, Usage: w.Usage}
+	r := Reply{Usage: w.Usage}
 	if len(w.Choices) == 0 || w.Choices[0].Message == nil {
 		return r, &Error{Kind: KindEmpty, Words: transport.Excerpt(string(body)), Err: errors.New("no choices with a message")}
 	}

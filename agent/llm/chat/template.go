@@ -64,11 +64,8 @@ func Parse(src string) (t *Template, err error) {
 type Input struct {
 	Messages            []data.Message
 	AddGenerationPrompt bool
-	// Tools is nil or a list of tool schemas. A json.RawMessage keeps the order
-	// of their keys.
-	Tools any
-	// Vars are further variables, such as bos_token and eos_token. They take
-	// precedence over the variables above.
+	// Vars are further variables, such as bos_token and tools. They take precedence
+	// over the variables above. A json.RawMessage keeps the order of its keys.
 	Vars map[string]any
 	// Now is the clock of strftime_now; nil means time.Now.
 	Now func() time.Time
@@ -85,7 +82,7 @@ func (t *Template) Render(in Input) (out string, err error) {
 		c.globals.set(name, &callable{name: name, f: f})
 	}
 	for name, v := range map[string]any{
-		"messages": in.Messages, "add_generation_prompt": in.AddGenerationPrompt, "tools": in.Tools, "documents": nil,
+		"messages": in.Messages, "add_generation_prompt": in.AddGenerationPrompt, "tools": nil, "documents": nil,
 	} {
 		c.globals.set(name, c.convert(v))
 	}

@@ -146,11 +146,11 @@ func TestModels(t *testing.T) {
 			vars := config.TemplateVars()
 			vars["date_string"] = "26 Jul 2024"
 			for _, c := range g[name] {
-				var tools any
+				vars["tools"] = nil
 				if c.Tools != nil {
-					tools = c.Tools
+					vars["tools"] = c.Tools
 				}
-				got, err := tmpl.Render(Input{Messages: c.Messages, AddGenerationPrompt: c.Prompt, Tools: tools, Vars: vars})
+				got, err := tmpl.Render(Input{Messages: c.Messages, AddGenerationPrompt: c.Prompt, Vars: vars})
 				if (err != nil) != (c.Error != "") {
 					t.Errorf("%s, prompt %v: %v, want error %q", c.Name, c.Prompt, err, c.Error)
 					continue

@@ -1,8 +1,8 @@
 package generate
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -11,14 +11,11 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Options of a Backend. Exactly one of KVTokens and KVBytes is set.
+// Options of a Backend.
 type Options struct {
-	KVTokens  int   // size of the KV cache in tokens, over all sequences
-	KVBytes   int64 // size of the KV cache in bytes
-	BlockSize int   // tokens per block; 0 means DefaultBlockSize
-	Version   int64 // of the weights at the start
-	// Teacher, if set, replaces the sampled tokens.
-	Teacher engine.Teacher
+	KVTokens  int            // size of the KV cache in tokens, over all sequences
+	BlockSize int            // tokens per block; 0 means DefaultBlockSize
+	Teacher   engine.Teacher // replaces the sampled tokens; nil: none
 }
 
 // DefaultBlockSize is the default number of tokens per block. A sequence wastes
@@ -46,37 +43,16 @@ type sequence struct {
 // New returns a Backend with a KV cache for m, which the caller closes after
 // the Backend.
 func New(ctx context.Context, m *model.Model, o Options) (*Backend, error) {
-	if o.BlockSize == 0 {
-		o.BlockSize = DefaultBlockSize
+	o.BlockSize = cmp.Or(o.BlockSize, DefaultBlockSize)
+	if o.KVTokens < 1 || o.BlockSize < 1 {
+		return nil, fmt.Errorf("generate: a KV cache of %d tokens in blocks of %d: both must be positive", o.KVTokens, o.BlockSize)
 	}
-	n, err := o.blocks(m)
-	if err != nil {
-		return nil, fmt.Errorf("generate: %w", err)
-	}
+	n := (o.KVTokens + o.BlockSize - 1) / o.BlockSize
 	cache, err := m.NewCache(ctx, n, o.BlockSize)
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
-	b := &Backend{model: m, cache: cache, blocks: newBlocks(n, o.BlockSize), seqs: map[engine.SeqID]*sequence{}, teacher: o.Teacher}
-	b.version.Store(o.Version)
-	return b, nil
-}
-
-// blocks returns the number of blocks that fit the budget.
-func (o Options) blocks(m *model.Model) (int, error) {
-	switch {
-	case o.BlockSize < 0:
-		return 0, fmt.Errorf("block size %d is negative", o.BlockSize)
-	case o.KVTokens > 0 && o.KVBytes > 0:
-		return 0, errors.New("KVTokens and KVBytes are both set; set one of them")
-	case o.KVTokens > 0:
-		return (o.KVTokens + o.BlockSize - 1) / o.BlockSize, nil
-	}
-	n := int(o.KVBytes / int64(m.CacheBytesPerToken()) / int64(o.BlockSize))
-	if n < 1 {
-		return 0, fmt.Errorf("a KV budget of %d bytes holds no block of %d tokens, which takes %d bytes", o.KVBytes, o.BlockSize, m.CacheBytesPerToken()*o.BlockSize)
-	}
-	return n, nil
+	return &Backend{model: m, cache: cache, blocks: newBlocks(n, o.BlockSize), seqs: map[engine.SeqID]*sequence{}, teacher: o.Teacher}, nil
 }
 
 // Capacity implements engine.Backend.

@@ -248,7 +248,6 @@ func TestInvalidSteps(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	m := openModel(t, torch.Float32)
-	perToken := int64(m.CacheBytesPerToken())
 	for _, tt := range []struct {
 		name     string
 		o        Options
@@ -257,11 +256,8 @@ func TestOptions(t *testing.T) {
 	}{
 		{"tokens", Options{KVTokens: 100, BlockSize: 16}, 112, ""},
 		{"default block", Options{KVTokens: 64}, 64, ""},
-		{"bytes", Options{KVBytes: perToken * 100, BlockSize: 16}, 96, ""},
-		{"too few bytes", Options{KVBytes: perToken*16 - 1, BlockSize: 16}, 0, "holds no block"},
-		{"neither", Options{}, 0, "holds no block"},
-		{"both", Options{KVTokens: 1, KVBytes: 1}, 0, "both set"},
-		{"negative block", Options{KVTokens: 1, BlockSize: -1}, 0, "negative"},
+		{"no tokens", Options{}, 0, "must be positive"},
+		{"negative block", Options{KVTokens: 1, BlockSize: -1}, 0, "must be positive"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, err := New(context.Background(), m, tt.o)

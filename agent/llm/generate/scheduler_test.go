@@ -218,7 +218,8 @@ func TestWeightUpdate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b := newBackend(t, m, Options{KVTokens: 1024, BlockSize: 16, Version: 1})
+	b := newBackend(t, m, Options{KVTokens: 1024, BlockSize: 16})
+	b.SetVersion(1)
 	s := newScheduler(t, b, engine.Options{})
 	defer s.Shutdown()
 	session, err := s.Open(ctx, engine.SessionOptions{Key: engine.Key{Seed: 1}})

@@ -46,7 +46,17 @@ func takeText(msg *C.char) string {
 	return C.GoString(msg)
 }
 
-// dims passes a shape to C.
-func dims(shape []int) (*C.int64_t, C.int64_t) {
-	return (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(shape))), C.int64_t(len(shape))
+// dims passes a shape or another list of integers to C.
+func dims[T int | int64](list []T) (*C.int64_t, C.int64_t) {
+	return (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(list))), C.int64_t(len(list))
+}
+
+// flatten concatenates lists: lists[i] is ids[offsets[i]:offsets[i+1]].
+func flatten(lists [][]int32) (ids []int32, offsets []int) {
+	offsets = []int{0}
+	for _, list := range lists {
+		ids = append(ids, list...)
+		offsets = append(offsets, len(ids))
+	}
+	return ids, offsets
 }

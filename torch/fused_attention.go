@@ -23,8 +23,8 @@ func AttentionPacked(q, k, v Tensor, offsets []int, scale float64) Tensor {
 // paged caches kc and vc [blocks, blockSize, Hkv, Dh], in their type.
 func CacheWrite(kc, vc, k, v Tensor, slots []int64) {
 	const op = "CacheWrite"
-	p := (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(slots)))
-	check(op, C.om_cache_write(kc.in(op), vc.in(op), k.in(op), v.in(op), p, C.int64_t(len(slots))), kc, vc, k, v)
+	p, n := dims(slots)
+	check(op, C.om_cache_write(kc.in(op), vc.in(op), k.in(op), v.in(op), p, n), kc, vc, k, v)
 }
 
 // CachedSeqs maps the new tokens of one call to sequences and cache blocks.
@@ -43,17 +43,12 @@ func AttentionCached(q, kc, vc Tensor, seqs CachedSeqs, scale float64) Tensor {
 	if len(seqs.QOffsets) != n+1 || len(seqs.Blocks) != n {
 		Fail(op, fmt.Sprintf("%d lengths need %d offsets and %d block lists, not %d and %d", n, n+1, n, len(seqs.QOffsets), len(seqs.Blocks)), q, kc)
 	}
-	offsets := make([]int, n+1)
-	var blocks []int32
-	for i, b := range seqs.Blocks {
-		blocks = append(blocks, b...)
-		offsets[i+1] = len(blocks)
-	}
+	blocks, offsets := flatten(seqs.Blocks)
 	var out C.om_tensor
 	qo, _ := dims(seqs.QOffsets)
 	lens, _ := dims(seqs.Lens)
 	bo, _ := dims(offsets)
-	bp := (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(blocks)))
+	bp := (*C.int32_t)(unsafe.SliceData(blocks))
 	check(op, C.om_attention_cached(q.in(op), kc.in(op), vc.in(op), C.int64_t(n), qo, lens, bo, bp, C.double(scale), &out), q, kc, vc)
 	return q.out(out)
 }

@@ -17,27 +17,23 @@ import (
 // the whole vocabulary.
 func TokenLogProbs(hidden, weight, bias Tensor, targets []int64, kept [][]int32, temperature float64, wantEntropy bool) (logp, entropy Tensor) {
 	const op = "TokenLogProbs"
-	var offsets []int64
+	var offsets []int
 	var ids []int32
 	if kept != nil {
 		if len(kept) != len(targets) {
 			Fail(op, fmt.Sprintf("%d lists of kept tokens for %d targets", len(kept), len(targets)), hidden)
 		}
-		offsets = []int64{0}
-		for _, list := range kept {
-			ids = append(ids, list...)
-			offsets = append(offsets, int64(len(ids)))
-		}
+		ids, offsets = flatten(kept)
 	}
 	var lp, e C.om_tensor
 	pe := &e
 	if !wantEntropy {
 		pe = nil
 	}
-	p := (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(targets)))
-	check(op, C.om_token_logprobs(hidden.in(op), weight.in(op), bias.opt(op), p, C.int64_t(len(targets)),
-		(*C.int64_t)(unsafe.Pointer(unsafe.SliceData(offsets))), (*C.int32_t)(unsafe.SliceData(ids)), C.double(temperature), &lp, pe),
-		hidden, weight, bias)
+	p, n := dims(targets)
+	po, _ := dims(offsets)
+	check(op, C.om_token_logprobs(hidden.in(op), weight.in(op), bias.opt(op), p, n, po, (*C.int32_t)(unsafe.SliceData(ids)),
+		C.double(temperature), &lp, pe), hidden, weight, bias)
 	if wantEntropy {
 		entropy = hidden.out(e)
 	}

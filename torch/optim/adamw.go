@@ -1,6 +1,8 @@
 package optim
 
 import (
+	"slices"
+
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -37,22 +39,14 @@ type AdamW struct {
 	steps  int
 	params []Param
 	state  []state
-	groups []group
 }
 
 // state is the optimizer state of one parameter. weight is the parameter itself, or its float32 master.
 type state struct{ weight, m, v torch.Tensor }
 
-// group has the indices of the parameters that share a weight decay.
-type group struct {
-	decay float64
-	at    []int
-}
-
 // NewAdamW returns an optimiser with zero state. It must be called inside torch.Run.
 func NewAdamW(t *torch.Thread, params []Param, o AdamWOptions) *AdamW {
 	a := &AdamW{o: o, t: t, owner: torch.NewOwner(t, "adamw"), params: params, state: make([]state, len(params))}
-	decayed, plain := group{decay: o.WeightDecay}, group{}
 	for i, p := range params {
 		w := p.Tensor.Detach()
 		switch p.Tensor.DType() {
@@ -67,13 +61,7 @@ func NewAdamW(t *torch.Thread, params []Param, o AdamWOptions) *AdamW {
 		st.v.Zero_()
 		a.owner.Own(st.weight, st.m, st.v)
 		a.state[i] = st
-		if p.NoDecay {
-			plain.at = append(plain.at, i)
-		} else {
-			decayed.at = append(decayed.at, i)
-		}
 	}
-	a.groups = []group{decayed, plain}
 	return a
 }
 
@@ -91,32 +79,27 @@ func (a *AdamW) Step(s *torch.Scope, lr, maxNorm float64) (norm float64, err err
 	return norms[0], err
 }
 
-func anyOf(ts []torch.Tensor) bool {
-	for _, t := range ts {
-		if !t.None() {
-			return true
-		}
-	}
-	return false
-}
-
 func (a *AdamW) update(grads []torch.Tensor, lr, scale float64) {
 	a.steps++
-	for _, g := range a.groups {
-		n := len(g.at)
-		if n == 0 {
-			continue
+	for _, noDecay := range []bool{false, true} {
+		o := torch.AdamWOptions{
+			LR: lr, Beta1: a.o.Beta1, Beta2: a.o.Beta2, Eps: a.o.Eps, WeightDecay: a.o.WeightDecay, Step: a.steps, GradScale: scale,
 		}
-		w, gr, m, v, copies := make([]torch.Tensor, n), make([]torch.Tensor, n), make([]torch.Tensor, n), make([]torch.Tensor, n), make([]torch.Tensor, n)
-		for j, i := range g.at {
-			w[j], gr[j], m[j], v[j] = a.state[i].weight, grads[i], a.state[i].m, a.state[i].v
+		if noDecay {
+			o.WeightDecay = 0
+		}
+		var w, g, m, v, copies []torch.Tensor
+		for i, p := range a.params {
+			if p.NoDecay != noDecay {
+				continue
+			}
+			w, g, m, v = append(w, a.state[i].weight), append(g, grads[i]), append(m, a.state[i].m), append(v, a.state[i].v)
+			copies = append(copies, torch.Tensor{})
 			if a.master(i) {
-				copies[j] = a.params[i].Tensor
+				copies[len(copies)-1] = p.Tensor
 			}
 		}
-		torch.AdamWStep(w, gr, m, v, copies, torch.AdamWOptions{
-			LR: lr, Beta1: a.o.Beta1, Beta2: a.o.Beta2, Eps: a.o.Eps, WeightDecay: g.decay, Step: a.steps, GradScale: scale,
-		})
+		torch.AdamWStep(w, g, m, v, copies, o)
 	}
 }
 
@@ -158,7 +141,7 @@ func StepAll(s *torch.Scope, shares ...Share) (norms []float64, err error) {
 				}
 			}
 			for i, p := range shares {
-				if err == nil && anyOf(grads[i]) {
+				if err == nil && slices.ContainsFunc(grads[i], func(g torch.Tensor) bool { return !g.None() }) {
 					p.Of.update(grads[i], p.LR, scales[i])
 				}
 				for _, x := range p.Of.params {

@@ -58,3 +58,12 @@ func (c *cursor) bool() bool {
 
 // str copies a string out of the mapping, so that metadata outlives the File.
 func (c *cursor) str() string { return string(c.take(c.u64())) }
+
+// name reads a metadata key or a tensor's name.
+func (c *cursor) name() string {
+	n := c.u64()
+	if n > maxKey {
+		c.fail("a name of %d bytes is too long", n)
+	}
+	return string(c.take(n))
+}

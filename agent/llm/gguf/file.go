@@ -100,11 +100,7 @@ func parse(m []byte) (*File, error) {
 
 func (f *File) readMetadata(c *cursor, n uint64) error {
 	for range n {
-		length := c.u64()
-		if length > maxKey {
-			c.fail("a metadata key of %d bytes is too long", length)
-		}
-		key := string(c.take(length))
+		key := c.name()
 		kind := c.u32()
 		v := c.value(kind)
 		if c.err != nil {
@@ -138,11 +134,7 @@ func (f *File) alignment() (int64, error) {
 // part, which begins after the last entry.
 func (f *File) readTensors(c *cursor, n uint64, alignment int64) error {
 	for range n {
-		length := c.u64()
-		if length > maxKey {
-			c.fail("a tensor name of %d bytes is too long", length)
-		}
-		name := string(c.take(length))
+		name := c.name()
 		dims := c.u32()
 		if dims == 0 || dims > maxDims {
 			c.fail("tensor %q has %d dimensions (1 to %d are allowed)", clip(name), dims, maxDims)

@@ -35,13 +35,13 @@ const (
 
 // vocabulary holds the keys below tokenizer.ggml.
 type vocabulary struct {
-	model              string // "gpt2" is byte-level BPE
-	pre                string // name of the pre-tokenizer
-	tokens             []string
-	types              []int32
-	merges             []string
-	bos, eos, eot, pad int32 // -1: not in the file
-	addBOS             bool
+	model         string // "gpt2" is byte-level BPE
+	pre           string // name of the pre-tokenizer
+	tokens        []string
+	types         []int32
+	merges        []string
+	bos, eos, pad int32 // -1: not in the file
+	addBOS        bool
 }
 
 // Tokenizer returns the tokenizer in the metadata, with the special tokens and
@@ -56,15 +56,10 @@ func (m *Metadata) Tokenizer() (*tokenizer.Tokenizer, tokenizer.Config, error) {
 	if err != nil {
 		return nil, tokenizer.Config{}, fmt.Errorf("GGUF tokenizer: %w", err)
 	}
-	var c tokenizer.Config
-	for _, special := range []struct {
-		id    int32
-		field *string
-	}{{v.bos, &c.BOS}, {v.eos, &c.EOS}, {v.pad, &c.Pad}} {
-		if special.id >= 0 {
-			*special.field, _ = tok.IDToToken(special.id)
-		}
-	}
+	var c tokenizer.Config // a token that the file does not have is ""
+	c.BOS, _ = tok.IDToToken(v.bos)
+	c.EOS, _ = tok.IDToToken(v.eos)
+	c.Pad, _ = tok.IDToToken(v.pad)
 	if m.Has("tokenizer.chat_template") {
 		c.ChatTemplate, err = m.String("tokenizer.chat_template")
 		c.Templates = map[string]string{"default": c.ChatTemplate}
@@ -91,7 +86,7 @@ func (m *Metadata) vocabulary() (v vocabulary, err error) {
 	for _, special := range []struct {
 		name string
 		id   *int32
-	}{{"bos", &v.bos}, {"eos", &v.eos}, {"eot", &v.eot}, {"padding", &v.pad}} {
+	}{{"bos", &v.bos}, {"eos", &v.eos}, {"padding", &v.pad}} {
 		key, id := prefix+special.name+"_token_id", -1
 		if m.Has(key) {
 			if id, err = m.Int(key); err == nil && (id < -1 || id >= len(v.tokens)) {

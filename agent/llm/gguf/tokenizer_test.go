@@ -27,7 +27,7 @@ func TestSchemes(t *testing.T) {
 			}
 			v := vocabulary{
 				model: "gpt2", pre: pre, tokens: []string{"a", "b", "ab", "<|begin_of_text|>", "[PAD0]"}, types: []int32{1, 1, 1, 3, 5},
-				merges: []string{"a b"}, bos: 3, eos: 3, eot: -1, pad: -1, addBOS: name == "llama3_2",
+				merges: []string{"a b"}, bos: 3, eos: 3, pad: -1, addBOS: name == "llama3_2",
 			}
 			tok, err := v.tokenizer()
 			if err != nil {
@@ -97,7 +97,7 @@ func TestTokenizerErrors(t *testing.T) {
 	good := func() *vocabulary {
 		return &vocabulary{
 			model: "gpt2", pre: "gpt-2", tokens: []string{"a", "b", "ab", "<s>"}, types: []int32{1, 1, 1, 3},
-			merges: []string{"a b"}, bos: 3, eos: 3, eot: -1, pad: -1, addBOS: true,
+			merges: []string{"a b"}, bos: 3, eos: 3, pad: -1, addBOS: true,
 		}
 	}
 	tok, err := good().tokenizer()

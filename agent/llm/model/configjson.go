@@ -195,23 +195,18 @@ func (r *configReader) rope(c *Config) {
 	c.RopeTheta = 10000
 	top := r.get("rope_theta", &c.RopeTheta)
 	var old, current map[string]json.RawMessage
-	hasOld := r.get("rope_scaling", &old)
-	hasNew := r.get("rope_parameters", &current)
-	faults := len(r.errs)
 	second := *c
-	if hasOld {
-		r.ropeObject("rope_scaling", old, c, top)
-	}
-	if hasNew {
-		r.ropeObject("rope_parameters", current, &second, top)
-		if hasOld && len(r.errs) == faults && (second.RopeScaling != c.RopeScaling || second.RopeTheta != c.RopeTheta) {
+	hasOld := r.get("rope_scaling", &old) && r.ropeObject("rope_scaling", old, c, top)
+	if r.get("rope_parameters", &current) && r.ropeObject("rope_parameters", current, &second, top) {
+		if hasOld && (second.RopeScaling != c.RopeScaling || second.RopeTheta != c.RopeTheta) {
 			r.errs = append(r.errs, errors.New("rope_scaling and rope_parameters differ: keep the right one"))
 		}
 		c.RopeScaling, c.RopeTheta = second.RopeScaling, second.RopeTheta
 	}
 }
 
-func (r *configReader) ropeObject(key string, raw map[string]json.RawMessage, c *Config, haveTheta bool) {
+// ropeObject reads one of the two objects into c and reports whether it has no fault.
+func (r *configReader) ropeObject(key string, raw map[string]json.RawMessage, c *Config, haveTheta bool) bool {
 	o := &configReader{raw: raw, seen: map[string]bool{}}
 	s := &c.RopeScaling
 	if !o.get("rope_type", &s.Type) {
@@ -236,7 +231,7 @@ func (r *configReader) ropeObject(key string, raw map[string]json.RawMessage, c 
 	case "default":
 	default:
 		r.errs = append(r.errs, fmt.Errorf("%s: rope_type %q is not supported (default, linear and llama3 are)", key, s.Type))
-		return
+		return false
 	}
 	if factor := 1.0; o.get("partial_rotary_factor", &factor) && factor != 1 {
 		o.errs = append(o.errs, fmt.Errorf("partial_rotary_factor %v is not supported", factor))
@@ -249,6 +244,7 @@ func (r *configReader) ropeObject(key string, raw map[string]json.RawMessage, c 
 	for _, err := range o.errs {
 		r.errs = append(r.errs, fmt.Errorf("%s: %w", key, err))
 	}
+	return len(o.errs) == 0
 }
 
 func (r *configReader) specials(c *Config) {

@@ -32,6 +32,12 @@ func check(op string, msg *C.char, operands ...Tensor) {
 	}
 }
 
+// result returns the output of an operation as a tensor of the first operand's thread.
+func result(op string, msg *C.char, out *C.om_tensor, operands ...Tensor) Tensor {
+	check(op, msg, operands...)
+	return operands[0].out(*out)
+}
+
 // cerror is check for calls outside Run.
 func cerror(op string, msg *C.char) error {
 	if msg == nil {

@@ -15,8 +15,7 @@ func AttentionPacked(q, k, v Tensor, offsets []int, scale float64) Tensor {
 	const op = "AttentionPacked"
 	var out C.om_tensor
 	p, n := dims(offsets)
-	check(op, C.om_attention_packed(q.in(op), k.in(op), v.in(op), p, n, C.double(scale), &out), q, k, v)
-	return q.out(out)
+	return result(op, C.om_attention_packed(q.in(op), k.in(op), v.in(op), p, n, C.double(scale), &out), &out, q, k, v)
 }
 
 // CacheWrite writes token i's key and value, of k and v [N,Hkv,Dh], to place slots[i] = block · blockSize + offset of the
@@ -49,6 +48,5 @@ func AttentionCached(q, kc, vc Tensor, seqs CachedSeqs, scale float64) Tensor {
 	lens, _ := dims(seqs.Lens)
 	bo, _ := dims(offsets)
 	bp := (*C.int32_t)(unsafe.SliceData(blocks))
-	check(op, C.om_attention_cached(q.in(op), kc.in(op), vc.in(op), C.int64_t(n), qo, lens, bo, bp, C.double(scale), &out), q, kc, vc)
-	return q.out(out)
+	return result(op, C.om_attention_cached(q.in(op), kc.in(op), vc.in(op), C.int64_t(n), qo, lens, bo, bp, C.double(scale), &out), &out, q, kc, vc)
 }

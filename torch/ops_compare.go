@@ -45,13 +45,11 @@ func (t Tensor) AllFinite() bool {
 // Where takes elements of a where cond (bool) is true, and of b elsewhere. The three broadcast.
 func Where(cond, a, b Tensor) Tensor {
 	var out C.om_tensor
-	check("Where", C.om_where(cond.in("Where"), a.in("Where"), b.in("Where"), &out), cond, a, b)
-	return cond.out(out)
+	return result("Where", C.om_where(cond.in("Where"), a.in("Where"), b.in("Where"), &out), &out, cond, a, b)
 }
 
 // MaskedFill is v where mask is true, and t elsewhere.
 func (t Tensor) MaskedFill(mask Tensor, v float64) Tensor {
 	var out C.om_tensor
-	check("MaskedFill", C.om_masked_fill(t.in("MaskedFill"), mask.in("MaskedFill"), C.double(v), &out), t, mask)
-	return t.out(out)
+	return result("MaskedFill", C.om_masked_fill(t.in("MaskedFill"), mask.in("MaskedFill"), C.double(v), &out), &out, t, mask)
 }

@@ -7,20 +7,17 @@ import "github.com/wangkuiyi/gotorch"
 
 func (t Tensor) unary(op string, code C.int64_t) Tensor {
 	var out C.om_tensor
-	check(op, C.om_unary(code, t.in(op), &out), t)
-	return t.out(out)
+	return result(op, C.om_unary(code, t.in(op), &out), &out, t)
 }
 
 func (t Tensor) binary(op string, code C.int64_t, o Tensor) Tensor {
 	var out C.om_tensor
-	check(op, C.om_binary(code, t.in(op), o.in(op), &out), t, o)
-	return t.out(out)
+	return result(op, C.om_binary(code, t.in(op), o.in(op), &out), &out, t, o)
 }
 
 func (t Tensor) scalar(op string, code C.int64_t, v float64) Tensor {
 	var out C.om_tensor
-	check(op, C.om_scalar(code, t.in(op), C.double(v), &out), t)
-	return t.out(out)
+	return result(op, C.om_scalar(code, t.in(op), C.double(v), &out), &out, t)
 }
 
 func (t Tensor) gotorch1(op string, f func(gotorch.Tensor) gotorch.Tensor) Tensor {
@@ -80,8 +77,7 @@ func (t Tensor) Sigmoid() Tensor { return t.gotorch1("Sigmoid", gotorch.Sigmoid)
 // Clamp is min(max(t, lo), hi).
 func (t Tensor) Clamp(lo, hi float64) Tensor {
 	var out C.om_tensor
-	check("Clamp", C.om_clamp(t.in("Clamp"), C.double(lo), C.double(hi), &out), t)
-	return t.out(out)
+	return result("Clamp", C.om_clamp(t.in("Clamp"), C.double(lo), C.double(hi), &out), &out, t)
 }
 
 // Minimum is the smaller of t and o, element by element.
@@ -103,8 +99,7 @@ func (t Tensor) MatMul(o Tensor) Tensor {
 // Linear is t [...,I] · w [O,I]ᵀ + bias [O]; bias may be the zero Tensor.
 func (t Tensor) Linear(w, bias Tensor) Tensor {
 	var out C.om_tensor
-	check("Linear", C.om_linear(t.in("Linear"), w.in("Linear"), bias.opt("Linear"), &out), t, w, bias)
-	return t.out(out)
+	return result("Linear", C.om_linear(t.in("Linear"), w.in("Linear"), bias.opt("Linear"), &out), &out, t, w, bias)
 }
 
 // The in-place operations end in an underscore, as libtorch's own do, and are not for tensors that require gradients

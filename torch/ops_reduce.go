@@ -22,8 +22,7 @@ func (t Tensor) Min() Tensor { return t.unary("Min", C.OM_MIN) }
 // SumDim sums along dim, which stays with size 1 if keep.
 func (t Tensor) SumDim(dim int, keep bool) Tensor {
 	var out C.om_tensor
-	check("SumDim", C.om_along(C.OM_SUM_DIM, t.in("SumDim"), C.int64_t(dim), cbool(keep), &out), t)
-	return t.out(out)
+	return result("SumDim", C.om_along(C.OM_SUM_DIM, t.in("SumDim"), C.int64_t(dim), cbool(keep), &out), &out, t)
 }
 
 // LogSoftmax is log(e^t / Σ e^t) along dim.

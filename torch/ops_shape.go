@@ -28,15 +28,13 @@ func (t Tensor) View(shape ...int) Tensor {
 func (t Tensor) Reshape(shape ...int) Tensor {
 	var out C.om_tensor
 	d, n := dims(shape)
-	check("Reshape", C.om_reshape(t.in("Reshape"), d, n, &out), t)
-	return t.out(out)
+	return result("Reshape", C.om_reshape(t.in("Reshape"), d, n, &out), &out, t)
 }
 
 // Narrow is elements start … start+length-1 of dim; a view.
 func (t Tensor) Narrow(dim, start, length int) Tensor {
 	var out C.om_tensor
-	check("Narrow", C.om_narrow(t.in("Narrow"), C.int64_t(dim), C.int64_t(start), C.int64_t(length), &out), t)
-	return t.out(out)
+	return result("Narrow", C.om_narrow(t.in("Narrow"), C.int64_t(dim), C.int64_t(start), C.int64_t(length), &out), &out, t)
 }
 
 // IndexSelect is the elements of dim at the indices idx (int64 or int32, one dim).
@@ -49,15 +47,13 @@ func (t Tensor) IndexSelect(dim int, idx Tensor) Tensor {
 // Gather has the shape of idx (int64) and takes elements along dim.
 func (t Tensor) Gather(dim int, idx Tensor) Tensor {
 	var out C.om_tensor
-	check("Gather", C.om_gather(t.in("Gather"), C.int64_t(dim), idx.in("Gather"), &out), t, idx)
-	return t.out(out)
+	return result("Gather", C.om_gather(t.in("Gather"), C.int64_t(dim), idx.in("Gather"), &out), &out, t, idx)
 }
 
 // Embedding is the rows of w [V,D] at the indices ids [...]: [...,D].
 func Embedding(w, ids Tensor) Tensor {
 	var out C.om_tensor
-	check("Embedding", C.om_embedding(w.in("Embedding"), ids.in("Embedding"), &out), w, ids)
-	return w.out(out)
+	return result("Embedding", C.om_embedding(w.in("Embedding"), ids.in("Embedding"), &out), &out, w, ids)
 }
 
 // Cat concatenates tensors along dim.
@@ -70,8 +66,7 @@ func Cat(ts []Tensor, dim int) Tensor {
 		ps[i] = t.in("Cat")
 	}
 	var out C.om_tensor
-	check("Cat", C.om_cat(&ps[0], C.int64_t(len(ps)), C.int64_t(dim), &out), ts...)
-	return ts[0].out(out)
+	return result("Cat", C.om_cat(&ps[0], C.int64_t(len(ps)), C.int64_t(dim), &out), &out, ts...)
 }
 
 // Stack joins tensors of one shape along a new dim.
@@ -92,16 +87,14 @@ func Stack(ts []Tensor, dim int) Tensor {
 // To converts t to another element type. If t has that type, the result is a new handle to t.
 func (t Tensor) To(dt DType) Tensor {
 	var out C.om_tensor
-	check("To", C.om_to_dtype(t.in("To"), C.int64_t(dt), &out), t)
-	return t.out(out)
+	return result("To", C.om_to_dtype(t.in("To"), C.int64_t(dt), &out), &out, t)
 }
 
 // ToDevice copies t to another device. If t is there already, the result is a new handle to t.
 func (t Tensor) ToDevice(d Device) Tensor {
 	var out C.om_tensor
 	kind, index := d.c()
-	check("ToDevice", C.om_to_device(t.in("ToDevice"), kind, index, &out), t)
-	return t.out(out)
+	return result("ToDevice", C.om_to_device(t.in("ToDevice"), kind, index, &out), &out, t)
 }
 
 // Clone is a copy in memory of its own.

@@ -39,7 +39,7 @@ func Fit(src Listing, want []Spec, redundant func(name string) bool) error {
 	}
 	for _, n := range slices.Sorted(slices.Values(src.Names())) {
 		if !expected[n] && (redundant == nil || !redundant(n)) {
-			faults = append(faults, fmt.Sprintf("tensor %s is unexpected", clip(n)))
+			faults = append(faults, fmt.Sprintf("tensor %.80s is unexpected", n))
 		}
 	}
 	if len(faults) == 0 {

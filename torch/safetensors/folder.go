@@ -96,7 +96,7 @@ func openShards(dir string, index []byte) (_ *Folder, err error) {
 			f.files = append(f.files, file)
 		}
 		if _, ok := file.Info(name); !ok {
-			return nil, fmt.Errorf("the index names %[2]s for tensor %[1]q, but the file does not contain it", clip(name), shard)
+			return nil, fmt.Errorf("the index names %.80s for tensor %.80q, but the file does not contain it", shard, name)
 		}
 		f.at[name] = file
 	}
@@ -122,7 +122,7 @@ func parseIndex(text []byte) (map[string]string, error) {
 	}
 	for name, shard := range weights {
 		if local := filepath.FromSlash(shard); !filepath.IsLocal(local) || filepath.Clean(local) != local {
-			return nil, fmt.Errorf("weight_map: tensor %q: shard path %q is outside of the folder", clip(name), clip(shard))
+			return nil, fmt.Errorf("weight_map: tensor %.80q: shard path %.80q is outside of the folder", name, shard)
 		}
 	}
 	return weights, nil

@@ -52,7 +52,7 @@ func parseHeader(text []byte, dataLen int64) (header, error) {
 			h.tensors[name], err = parseEntry(values[name])
 		}
 		if err != nil {
-			return h, fmt.Errorf("header: %q: %w", clip(name), err)
+			return h, fmt.Errorf("header: %.80q: %w", name, err)
 		}
 	}
 	h.names = h.byOffset()
@@ -70,10 +70,10 @@ func (h header) checkLayout(dataLen int64) error {
 			if e.begin < at {
 				what = "an overlap"
 			}
-			return fmt.Errorf("tensor %q: data begins at %d, which leaves %s before it (expected %d)", clip(n), e.begin, what, at)
+			return fmt.Errorf("tensor %.80q: data begins at %d, which leaves %s before it (expected %d)", n, e.begin, what, at)
 		}
 		if e.end > dataLen {
-			return fmt.Errorf("tensor %q: data ends at %d, but the file has only %d bytes of data (it may be truncated)", clip(n), e.end, dataLen)
+			return fmt.Errorf("tensor %.80q: data ends at %d, but the file has only %d bytes of data (it may be truncated)", n, e.end, dataLen)
 		}
 		at = e.end
 	}
@@ -131,7 +131,7 @@ func object(text []byte) (map[string]json.RawMessage, error) {
 		}
 		name := key.(string)
 		if _, dup := values[name]; dup {
-			return nil, fmt.Errorf("duplicate key %q", clip(name))
+			return nil, fmt.Errorf("duplicate key %.80q", name)
 		}
 		if len(values) == maxNames {
 			return nil, fmt.Errorf("more than %d names in one object", maxNames)
@@ -150,7 +150,7 @@ func stringMap(text []byte) (map[string]string, error) {
 	out := make(map[string]string, len(values))
 	for key, value := range values {
 		if out[key], err = parseString(value); err != nil {
-			return nil, fmt.Errorf("%q: %w", clip(key), err)
+			return nil, fmt.Errorf("%.80q: %w", key, err)
 		}
 	}
 	return out, nil
@@ -159,7 +159,7 @@ func stringMap(text []byte) (map[string]string, error) {
 func parseString(text []byte) (string, error) {
 	var s *string
 	if err := json.Unmarshal(text, &s); err != nil || s == nil {
-		return "", fmt.Errorf("expected a string, found %s", clip(string(text)))
+		return "", fmt.Errorf("expected a string, found %.80s", text)
 	}
 	return *s, nil
 }
@@ -168,7 +168,7 @@ func parseString(text []byte) (string, error) {
 func parseInts(text []byte, limit int) ([]int, error) {
 	var values []json.RawMessage
 	if err := json.Unmarshal(text, &values); err != nil || values == nil {
-		return nil, fmt.Errorf("expected an array, found %s", clip(string(text)))
+		return nil, fmt.Errorf("expected an array, found %.80s", text)
 	}
 	if len(values) > limit {
 		return nil, fmt.Errorf("more than %d numbers", limit)
@@ -177,7 +177,7 @@ func parseInts(text []byte, limit int) ([]int, error) {
 	for i, v := range values {
 		n, err := strconv.ParseUint(string(v), 10, 63)
 		if err != nil {
-			return nil, fmt.Errorf("%s is not a non-negative 64-bit integer", clip(string(v)))
+			return nil, fmt.Errorf("%.80s is not a non-negative 64-bit integer", v)
 		}
 		out[i] = int(n)
 	}
@@ -193,7 +193,7 @@ func parseEntry(text []byte) (e entry, err error) {
 	keys := []string{"dtype", "shape", "data_offsets"}
 	for key := range values {
 		if !slices.Contains(keys, key) {
-			return e, fmt.Errorf("unknown key %q", clip(key))
+			return e, fmt.Errorf("unknown key %.80q", key)
 		}
 	}
 	for _, key := range keys {
@@ -225,13 +225,4 @@ func parseEntry(text []byte) (e entry, err error) {
 		return e, fmt.Errorf("%s%v takes %d bytes, data_offsets span %d", e.DType, e.Shape, size, e.end-e.begin)
 	}
 	return e, nil
-}
-
-// clip shortens a name for messages.
-func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return s[:most] + "..."
 }

@@ -104,10 +104,10 @@ func (f *File) readMetadata(c *cursor, n uint64) error {
 		kind := c.u32()
 		v := c.value(kind)
 		if c.err != nil {
-			return fmt.Errorf("metadata %q: %w", clip(key), c.err)
+			return fmt.Errorf("metadata %.80q: %w", key, c.err)
 		}
 		if f.meta.Has(key) {
-			return fmt.Errorf("metadata %q: duplicate key", clip(key))
+			return fmt.Errorf("metadata %.80q: duplicate key", key)
 		}
 		f.meta.keys = append(f.meta.keys, key)
 		f.meta.values[key] = v
@@ -137,7 +137,7 @@ func (f *File) readTensors(c *cursor, n uint64, alignment int64) error {
 		name := c.name()
 		dims := c.u32()
 		if dims == 0 || dims > maxDims {
-			c.fail("tensor %q has %d dimensions (1 to %d are allowed)", clip(name), dims, maxDims)
+			c.fail("tensor %.80q has %d dimensions (1 to %d are allowed)", name, dims, maxDims)
 		}
 		if c.err != nil {
 			return c.err
@@ -146,7 +146,7 @@ func (f *File) readTensors(c *cursor, n uint64, alignment int64) error {
 		for i := range t.Shape {
 			d := c.u64()
 			if int64(d) <= 0 {
-				c.fail("tensor %q: dimension %d is out of range", clip(name), d)
+				c.fail("tensor %.80q: dimension %d is out of range", name, d)
 			}
 			t.Shape[len(t.Shape)-1-i] = int(d)
 		}
@@ -156,15 +156,15 @@ func (f *File) readTensors(c *cursor, n uint64, alignment int64) error {
 			return c.err
 		}
 		if offset > uint64(len(c.b)) || offset%uint64(alignment) != 0 {
-			return fmt.Errorf("tensor %q: offset %d is beyond the end of the file or not a multiple of %d", clip(name), offset, alignment)
+			return fmt.Errorf("tensor %.80q: offset %d is beyond the end of the file or not a multiple of %d", name, offset, alignment)
 		}
 		t.offset = int64(offset)
 		var err error
 		if t.size, err = t.byteSize(); err != nil {
-			return fmt.Errorf("tensor %q: %w", clip(name), err)
+			return fmt.Errorf("tensor %.80q: %w", name, err)
 		}
 		if _, dup := f.tensors[name]; dup {
-			return fmt.Errorf("tensor %q: duplicate name", clip(name))
+			return fmt.Errorf("tensor %.80q: duplicate name", name)
 		}
 		f.tensors[name] = t
 		f.names = append(f.names, name)
@@ -185,24 +185,15 @@ func (f *File) checkLayout(c *cursor, alignment int64) error {
 		t := f.tensors[name]
 		t.offset += start // both are at most the file's size plus a page or so
 		if t.offset < end {
-			return fmt.Errorf("tensor %q: its data overlap another tensor's", clip(name))
+			return fmt.Errorf("tensor %.80q: its data overlap another tensor's", name)
 		}
 		if t.size > int64(len(c.b))-t.offset {
-			return fmt.Errorf("tensor %q: its data end beyond the end of the file (is it truncated?)", clip(name))
+			return fmt.Errorf("tensor %.80q: its data end beyond the end of the file (is it truncated?)", name)
 		}
 		end = t.offset + t.size
 		f.tensors[name] = t
 	}
 	return nil
-}
-
-// clip keeps a hostile name from filling the screen.
-func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return s[:most] + "..."
 }
 
 // Metadata returns the file's metadata, which stays valid after Close.

@@ -140,7 +140,7 @@ func (r *configReader) dtype(c *Config) {
 	r.get("torch_dtype", &c.DType)
 	if current := ""; r.get("dtype", &current) {
 		if c.DType != "" && c.DType != current {
-			r.errs = append(r.errs, fmt.Errorf("torch_dtype is %q and dtype is %q: keep the right one", clip(c.DType), clip(current)))
+			r.errs = append(r.errs, fmt.Errorf("torch_dtype is %.80q and dtype is %.80q: keep the right one", c.DType, current))
 		}
 		c.DType = current
 	}
@@ -292,9 +292,9 @@ func (r *configReader) checkRest(c Config) {
 		switch got := compact(r.raw[k]); {
 		case r.seen[k], slices.Contains(want, got):
 		case fixed:
-			r.errs = append(r.errs, fmt.Errorf("%s is %s, supported is %s", k, clip(got), strings.Join(want, " or ")))
+			r.errs = append(r.errs, fmt.Errorf("%s is %.80s, supported is %s", k, got, strings.Join(want, " or ")))
 		case !slices.Contains(ignoredKeys, k):
-			r.errs = append(r.errs, fmt.Errorf("key %q is not known, so the model may compute something else; remove it if it does not", clip(k)))
+			r.errs = append(r.errs, fmt.Errorf("key %.80q is not known, so the model may compute something else; remove it if it does not", k))
 		}
 	}
 }
@@ -305,11 +305,4 @@ func compact(raw json.RawMessage) string {
 		return string(raw)
 	}
 	return b.String()
-}
-
-func clip(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
-	}
-	return s
 }

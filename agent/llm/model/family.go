@@ -62,7 +62,7 @@ func ModelTypes() []string { return families.Names() }
 func lookupFamily(modelType string) (family, error) {
 	f, err := families.Lookup(modelType)
 	if err != nil {
-		return f, fmt.Errorf("model_type %q is not supported (%s are)", clip(modelType), strings.Join(ModelTypes(), ", "))
+		return f, fmt.Errorf("model_type %.80q is not supported (%s are)", modelType, strings.Join(ModelTypes(), ", "))
 	}
 	return f, nil
 }

@@ -98,7 +98,7 @@ func (r *ggufReader) settings(c *Config) {
 		switch {
 		case !ok, slices.Contains(known, k), slices.Contains(ggufKeys, k):
 		case k != "expert_count" && k != "expert_used_count":
-			r.errs = append(r.errs, fmt.Errorf("metadata key %q is not known, so the model may compute something else", clip(key)))
+			r.errs = append(r.errs, fmt.Errorf("metadata key %.80q is not known, so the model may compute something else", key))
 		case r.int(k) != 0:
 			r.errs = append(r.errs, fmt.Errorf("%s is %d: mixtures of experts are not supported", key, r.int(k)))
 		}

@@ -80,7 +80,7 @@ func (o *LoRA) targets(all []string) ([]string, error) {
 	}
 	for _, t := range o.Targets {
 		if !slices.Contains(all, t) {
-			return nil, fmt.Errorf("unknown target module %q; use some of %s, or %s alone", clip(t), strings.Join(all, ", "), AllLinear)
+			return nil, fmt.Errorf("unknown target module %.80q; use some of %s, or %s alone", t, strings.Join(all, ", "), AllLinear)
 		}
 	}
 	return slices.DeleteFunc(all, func(name string) bool { return !slices.Contains(o.Targets, name) }), nil

@@ -212,7 +212,7 @@ func (m *Model) checkBase(ctx context.Context, fingerprint string) error {
 	kind, text, _ := strings.Cut(fingerprint, " ")
 	theirs, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return fmt.Errorf("the metadata key %s is %q, want a dtype and a norm", baseKey, clip(fingerprint))
+		return fmt.Errorf("the metadata key %s is %.80q, want a dtype and a norm", baseKey, fingerprint)
 	}
 	ours, err := m.weightNorm(ctx)
 	if err != nil {
@@ -260,6 +260,6 @@ func basePath(dir, base string) (string, error) {
 			return p, nil
 		}
 	}
-	return "", fmt.Errorf("the base model %q of the adapters was not found: write its path into base_model_name_or_path of %s",
-		clip(base), filepath.Join(dir, adapterConfigFile))
+	return "", fmt.Errorf("the base model %.80q of the adapters was not found: write its path into base_model_name_or_path of %s",
+		base, filepath.Join(dir, adapterConfigFile))
 }

@@ -33,19 +33,15 @@ type Options struct {
 
 // Validate returns all faults of o.
 func (o Options) Validate() error {
-	var errs []error
-	atLeast := func(name string, v, least int) {
-		if v < least {
-			errs = append(errs, fmt.Errorf("%s is %d, must be at least %d", name, v, least))
-		}
+	errs := []error{
+		AtLeast("max_turns", o.MaxTurns, 1),
+		AtLeast("max_new_tokens", o.MaxNewTokens, 1),
+		AtLeast("max_context", o.MaxContext, 2),
+		AtLeast("max_prompt_tokens", o.MaxPrompt, 0),
+		AtLeast("max_obs_tokens", o.MaxObsTokens, 0),
+		AtLeast("parse_limit", o.ParseLimit, 0),
+		AtLeast("top_k", o.TopK, 0),
 	}
-	atLeast("max_turns", o.MaxTurns, 1)
-	atLeast("max_new_tokens", o.MaxNewTokens, 1)
-	atLeast("max_context", o.MaxContext, 2)
-	atLeast("max_prompt_tokens", o.MaxPrompt, 0)
-	atLeast("max_obs_tokens", o.MaxObsTokens, 0)
-	atLeast("parse_limit", o.ParseLimit, 0)
-	atLeast("top_k", o.TopK, 0)
 	if !o.Greedy && !(o.Temperature > 0) {
 		errs = append(errs, fmt.Errorf("temperature is %g, must be above 0 unless greedy", o.Temperature))
 	}
@@ -55,8 +51,14 @@ func (o Options) Validate() error {
 	if !slices.Contains([]string{"", TruncateError, TruncateLeft, TruncateMiddle, TruncateRight}, o.Truncation) {
 		errs = append(errs, fmt.Errorf("truncation is %q, must be %s, %s, %s or %s", o.Truncation, TruncateError, TruncateLeft, TruncateMiddle, TruncateRight))
 	}
-	if _, err := Opening("", "", o.InstructionRole); err != nil {
-		errs = append(errs, err)
+	_, err := Opening("", "", o.InstructionRole)
+	return errors.Join(append(errs, err)...)
+}
+
+// AtLeast returns an error if the option name has a value below least.
+func AtLeast(name string, v, least int) error {
+	if v < least {
+		return fmt.Errorf("%s is %d, must be at least %d", name, v, least)
 	}
-	return errors.Join(errs...)
+	return nil
 }

@@ -78,8 +78,8 @@ func (p *player) point() int {
 
 // isLost reports whether err is a failed request to the instance's server.
 func isLost(err error) bool {
-	var e *env.Error
-	return errors.As(err, &e) && e.Kind != env.KindCancelled
+	e, ok := errors.AsType[*env.Error](err)
+	return ok && e.Kind != env.KindCancelled
 }
 
 // replay repeats the actions so far on a new instance and compares the replies.
@@ -94,7 +94,7 @@ func (p *player) replay(ctx context.Context) (at int, err error) {
 	}
 	p.lost.passed(0)
 	if first := p.ep.FirstObservation; obs.Text != first {
-		return 0, &ReplayError{Want: first, Got: obs.Text}
+		return 0, replayError(0, first, obs.Text)
 	}
 	for i := range p.answered {
 		t := &p.ep.Turns[i]
@@ -104,25 +104,17 @@ func (p *player) replay(ctx context.Context) (at int, err error) {
 		}
 		p.lost.passed(i + 1)
 		if res.Observation != t.Observation || res.Reward != t.Reward || res.Done != t.Done {
-			return i + 1, &ReplayError{
-				Turn: i + 1, Want: fmt.Sprintf("%s [reward %g, done %t]", t.Observation, t.Reward, t.Done),
-				Got: fmt.Sprintf("%s [reward %g, done %t]", res.Observation, res.Reward, res.Done),
-			}
+			return i + 1, replayError(i+1, fmt.Sprintf("%s [reward %g, done %t]", t.Observation, t.Reward, t.Done),
+				fmt.Sprintf("%s [reward %g, done %t]", res.Observation, res.Reward, res.Done))
 		}
 	}
 	return p.answered + 1, nil
 }
 
-// ReplayError reports that another instance answered the same actions
-// differently, so the episode cannot continue there.
-type ReplayError struct {
-	Turn      int // 0: the first observation
-	Want, Got string
-}
-
-// Error shows both answers.
-func (e *ReplayError) Error() string {
-	return fmt.Sprintf("the instance was lost, and another instance answers turn %d of the same actions with %.200q instead of %.200q", e.Turn, e.Got, e.Want)
+// replayError reports that another instance answered the same actions differently, so
+// the episode cannot continue there. Turn 0 is the first observation.
+func replayError(turn int, want, got string) error {
+	return fmt.Errorf("the instance was lost, and another instance answers turn %d of the same actions with %.200q instead of %.200q", turn, got, want)
 }
 
 // lostInstances decides whether an episode continues on another instance after it

@@ -36,11 +36,8 @@ func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]dat
 	}
 	e, before := p.estimator, episodesIn(rows)
 	if p.o.DropZeroSpread && (e.InGroup || e.Whole) {
-		var err error
 		var singles int
-		if rows, singles, err = DropSingles(rows); err != nil {
-			return nil, err
-		}
+		rows, singles = DropSingles(rows)
 		m[track.DroppedRows], m[track.SingleGroups] = float64(before-episodesIn(rows)), float64(singles)
 	}
 	o := p.o.EstimatorOpts

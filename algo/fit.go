@@ -198,7 +198,7 @@ func (t *Trainer) validated(label string) bool {
 
 // IsDiskError reports whether err came from writing the run folder.
 func IsDiskError(err error) bool {
-	var pe *os.PathError
-	var le *os.LinkError
-	return errors.As(err, &pe) || errors.As(err, &le)
+	_, path := errors.AsType[*os.PathError](err)
+	_, link := errors.AsType[*os.LinkError](err)
+	return path || link
 }

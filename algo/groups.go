@@ -72,19 +72,17 @@ func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) (kept []dat
 // DropSingles returns, in order, the rows of groups with at least two episodes, and the
 // number of groups with only one. A single episode has no baseline: its score would
 // become its advantage.
-func DropSingles(rows []data.Row) (kept []data.Row, singles int, err error) {
-	spans, err := data.EpisodeSpans(rows)
-	if err != nil {
-		return nil, 0, err
-	}
+func DropSingles(rows []data.Row) (kept []data.Row, singles int) {
 	episodes := map[string]int{}
-	for _, s := range spans {
-		episodes[rows[s[0]].UID]++
+	for i := range rows {
+		if rows[i].Context == 0 {
+			episodes[rows[i].UID]++
+		}
 	}
 	for _, n := range episodes {
 		if n == 1 {
 			singles++
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(rows), func(r data.Row) bool { return episodes[r.UID] == 1 }), singles, nil
+	return slices.DeleteFunc(slices.Clone(rows), func(r data.Row) bool { return episodes[r.UID] == 1 }), singles
 }

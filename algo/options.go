@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/correction"
@@ -126,13 +127,13 @@ type Env struct {
 
 // validate checks the options that every method has.
 func (o *Loop) validate() error {
-	return errors.Join(atLeastOne("validation samples", o.Val.GroupSize), rundir.CheckBestMetric(o.BestMetric))
+	return errors.Join(agent.AtLeast("validation samples", o.Val.GroupSize, 1), rundir.CheckBestMetric(o.BestMetric))
 }
 
 func (o *Play) validate(envs []Env) error {
-	errs := []error{atLeastOne("train batch size", o.BatchTasks), atLeastOne("group size", o.Train.GroupSize)}
+	errs := []error{agent.AtLeast("train batch size", o.BatchTasks, 1), agent.AtLeast("group size", o.Train.GroupSize, 1)}
 	if o.FilterGroups {
-		errs = append(errs, atLeastOne("max_gen_batches", o.MaxGenBatches))
+		errs = append(errs, agent.AtLeast("max_gen_batches", o.MaxGenBatches, 1))
 	}
 	if _, err := newOrder(envs, *o); err != nil {
 		errs = append(errs, fmt.Errorf("training tasks: %w", err))
@@ -168,13 +169,6 @@ func (o *Update) validate(p Play) error {
 		add(err)
 	}
 	return errors.Join(errs...)
-}
-
-func atLeastOne(name string, v int) error {
-	if v < 1 {
-		return fmt.Errorf("%s is %d, want at least 1", name, v)
-	}
-	return nil
 }
 
 // needsReference reports whether a step measures the KL to a frozen policy.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/advantage"
@@ -29,7 +30,7 @@ type player struct {
 
 func newPlayer(c *core) (player, error) {
 	p := player{core: c}
-	if err := errors.Join(atLeastOne("total steps", c.o.Steps), c.o.Play.validate(c.Envs), p.lookUp()); err != nil {
+	if err := errors.Join(agent.AtLeast("total steps", c.o.Steps, 1), c.o.Play.validate(c.Envs), p.lookUp()); err != nil {
 		return p, err
 	}
 	var err error

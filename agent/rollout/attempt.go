@@ -55,12 +55,10 @@ func (a *attempt) acquire(ctx context.Context, now bool) (err error) {
 	}
 	at := pool.Place{Only: a.job.group.server(), Avoid: failed, NoWait: now}
 	a.lease, err = a.env.Pool.AcquireAt(ctx, at)
-	var down *pool.DownError
-	if errors.As(err, &down) {
+	if down, ok := errors.AsType[*pool.DownError](err); ok {
 		a.end = down // the pool has waited for the servers; every other job would wait as long
 	}
-	var group *pool.ServerDownError
-	a.hopeless = errors.As(err, &group) // the group cannot play on another server
+	_, a.hopeless = errors.AsType[*pool.ServerDownError](err) // the group cannot play on another server
 	if err != nil && at.Only != "" {
 		err = fmt.Errorf("the group plays on %s, because other servers have another task: %w", at.Only, err)
 	}
@@ -170,17 +168,16 @@ func (a *attempt) play(ctx context.Context, o Options) *data.Episode {
 	if err != nil && a.lease != nil && (a.lastLost == nil || !errors.Is(err, a.lastLost)) {
 		a.noteLost(o, err)
 	}
-	var other *otherStartError
-	var changed *ChangedStartError
-	a.moved = errors.As(err, &other)
+	other, differs := errors.AsType[*startError](err)
+	a.moved = differs && other.move
 	if a.lease != nil {
 		ep.Server = a.lease.Server()
 		switch {
 		case a.moved:
 			a.env.Pool.WarnOnce("mixed starts", "environment servers have different tasks under one index, so each group of episodes plays on one server; "+
-				"start the servers with the same data and the same PYTHONHASHSEED", "task", other.Task, "servers", []string{other.Group.Server, other.Here.Server})
+				"start the servers with the same data and the same PYTHONHASHSEED", "task", other.task, "servers", []string{other.group.Server, other.here.Server})
 			a.lease.Release()
-		case errors.As(err, &changed):
+		case differs:
 			a.lease.Release()
 		case ep.Outcome == data.EnvError || ep.Outcome == data.Cancelled:
 			// The instance may still be busy with an interrupted call, so it is
@@ -191,11 +188,11 @@ func (a *attempt) play(ctx context.Context, o Options) *data.Episode {
 		}
 	}
 	ep.Exchanges, ep.Created = exchanges, created
-	var prompt *agent.PromptError
+	prompt, tooLong := errors.AsType[*agent.PromptError](err)
 	var lost interface{ Hopeless() bool }
 	switch {
 	case ep.Outcome == data.OverlongPrompt:
-	case errors.As(err, &prompt):
+	case tooLong:
 		a.end = prompt
 	case errors.As(err, &lost) && lost.Hopeless():
 		a.end = err // every other episode would fail in the same way

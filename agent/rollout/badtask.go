@@ -47,8 +47,8 @@ func (e *BadTaskError) Unwrap() error { return e.Err }
 // failed records that j lost an instance by err. first is true if this makes the
 // task bad.
 func (r *resets) failed(j *job, server string, err error, inService []string) (bad *BadTaskError, first bool) {
-	var known *env.Error
-	if !env.ResetRefused(err) || !errors.As(err, &known) {
+	known, ok := errors.AsType[*env.Error](err)
+	if !ok || !env.ResetRefused(err) {
 		return nil, false
 	}
 	r.mu.Lock()

@@ -108,9 +108,9 @@ func (g *group) join(ctx context.Context, j *job, s Start) (alike bool, err erro
 		alike = true
 	case g.start.Server != "" && s.Server != g.start.Server:
 		g.pinned, g.mixed = true, true
-		return false, &otherStartError{Task: j.task.ID, Sample: j.sample, Here: s, Group: g.start}
+		return false, &startError{task: j.task.ID, sample: j.sample, here: s, group: g.start, move: true}
 	case g.deterministic:
-		return false, &ChangedStartError{Task: j.task.ID, Here: s, Group: g.start}
+		return false, &startError{task: j.task.ID, sample: j.sample, here: s, group: g.start}
 	}
 	g.members++
 	return alike, nil
@@ -125,30 +125,24 @@ func (g *group) leave() {
 	}
 }
 
-// otherStartError reports that an episode must move to its group's server.
-type otherStartError struct {
-	Task        string
-	Sample      int
-	Here, Group Start
+// startError reports that an episode cannot be compared with the other episodes of its
+// group.
+type startError struct {
+	task        string
+	sample      int
+	here, group Start
+	move        bool // to the server of the group; otherwise the server's task has changed
 }
 
-// Error names both servers.
-func (e *otherStartError) Error() string {
-	return fmt.Sprintf("task %s, sample %d: %s has another task than %s, the server of its group: %s",
-		e.Task, e.Sample, e.Here.Server, e.Group.Server, difference(e.Group.FirstObservation, e.Here.FirstObservation))
-}
-
-// ChangedStartError reports that an episode cannot be compared with the other episodes
-// of its group, because the server's task has changed.
-type ChangedStartError struct {
-	Task        string
-	Here, Group Start
-}
-
-// Error shows both starts.
-func (e *ChangedStartError) Error() string {
+// Error names the servers and shows both starts.
+func (e *startError) Error() string {
+	starts := difference(e.group.FirstObservation, e.here.FirstObservation)
+	if e.move {
+		return fmt.Sprintf("task %s, sample %d: %s has another task than %s, the server of its group: %s",
+			e.task, e.sample, e.here.Server, e.group.Server, starts)
+	}
 	return fmt.Sprintf("task %s: the task on %s has changed since its group began (was the server restarted with other data or another PYTHONHASHSEED?), "+
-		"so the episodes cannot be compared: %s", e.Task, e.Here.Server, difference(e.Group.FirstObservation, e.Here.FirstObservation))
+		"so the episodes cannot be compared: %s", e.task, e.here.Server, starts)
 }
 
 // difference quotes two texts from shortly before the first byte that differs.

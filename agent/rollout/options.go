@@ -129,16 +129,12 @@ func (o Options) withDefaults() Options {
 
 // validate returns all faults of the arguments.
 func validate(envs map[string]Env, tasks []data.Task, o Options) error {
-	var errs []error
-	atLeast := func(name string, v, least int) {
-		if v < least {
-			errs = append(errs, fmt.Errorf("%s is %d, must be at least %d", name, v, least))
-		}
+	errs := []error{
+		agent.AtLeast("group_size", o.GroupSize, 1),
+		agent.AtLeast("concurrency", o.Concurrency, 1),
+		agent.AtLeast("attempts", o.Attempts, 1),
+		agent.AtLeast("replays", o.Replays, 0),
 	}
-	atLeast("group_size", o.GroupSize, 1)
-	atLeast("concurrency", o.Concurrency, 1)
-	atLeast("attempts", o.Attempts, 1)
-	atLeast("replays", o.Replays, 0)
 	if !(o.MaxFailed >= 0 && o.MaxFailed < 1) {
 		errs = append(errs, fmt.Errorf("the share of episodes that may fail is %g, must be in [0, 1)", o.MaxFailed))
 	}

@@ -203,8 +203,7 @@ func (a *Actor) step(ctx context.Context, shares ...optim.Share) (norms []float6
 		}
 		return nil
 	})
-	var dropped *optim.NotFiniteError
-	if err == nil || errors.As(err, &dropped) {
+	if _, dropped := errors.AsType[*optim.NotFiniteError](err); dropped || err == nil {
 		a.inconsistent = false
 	}
 	return norms, err

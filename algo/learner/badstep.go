@@ -79,9 +79,9 @@ func (a *Actor) skip(rows []data.Row, step optim.Share, err error) (bool, error)
 		a.bad.inARow = 0
 		return false, nil
 	}
-	var loss *NotFiniteError
-	var grad *optim.NotFiniteError
-	if !errors.As(err, &loss) && !errors.As(err, &grad) {
+	_, loss := errors.AsType[*NotFiniteError](err)
+	_, gradient := errors.AsType[*optim.NotFiniteError](err)
+	if !loss && !gradient {
 		return false, err
 	}
 	a.bad.inARow++
@@ -118,8 +118,7 @@ func (b BadStep) write(dir string) error {
 		return err
 	}
 	file := badStepFile{Cause: b.Cause.Error(), OptimizerStep: b.OptimizerStep, LR: b.LR}
-	var grad *optim.NotFiniteError
-	if errors.As(b.Cause, &grad) {
+	if grad, ok := errors.AsType[*optim.NotFiniteError](b.Cause); ok {
 		file.Params = grad.Params
 	}
 	for i := range b.Rows {

@@ -19,34 +19,45 @@ import (
 // maxRedraws bounds the number of times that a batch draws replacements.
 const maxRedraws = 10
 
+// playedTasks are drawn tasks with their episodes.
+type playedTasks struct {
+	tasks    []data.Task
+	episodes []*data.Episode
+	stats    rollout.Stats
+}
+
+func (a *playedTasks) add(b playedTasks) {
+	a.tasks, a.episodes = append(a.tasks, b.tasks...), append(a.episodes, b.episodes...)
+	a.stats.Add(b.stats)
+}
+
 // playDrawn plays tasks and draws replacements for tasks that cannot be played. It
 // returns all drawn tasks and their episodes, or an error if no task can be played.
-func (p *player) playDrawn(ctx context.Context, step int, tasks []data.Task, o rollout.Options) (drawn []data.Task, episodes []*data.Episode, stats rollout.Stats, err error) {
+func (p *player) playDrawn(ctx context.Context, step int, tasks []data.Task, o rollout.Options) (all playedTasks, err error) {
 	wanted := len(tasks)
 	for n := 0; ; n++ {
-		played, s, err := rollout.RunEpisodes(ctx, p.trainEnvs(step), tasks, o)
+		episodes, stats, err := rollout.RunEpisodes(ctx, p.trainEnvs(step), tasks, o)
 		if err != nil {
-			return nil, nil, s, err
+			return all, err
 		}
-		drawn, episodes = append(drawn, tasks...), append(episodes, played...)
-		stats.Add(s)
-		overlong, bad := overlongTasks(played), badTasks(played, s.BadTasks)
+		all.add(playedTasks{tasks, episodes, stats})
+		overlong, bad := overlongTasks(episodes), badTasks(episodes, stats.BadTasks)
 		lost := len(overlong) + len(bad)
 		if lost == 0 {
-			return drawn, episodes, stats, nil
+			return all, nil
 		}
 		if len(overlong) > 0 {
 			p.Log.Info("tasks left out: the first prompt is too long", "step", step, "tasks", overlong)
 		}
 		if n == maxRedraws {
 			if lost == wanted {
-				return nil, nil, stats, p.checkPlayable(episodes)
+				return all, p.checkPlayable(all.episodes)
 			}
 			p.Log.Warn(fmt.Sprintf("the step has only %d of %d tasks: the first prompt of the other tasks is too long, or no server can reset them", wanted-lost, wanted), "step", step)
-			return drawn, episodes, stats, nil
+			return all, nil
 		}
-		o.Earlier = append(o.Earlier[:len(o.Earlier):len(o.Earlier)], tasks...)
-		o.Before.Episodes, o.Before.Failed = stats.Total, stats.Failed
+		o.Earlier = slices.Concat(o.Earlier, tasks)
+		o.Before.Episodes, o.Before.Failed = all.stats.Total, all.stats.Failed
 		tasks = p.choose(step, lost)
 	}
 }

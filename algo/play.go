@@ -105,8 +105,7 @@ func (p *player) Save(string) error { return nil }
 // value does not contain the KL in the reward, which is measured later.
 func (p *player) Collect(ctx context.Context, step int, m Metrics) (Batch, error) {
 	var b Batch
-	var played []data.Task
-	var total rollout.Stats
+	var all playedTasks
 	var found scored
 	before := p.Engine.Stats()
 	groups, filtered, batches := 0, 0, 0
@@ -114,14 +113,12 @@ func (p *player) Collect(ctx context.Context, step int, m Metrics) (Batch, error
 	for {
 		batches++
 		tasks := p.choose(step, p.o.BatchTasks)
-		drawn, episodes, rows, stats, err := p.generateBatch(ctx, step, tasks, played, &found, m)
+		played, rows, err := p.generateBatch(ctx, step, tasks, all.tasks, &found, m)
 		if err != nil {
 			return b, err
 		}
-		played = append(played, drawn...)
-		b.Episodes = append(b.Episodes, episodes...)
+		all.add(played)
 		flops += cost.Forward(rows)
-		total.Add(stats)
 		if !p.o.FilterGroups {
 			b.Rows = rows
 			break
@@ -156,7 +153,8 @@ func (p *player) Collect(ctx context.Context, step int, m Metrics) (Batch, error
 	found.addTo(m)
 	engineMetrics(m, before, p.Engine.Stats())
 	p.utilization(m, "rollout", "gen", flops)
-	p.episodeMetrics(m, b.Episodes, total)
+	p.episodeMetrics(m, all.episodes, all.stats)
+	b.Episodes = all.episodes
 	return b, nil
 }
 
@@ -174,47 +172,44 @@ func (p *player) episodeMetrics(m Metrics, episodes []*data.Episode, total rollo
 	m[track.SampledTokens] = float64(total.SampledTokens)
 }
 
-// generateBatch plays and scores tasks, and replaces the tasks that cannot be played. It returns all drawn tasks.
-func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []data.Task, found *scored, m Metrics) (drawn []data.Task, episodes []*data.Episode, rows []data.Row, stats rollout.Stats, err error) {
+// generateBatch plays and scores tasks, and replaces the tasks that cannot be played.
+// earlier are the tasks that the step has already played.
+func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []data.Task, found *scored, m Metrics) (played playedTasks, rows []data.Row, err error) {
 	o := p.o.Train
 	o.Step, o.Earlier = step, earlier
 	o.OnProgress = p.playProgress
 	err = p.phase(step, "gen", len(tasks)*o.GroupSize, m, func() (err error) {
-		drawn, episodes, stats, err = p.playDrawn(ctx, step, tasks, o)
+		played, err = p.playDrawn(ctx, step, tasks, o)
 		return err
 	})
 	if err != nil {
-		return nil, nil, nil, stats, err
+		return played, nil, err
 	}
 	err = p.phase(step, "reward", 0, m, func() (err error) {
-		rows, err = p.score(ctx, episodes, found)
+		rows, err = p.score(ctx, played.episodes, found)
 		return err
 	})
-	if err != nil {
-		return nil, nil, nil, stats, err
+	if err == nil && p.estimator.Needs.Baseline {
+		rows, err = p.baselines(ctx, step, played, o, rows, m)
 	}
-	if !p.estimator.Needs.Baseline {
-		return drawn, episodes, rows, stats, nil
-	}
-	played := groupsWith(episodes, func(ep *data.Episode) bool { return ep.Outcome.Trainable() })
-	o.Skip = func(uid string, _ int) bool { return !played[uid] }
-	rows, err = p.baselines(ctx, step, drawn, episodes, o, rows, m)
-	return drawn, episodes, rows, stats, err
+	return played, rows, err
 }
 
 // baselines plays one greedy episode of every task, from the same start as the task's
 // other episodes, and makes its score the baseline of the task's rows. It leaves out and
 // counts rows without a greedy episode, which was lost to the infrastructure.
-func (p *player) baselines(ctx context.Context, step int, tasks []data.Task, played []*data.Episode, o rollout.Options, rows []data.Row, m Metrics) ([]data.Row, error) {
+func (p *player) baselines(ctx context.Context, step int, played playedTasks, o rollout.Options, rows []data.Row, m Metrics) ([]data.Row, error) {
+	trainable := groupsWith(played.episodes, func(ep *data.Episode) bool { return ep.Outcome.Trainable() })
+	o.Skip = func(uid string, _ int) bool { return !trainable[uid] }
 	envs := p.trainEnvs(step)
 	for name, e := range envs {
 		e.Setup.Options.Greedy, e.Setup.Options.TopP, e.Setup.Options.TopK = true, 1, 0
 		envs[name] = e
 	}
-	o.GroupSize, o.Starts = 1, rollout.StartsOf(played)
+	o.GroupSize, o.Starts = 1, rollout.StartsOf(played.episodes)
 	var greedy []data.Row
-	err := p.phase(step, "gen_max", len(tasks), m, func() error {
-		episodes, _, err := rollout.RunEpisodes(ctx, envs, tasks, o)
+	err := p.phase(step, "gen_max", len(played.tasks), m, func() error {
+		episodes, _, err := rollout.RunEpisodes(ctx, envs, played.tasks, o)
 		if err != nil {
 			return err
 		}

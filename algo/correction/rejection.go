@@ -25,7 +25,6 @@ import (
 
 // Rule is one rejection rule, such as token_k3 or seq_mean_k1.
 type Rule struct {
-	name         string
 	level, stat  string
 	lower, upper float64 // bounds of the statistic
 }
@@ -49,7 +48,7 @@ func ParseRule(name, threshold string) (Rule, error) {
 		return Rule{}, fmt.Errorf("the threshold of %s is %q, want %s", name, threshold, want)
 	}
 	at := strings.LastIndexByte(name, '_')
-	r := Rule{name: name, level: name[:at], stat: name[at+1:], lower: math.Inf(-1)}
+	r := Rule{level: name[:at], stat: name[at+1:], lower: math.Inf(-1)}
 	number := func(s string) (float64, bool) {
 		v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 		return v, err == nil && v > 0 && !math.IsInf(v, 0)

@@ -34,12 +34,8 @@ type Actor struct {
 
 // NewActor makes an actor of m, which it owns from then on. The weights of m must be
 // float32; NewActor makes a shadow if the compute type differs. A model with
-// adapters must be in the compute type.
-func NewActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions) (*Actor, error) {
-	return newActor(ctx, m, compute, o, nil)
-}
-
-func newActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions, extra []optim.Param) (*Actor, error) {
+// adapters must be in the compute type. The optimiser also updates extra.
+func NewActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions, extra ...optim.Param) (*Actor, error) {
 	a := &Actor{master: m, compute: m, extra: extra}
 	switch {
 	case m.DType() != compute && m.HasLoRA():

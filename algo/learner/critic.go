@@ -35,7 +35,7 @@ func NewCritic(ctx context.Context, m *model.Model, compute torch.DType, o optim
 	head, err := newValueHead(ctx, m.Thread(), m.Config.HiddenSize, seed)
 	c := &Critic{head: head}
 	if err == nil {
-		if c.Actor, err = newActor(ctx, m, compute, o, head.params()); err != nil {
+		if c.Actor, err = NewActor(ctx, m, compute, o, head.params()...); err != nil {
 			head.owner.Close()
 		}
 	}

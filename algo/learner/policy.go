@@ -109,7 +109,10 @@ func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64
 		return 0, nil
 	}
 	before := *st
-	shares := append([]optim.Share{{Of: a.adamw, LR: lr, MaxNorm: o.GradClip}}, o.Value.shares()...)
+	shares := []optim.Share{{Of: a.adamw, LR: lr, MaxNorm: o.GradClip}}
+	if v := o.Value; v != nil {
+		shares = append(shares, optim.Share{Of: v.Critic.own, LR: v.LR, MaxNorm: v.GradClip})
+	}
 	norms, skipped, err := a.optimize(ctx, rows, func() error {
 		return a.accumulatePolicy(ctx, rows, onPolicy, o, st)
 	}, shares...)

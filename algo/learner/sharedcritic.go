@@ -59,14 +59,6 @@ type ValueTerm struct {
 	LR, GradClip float64 // of the head
 }
 
-// shares returns the head's part of the optimiser step.
-func (v *ValueTerm) shares() []optim.Share {
-	if v == nil {
-		return nil
-	}
-	return []optim.Share{{Of: v.Critic.own, LR: v.LR, MaxNorm: v.GradClip}}
-}
-
 // ValuesAndLogProbs computes Values and OldLogProbs of the rows in one pass, without
 // gradients.
 func (c *Critic) ValuesAndLogProbs(ctx context.Context, rows []data.Row, micro MicroBatching, temperature float64) error {

@@ -34,7 +34,7 @@ func TestCallFormats(t *testing.T) {
 	}
 }
 
-func TestRecordedIsNoCall(t *testing.T) {
+func TestRecordedTextIsNotACall(t *testing.T) {
 	no, yes := false, true
 	task := data.Task{ID: "webshop_1", Env: "webshop", Conversation: []data.Message{
 		{Role: "user", Content: "i"}, {Role: "assistant", Content: "Ok.", Loss: &no},

@@ -79,7 +79,7 @@ var ErrTimeLimit = errors.New("the episode's time limit was reached")
 // text. The mask is 1 exactly on the sampled ids. Under a Prompting format every
 // turn is a separate context, and Contexts holds the start of each. The last
 // observation of an episode is in its Turn but in neither Tokens nor Messages,
-// because the model never sees it.
+// because the model never receives it.
 func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, error) {
 	began := time.Now()
 	p := &player{Setup: setup, Start: start, lost: lostInstances{limit: start.Replays}, ep: &data.Episode{

@@ -192,7 +192,7 @@ func TestCancelledWhileInTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestTimeLimitIsTheEnvironmentsFault(t *testing.T) {
+func TestTimeLimitIsAnEnvironmentError(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	c := &fakeClient{onStep: func() { cancel(ErrTimeLimit) }, stepErr: context.Canceled}
 	ep, err := RunEpisode(ctx, testSetup(&fakeEngine{replies: []fakeReply{{text: "Action: x"}}}), Start{Client: c})

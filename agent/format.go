@@ -33,7 +33,7 @@ type Answering interface {
 
 // Parsed is the result of parsing a reply.
 type Parsed struct {
-	Action string // the action alone, for display and metrics
+	Action string // for display and metrics
 	Text   string // sent by env.Client.Step
 	OK     bool   // an action was found
 	Final  bool   // the reply is a final answer
@@ -70,7 +70,7 @@ type wholeReply struct {
 
 // AgentGym's own formats: "Thought:" and "Action:" lines, and two in which the model
 // calls functions, as a JSON object or as a call in Python. For the latter two the client
-// must use the same format (env.Options.ActionFormat) and knows the functions.
+// defines the functions and must use the same format (env.Options.ActionFormat).
 var (
 	react           = wholeReply{env.FormatReact, afterMark}
 	functionCalling = wholeReply{env.FormatFunctionCalling, action.JSONCall}

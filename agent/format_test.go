@@ -51,7 +51,7 @@ func TestActionTags(t *testing.T) {
 
 // A server that defines tags receives them under every format based on
 // action_tags.
-func TestOwnTags(t *testing.T) {
+func TestServerTags(t *testing.T) {
 	searchqa, err := env.Lookup("searchqa")
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func anyServer(t *testing.T, name string, actions *[]string) string {
 // A reply in the form of the instruction must reach the server as a valid action,
 // through the format and both generations of the client's parser. The patterns of
 // the tool servers are copied from the servers (protocol 5.10).
-func TestWhatInstructionsShowReachesTheServer(t *testing.T) {
+func TestInstructionRepliesReachTheServer(t *testing.T) {
 	toolCall := `^(Thought: [^\n]*\n\n)?Action: ?([a-z_A-Z]+) with Action Input: ?(\{.*\})\n?$`
 	want := map[string]string{
 		"maze": "^move left$", "wordle": "^p l a n t$", "textcraft": "^get 3 oak log$", "babyai": "^go to red ball 1$",

@@ -20,9 +20,8 @@ import (
 // one sample of a group would learn from another.
 
 const (
-	memoryLines = 100     // newest lines that a query searches
-	memoryHits  = 3       // lines in the answer to a query
-	memoryRead  = 1 << 20 // bytes read from the end of a memory file
+	memoryLines = 100 // newest lines that a query searches
+	memoryHits  = 3   // lines in the answer to a query
 )
 
 // memory is the memory of one episode.
@@ -75,7 +74,7 @@ type memoryFile struct {
 	mu sync.Mutex // serialises writes
 }
 
-// openMemory reads the end of a memory file. It creates a missing file, so that
+// openMemory reads a memory file. It creates a missing file, so that
 // a folder without write access is reported at the start.
 func openMemory(path string) (*memoryFile, error) {
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() { // check before opening: opening a named pipe would block
@@ -86,26 +85,17 @@ func openMemory(path string) (*memoryFile, error) {
 		return nil, fmt.Errorf("memory file: %w", err)
 	}
 	defer f.Close()
-	end, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return nil, fmt.Errorf("memory file %s: %w", path, err)
-	}
-	from := max(0, end-memoryRead)
-	text, err := io.ReadAll(io.NewSectionReader(f, from, end-from))
+	text, err := io.ReadAll(f)
 	if err != nil {
 		return nil, fmt.Errorf("memory file %s: %w", path, err)
 	}
 	if len(text) > 0 && text[len(text)-1] != '\n' { // the last line is incomplete: a run was killed while writing it
-		if _, err := f.WriteAt([]byte("\n"), end); err != nil {
+		if _, err := f.WriteString("\n"); err != nil {
 			return nil, fmt.Errorf("memory file: %w", err)
 		}
 	}
 	m := &memoryFile{path: path}
-	lines := strings.Split(string(text), "\n")
-	if from > 0 {
-		lines = lines[1:] // the first line is incomplete
-	}
-	for _, line := range lines {
+	for line := range strings.Lines(string(text)) {
 		if line = oneLine(strings.ToValidUTF8(line, "\uFFFD")); line != "" {
 			m.old = append(m.old, line)
 		}

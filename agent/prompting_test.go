@@ -349,7 +349,7 @@ func TestMemory(t *testing.T) {
 		t.Error("a file in a missing folder was accepted")
 	}
 	long := filepath.Join(dir, "long.md")
-	if err := os.WriteFile(long, []byte("first\n"+strings.Repeat("0123456789abcde\n", memoryRead/16)), 0o644); err != nil {
+	if err := os.WriteFile(long, []byte("first\n"+strings.Repeat("0123456789abcde\n", 1<<16)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	f, err := openMemory(long)

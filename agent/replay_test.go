@@ -218,7 +218,7 @@ func TestReplaysOnALossyServer(t *testing.T) {
 
 // An episode may lose a hundred times as many instances as one point, even if they
 // are spread over all points.
-func TestReplaysInAll(t *testing.T) {
+func TestReplayLimitOfEpisode(t *testing.T) {
 	l := lostInstances{limit: 2}
 	n := 0
 	for point := 0; l.add(point); point = 1 - point {

@@ -17,11 +17,11 @@ import (
 // order: the plan's queries, then the stored lines, then the reflection and its
 // queries.
 //
-// Differs from upstream in: answers appear in the next prompt (upstream writes
-// them into the reply that asked, which is not read again); each episode has its
-// own memory (memory.go); tools are the environment's and are called in its
-// form, and an environment without tools receives the action unchanged (upstream
-// sends nothing).
+// Differs from upstream in: answers appear in the next prompt (upstream adds
+// them to the reply with the query, which is not read again); each episode has a
+// separate memory (memory.go); tools are defined by the environment and called in
+// its form, and an environment without tools receives the action unchanged
+// (upstream sends nothing).
 type staged struct {
 	actionTags
 	spec   env.Spec

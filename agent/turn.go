@@ -214,7 +214,7 @@ func truncate(text string, limit int, side string, count func(string) (int, erro
 			return short, true, nil
 		}
 	}
-	// The mark would take most of the limit: keep the start or the end alone.
+	// The mark would take most of the limit: keep only the start or the end.
 	for keep = min(len(runes), limit*utf8.UTFMax); keep > 0; keep /= 2 {
 		short := string(runes[:keep])
 		if side == TruncateLeft {

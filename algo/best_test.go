@@ -31,9 +31,9 @@ func TestBestIsKept(t *testing.T) {
 	}
 }
 
-// TestBestIsThere: the weights before supervised training are validated and saved, and their checkpoint is kept
+// TestBestBeforeTraining: the weights before supervised training are validated and saved, and their checkpoint is kept
 // while it is the best. If the best checkpoint was deleted, the next checkpoint becomes the best.
-func TestBestIsThere(t *testing.T) {
+func TestBestBeforeTraining(t *testing.T) {
 	r := newRig(t)
 	r.supervised, r.keep = true, 1
 	must(t, r.fit(t, t.Context(), t.Context()))

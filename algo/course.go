@@ -84,7 +84,7 @@ func (p *player) learnCourse(step int, episodes []*data.Episode, m Metrics) erro
 	if p.course == nil {
 		return nil
 	}
-	played, won := map[int]int{}, map[int]int{}
+	played, solved := map[int]int{}, map[int]int{}
 	for _, ep := range episodes {
 		i, known := p.course.number[keyOf(ep.Task)]
 		if !known {
@@ -94,11 +94,11 @@ func (p *player) learnCourse(step int, episodes []*data.Episode, m Metrics) erro
 			played[i]++
 		}
 		if ep.Outcome == data.Success {
-			won[i]++
+			solved[i]++
 		}
 	}
 	for i := range p.course.tasks { // in their order, not the map's
-		p.course.sampler.Report(step, i, played[i], won[i])
+		p.course.sampler.Report(step, i, played[i], solved[i])
 	}
 	maps.Copy(m, p.course.sampler.Metrics())
 	st := p.course.sampler.State()

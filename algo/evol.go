@@ -10,10 +10,10 @@ package algo
 // Source: Xi et al., AgentGym, arXiv:2406.04151, and the filter of its examples,
 // which keeps one episode of a task in each iteration.
 //
-// Differs from AgentGym in: training continues from the current weights, where its
-// examples start every iteration at the base model; a step explores
-// data.train_batch_size tasks instead of all; the sampled tokens are imitated, not
-// their text tokenised again; since D grows, a step may learn from a sample of it
+// Differs from AgentGym in: training continues from the current weights (AgentGym's
+// examples start every iteration from the base model); a step explores
+// data.train_batch_size tasks instead of all; it imitates the sampled tokens instead of
+// tokenising their text again; since D grows, a step may learn from a sample of D
 // (Replay).
 
 import (
@@ -48,8 +48,8 @@ const keptFile = "kept.jsonl.zst"
 type evolution struct {
 	player
 	Evol
-	kept []*data.Episode // by the steps so far
-	won  []*data.Episode // by the current step
+	kept      []*data.Episode // of the finished steps
+	successes []*data.Episode // of the current step
 }
 
 func (o Evol) open(c *core) (Method, error) {
@@ -111,7 +111,7 @@ func (e *evolution) Save(dir string) error {
 // keep returns the episodes to imitate, in their order. An episode is a success if
 // its reward is above the threshold of the environment.
 func (o *Evol) keep(episodes []*data.Episode) []*data.Episode {
-	var won []*data.Episode
+	var successes []*data.Episode
 	perTask := map[taskKey]int{}
 	for _, ep := range episodes {
 		key := keyOf(ep.Task)
@@ -119,9 +119,9 @@ func (o *Evol) keep(episodes []*data.Episode) []*data.Episode {
 			continue
 		}
 		perTask[key]++
-		won = append(won, ep)
+		successes = append(successes, ep)
 	}
-	return won
+	return successes
 }
 
 // replay returns the earlier trajectories that a step also learns from.
@@ -147,9 +147,9 @@ func (o *Evol) replay(earlier []data.Row, seed uint64) ([]data.Row, error) {
 
 // Learn imitates the step's successes and a sample of the trajectories so far.
 func (e *evolution) Learn(ctx context.Context, step int, b Batch, m Metrics) error {
-	e.won = e.keep(b.Episodes)
-	keptMetrics(m, e.Envs, b.Episodes, e.won)
-	won, err := data.Rows(e.won)
+	e.successes = e.keep(b.Episodes)
+	keptMetrics(m, e.Envs, b.Episodes, e.successes)
+	own, err := data.Rows(e.successes)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (e *evolution) Learn(ctx context.Context, step int, b Batch, m Metrics) err
 	if err != nil {
 		return err
 	}
-	rows := slices.Concat(won, drawn)
+	rows := slices.Concat(own, drawn)
 	lr := e.o.Schedule.LR(step - 1)
 	m[track.ActorLR] = lr
 	m[track.EvolTrajectories] = float64(episodesIn(rows))
@@ -195,7 +195,7 @@ func (e *evolution) Learn(ctx context.Context, step int, b Batch, m Metrics) err
 
 // Finish adds the step's successes to the trajectories of later steps.
 func (e *evolution) Finish(step int, b Batch, seconds float64, m Metrics) error {
-	for _, ep := range e.won {
+	for _, ep := range e.successes {
 		e.kept = append(e.kept, &data.Episode{
 			Task: data.Task{ID: ep.Task.ID, Env: ep.Task.Env, Index: ep.Task.Index}, UID: ep.UID, Sample: ep.Sample, Seed: ep.Seed,
 			Tokens: ep.Tokens, Mask: ep.Mask, LogProbs: ep.LogProbs, Contexts: ep.Contexts, Reward: ep.Reward,

@@ -92,7 +92,7 @@ func TestEvolReplays(t *testing.T) {
 func TestAgentEvol(t *testing.T) {
 	run := func(killAfter int) *rig {
 		r := quick(t, nil)
-		r.maze = paid(newRig(t).maze, func([]byte) float64 { return 1 }) // every action succeeds
+		r.maze = withRewards(newRig(t).maze, func([]byte) float64 { return 1 }) // every action succeeds
 		plain := r.options
 		r.options = func(o *Options) {
 			recorded := o.WarmStart.Rows
@@ -150,8 +150,8 @@ func TestAgentEvol(t *testing.T) {
 	}
 	older := st
 	older.KeptRows = 3
-	lacking := st
-	lacking.Kept++
+	withoutData := st
+	withoutData.Kept++
 	for name, c := range map[string]struct {
 		st   rundir.State
 		dir  string
@@ -159,7 +159,7 @@ func TestAgentEvol(t *testing.T) {
 	}{
 		"the format of an earlier version": {older, last, "earlier version"},
 		"a missing file":                   {st, t.TempDir(), keptFile},
-		"a missing episode":                {lacking, last, fmt.Sprint("want ", stored+1)},
+		"a missing episode":                {withoutData, last, fmt.Sprint("want ", stored+1)},
 	} {
 		_, err := New(evolParts(c.dir), evolOptions(Evol{}), &c.st)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

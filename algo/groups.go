@@ -15,10 +15,10 @@ import (
 //	env_reward        the reward of the environment
 //
 // With a penalty for turns, the episodes of a group that always succeeds differ by
-// their turns only. By seq_final_reward such a group is still learned from, although it
-// is solved, and the policy may unlearn a rare state that only its slower episodes
+// their turns only. By seq_final_reward the step still learns from such a group, although
+// it is solved, and the policy may unlearn a rare state that only its slower episodes
 // visit. By score the group is left out. If the score contains more than the outcome,
-// such as DAPO's penalty for overlong episodes, env_reward is the outcome alone; DAPO
+// such as DAPO's penalty for overlong episodes, env_reward is only the outcome; DAPO
 // filters by accuracy (arXiv:2503.14476, section 3.2).
 var GroupMetrics = map[string]func(*data.Row) float64{
 	"seq_final_reward": (*data.Row).RewardSum,

@@ -16,8 +16,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// lengthened adds 300 bytes to the first observation of the games in overlong.
-func lengthened(h http.Handler, overlong ...int) http.Handler {
+// withLongObservations adds 300 bytes to the first observation of the games in overlong.
+func withLongObservations(h http.Handler, overlong ...int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var body bytes.Buffer
 		_, _ = body.ReadFrom(req.Body)
@@ -45,7 +45,7 @@ func TestFilterOverlong(t *testing.T) {
 	for _, estimator := range []string{"grpo", "remax"} {
 		t.Run(estimator, func(t *testing.T) {
 			r := quick(t, func(o *Options) { o.Estimator, o.DropZeroSpread, o.ValBeforeTrain = estimator, false, true })
-			r.maze = lengthened(r.maze, 17)
+			r.maze = withLongObservations(r.maze, 17)
 			r.play = func(o *agent.Options) { o.MaxPrompt, o.FilterOverlong = 300, true }
 			r.steps = 3 // 2 tasks per step: each of the 3 tasks is drawn
 			must(t, r.fit(t, t.Context(), t.Context()))
@@ -103,7 +103,7 @@ func TestFilterOverlongIsRepeated(t *testing.T) {
 	var want []string
 	for _, killed := range []bool{false, true} {
 		r := quick(t, func(o *Options) { o.SaveEvery = 1 })
-		r.maze = lengthened(r.maze, 17)
+		r.maze = withLongObservations(r.maze, 17)
 		r.play = func(o *agent.Options) { o.MaxPrompt, o.FilterOverlong = 300, true }
 		r.steps = 3
 		if killed {
@@ -121,7 +121,7 @@ func TestFilterOverlongIsRepeated(t *testing.T) {
 // Training uses the truncated form of a truncated first prompt.
 func TestTruncatedPromptsAreTrainedOn(t *testing.T) {
 	r := quick(t, nil)
-	r.maze = lengthened(r.maze, 17, 18, 2)
+	r.maze = withLongObservations(r.maze, 17, 18, 2)
 	r.play = func(o *agent.Options) { o.MaxPrompt, o.Truncation = 300, agent.TruncateLeft }
 	must(t, r.fit(t, t.Context(), t.Context()))
 	m := r.lines(t)[1]
@@ -138,8 +138,8 @@ func TestTruncatedPromptsAreTrainedOn(t *testing.T) {
 	}
 }
 
-// lacking fails the resets of the games that bad selects.
-func lacking(h http.Handler, bad func(game int) bool) http.Handler {
+// withoutData fails the resets of the games that bad selects.
+func withoutData(h http.Handler, bad func(game int) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var body bytes.Buffer
 		_, _ = body.ReadFrom(req.Body)
@@ -162,7 +162,7 @@ func TestBadTaskIsReplaced(t *testing.T) {
 				o.Estimator, o.DropZeroSpread, o.BatchTasks = estimator, false, 1
 				o.Train.Replays = 5
 			})
-			r.maze = lacking(r.maze, func(game int) bool { return game == 17 })
+			r.maze = withoutData(r.maze, func(game int) bool { return game == 17 })
 			r.steps = 3 // 1 task per step: each of the 3 tasks is drawn
 			must(t, r.fit(t, t.Context(), t.Context()))
 			left := 0.0
@@ -194,7 +194,7 @@ func TestBadTaskIsReplaced(t *testing.T) {
 // If no server can reset any task, the run ends with an error at the first step.
 func TestEveryTaskIsBad(t *testing.T) {
 	r := quick(t, func(o *Options) { o.Train.Replays = 5 })
-	r.maze = lacking(r.maze, func(int) bool { return true })
+	r.maze = withoutData(r.maze, func(int) bool { return true })
 	err := r.fit(t, t.Context(), t.Context())
 	var failed *rollout.FailedError
 	if !errors.As(err, &failed) || failed.Failed != failed.Total || !strings.Contains(err.Error(), "is excluded") {

@@ -27,10 +27,10 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// paying computes the reward of every action from its bytes, so that groups of a tiny model have a spread: the maze
+// rewardByBytes computes the reward of every action from its bytes, so that groups of a tiny model have a spread: the maze
 // gives all failed episodes the same reward.
-func paying(inner http.Handler) http.Handler {
-	return paid(inner, func(action []byte) float64 {
+func rewardByBytes(inner http.Handler) http.Handler {
+	return withRewards(inner, func(action []byte) float64 {
 		sum := 0
 		for _, b := range action {
 			sum += int(b)
@@ -39,8 +39,8 @@ func paying(inner http.Handler) http.Handler {
 	})
 }
 
-// paid replaces the reward of every step by worth(action).
-func paid(inner http.Handler, worth func(action []byte) float64) http.Handler {
+// withRewards replaces the reward of every step by worth(action).
+func withRewards(inner http.Handler, worth func(action []byte) float64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !strings.HasSuffix(req.URL.Path, "/step") {
 			inner.ServeHTTP(w, req)
@@ -74,7 +74,7 @@ func paid(inner http.Handler, worth func(action []byte) float64) http.Handler {
 func quick(t *testing.T, change func(o *Options)) *rig {
 	t.Helper()
 	r := newRig(t)
-	r.maze = paying(r.maze)
+	r.maze = rewardByBytes(r.maze)
 	r.steps = 1
 	r.options = func(o *Options) {
 		o.WarmStart, o.ValBeforeTrain, o.TestEvery, o.SaveEvery = nil, false, 0, 0

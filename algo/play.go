@@ -92,11 +92,10 @@ func (p *player) Save(string) error { return nil }
 
 // Collect plays and scores the episodes of a step. With FilterGroups (DAPO's
 // dynamic sampling, arXiv:2503.14476, section 3.2) it draws batches of tasks until
-// BatchTasks groups have episodes of different values, and keeps the first of these
-// groups only. After MaxGenBatches batches it continues with the groups that it
-// has. It returns all episodes: episode/*, reward/* and rollout/* are about
-// everything that the step played. The rows, which critic/* is about, are those to
-// learn from.
+// BatchTasks groups have episodes of different values, and keeps the first BatchTasks of
+// these groups. After MaxGenBatches batches it continues with fewer groups. It returns
+// all episodes, which episode/*, reward/* and rollout/* describe, and the rows to learn
+// from, which critic/* describes.
 //
 // The episodes depend on the weights, the position in the order of tasks and the
 // step, so a repeated step plays the same.

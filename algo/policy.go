@@ -20,7 +20,7 @@ type PolicyGradient struct{}
 type policyGradient struct {
 	player
 	klReward *kl.Controller     // of the KL in the reward; nil: off
-	recorded bool               // the old log-probs are those recorded when the episodes were played
+	recorded bool               // the old log-probs were recorded when the episodes were played
 	gap      learner.LogProbGap // of the step, between sampling and training
 }
 
@@ -300,7 +300,7 @@ func (p *policyGradient) updateActor(ctx context.Context, step int, rows []data.
 			return err
 		})
 	})
-	if old || o.Recorded { // this gap covers all rows and tokens, also those left out since
+	if old || o.Recorded { // this gap covers all rows and tokens, also the ones left out since
 		st.Gap = p.gap
 	}
 	p.gap = st.Gap

@@ -14,7 +14,7 @@ import (
 // scored holds sums over the scored episodes of a step's batches.
 type scored struct {
 	withoutReply int                       // episodes in which the model sampled nothing
-	turns, valid int                       // turns that the environment judged, and those with a valid action
+	turns, valid int                       // turns that the environment evaluated, and turns with a valid action
 	parts        map[string][]reward.Score // by component
 }
 

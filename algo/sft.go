@@ -1,8 +1,8 @@
 package algo
 
-// Supervised training on recorded trajectories: the method of a run of its own,
-// and the loop of a warm start. The loss is that of learner.Actor.UpdateSFT. The
-// seed alone decides the order of the rows.
+// Supervised training on recorded trajectories: the method Supervised and the loop
+// of a warm start. learner.Actor.UpdateSFT computes the loss. The order of the rows
+// depends only on the seed.
 
 import (
 	"context"

@@ -15,9 +15,9 @@ import (
 	"github.com/openmanus/openmanus/data/table"
 )
 
-// sparing gives all episodes of the maze spared the same reward and every other episode a different reward, so that
+// withoutSpread gives all episodes of the maze spared the same reward and every other episode a different reward, so that
 // only the group of this maze has no spread.
-func sparing(inner http.Handler, spared int) http.Handler {
+func withoutSpread(inner http.Handler, spared int) http.Handler {
 	var mu sync.Mutex
 	plays := map[int64]int{} // maze by instance
 	steps := 0
@@ -40,7 +40,7 @@ func sparing(inner http.Handler, spared int) http.Handler {
 			worth = float64(steps) / 1000
 		}
 		mu.Unlock()
-		paid(inner, func([]byte) float64 { return worth }).ServeHTTP(w, req)
+		withRewards(inner, func([]byte) float64 { return worth }).ServeHTTP(w, req)
 	})
 }
 
@@ -53,7 +53,7 @@ func TestThroughputCountsTokensOfPhase(t *testing.T) {
 		o.KLReward = &KLReward{Type: "k3", Controller: kl.Controller{Kind: kl.Fixed, Coef: .1}}
 		o.FilterMetric = "score" // the KL gives the rewards a spread
 	})
-	r.maze = sparing(r.maze, spared)
+	r.maze = withoutSpread(r.maze, spared)
 	must(t, r.fit(t, t.Context(), t.Context()))
 	m := r.lines(t)[1]
 	all, left := 0, 0

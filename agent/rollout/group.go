@@ -16,8 +16,8 @@ type Start struct {
 }
 
 // StartsOf returns the starts of the groups of episodes, by uid, for
-// Options.Starts. It ignores episodes that servers or the engine failed, and
-// those without a recorded first observation.
+// Options.Starts. It ignores episodes that failed in the infrastructure or have no
+// recorded first observation.
 func StartsOf(episodes []*data.Episode) map[string]Start {
 	starts := map[string]Start{}
 	for _, ep := range episodes {

@@ -46,7 +46,7 @@ func onServer(server string, index int) string { return fmt.Sprintf("task %d of 
 
 // If two servers have different tasks under one index, each group plays the task of
 // one server. One warning names the servers, and the groups are counted.
-func TestGroupsBeginAlike(t *testing.T) {
+func TestGroupsStartAlike(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		t.Run(fmt.Sprint(deterministic), func(t *testing.T) {
 			s := newStage(t, deterministic)
@@ -163,7 +163,7 @@ func TestStartsOfOneServerDiffer(t *testing.T) {
 
 // A group whose server remains quarantined is not completed on another server; other
 // groups are played there.
-func TestGroupWhoseServerIsGone(t *testing.T) {
+func TestGroupOfQuarantinedServer(t *testing.T) {
 	s := newStage(t, false)
 	s.world.first = onServer
 	const down, up = "http://127.0.0.1:1", "http://127.0.0.1:2"

@@ -23,7 +23,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 	starts, different := map[string]string{}, map[string]bool{}
 	var uids []string // in the order of the episodes, so that sums do not depend on map order
 	var actions, messages, rewards, sampled, tokens, prompts, attempts, stepMillis, genMillis series
-	var finished, truncated, parsed, clipped, cut, turns, judged, empty float64
+	var finished, truncated, parsed, clipped, cut, turns, answered, empty float64
 	for _, ep := range episodes {
 		count[ep.Outcome]++
 		attempts.add(float64(ep.Attempts))
@@ -56,7 +56,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 			if t.Unjudged { // it was not sent to the environment
 				continue
 			}
-			judged++
+			answered++
 			parsed += share(t.Parsed)
 			cut += share(t.Truncated)
 			stepMillis.add(t.EnvMillis)
@@ -88,9 +88,9 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		m["response_length/clip_ratio"] = clipped / turns
 		genMillis.write(m, "env/generate_ms")
 	}
-	if judged > 0 {
-		m["env/ratio_of_valid_action"] = parsed / judged
-		m["env/ratio_of_truncated_observations"] = cut / judged
+	if answered > 0 {
+		m["env/ratio_of_valid_action"] = parsed / answered
+		m["env/ratio_of_truncated_observations"] = cut / answered
 		stepMillis.write(m, "env/step_ms")
 		stepMillis.writePercentiles(m, "env/step_ms")
 	}

@@ -50,7 +50,7 @@ func TestMetrics(t *testing.T) {
 
 // An episode whose first messages fill the context has no reply and one message, the
 // prompt. verl calls it aborted.
-func TestMetricsOfASilentEpisode(t *testing.T) {
+func TestMetricsOfEpisodeWithoutReply(t *testing.T) {
 	m := Metrics([]*data.Episode{
 		{UID: "a", Outcome: data.ContextLimit, Tokens: make([]int32, 4), Mask: make([]uint8, 4)},
 		{UID: "a", Outcome: data.Done, Tokens: make([]int32, 4), Mask: []uint8{0, 0, 1, 1}, Turns: []data.Turn{{Start: 2, End: 4}}},
@@ -60,7 +60,7 @@ func TestMetricsOfASilentEpisode(t *testing.T) {
 	}
 }
 
-func TestMetricsOfNothing(t *testing.T) {
+func TestMetricsWithoutEpisodes(t *testing.T) {
 	if m := Metrics(nil); len(m) != 0 {
 		t.Errorf("no episodes: %v", m)
 	}

@@ -29,7 +29,7 @@ type Options struct {
 	Seed        uint64
 	Step        int // training step, part of the seeds
 	// Earlier lists tasks that the step has already played. If one occurs again,
-	// it forms a group with its own uid and random draws.
+	// it forms a new group with another uid and other random draws.
 	Earlier []data.Task
 	// Attempts is the maximal number of attempts at an episode; 0 means 3. An
 	// attempt that a server or the engine failed is repeated from the same seed

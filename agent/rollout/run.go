@@ -21,7 +21,7 @@ import (
 )
 
 // RunEpisodes plays GroupSize episodes of every task and returns them ordered by
-// task and sample, without those that Skip excludes. Episodes that failed in all
+// task and sample, without the episodes that Skip excludes. Episodes that failed in all
 // attempts are included with their outcome; data.Outcome.Trainable is false for
 // them.
 //
@@ -166,8 +166,8 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 }
 
 // endWave marks the final episodes of wave n and passes them to OnWave. It skips
-// an interrupted wave, because the batches of its last turns differ from those of a
-// complete wave.
+// an interrupted wave, because the batches of its last turns differ from a complete
+// wave's.
 func (r *run) endWave(ctx context.Context, n int, final []*data.Episode) {
 	if ctx.Err() != nil || len(final) == 0 {
 		return

@@ -93,7 +93,7 @@ func TestOptimalTokenBaselineOfVerl(t *testing.T) {
 
 // A token at a position that no other row of the group reaches has the baseline 0. With its return as the baseline its
 // advantage would always be 0.
-func TestOptimalTokenBaselineOfALoneTail(t *testing.T) {
+func TestOptimalTokenBaselineOfTheLongestRow(t *testing.T) {
 	rows := []data.Row{
 		{UID: "a", Mask: []uint8{1, 1, 0, 0, 1, 1, 1}, Rewards: []float32{0, 0, 0, 0, 0, 0, 1}},
 		{UID: "a", Mask: []uint8{1, 0, 0, 1, 1, 0, 0}, Rewards: []float32{0, 0, 0, 0, 0, 0, 0}},

@@ -437,7 +437,7 @@ func TestGiGPOAnchorsAtTheReset(t *testing.T) {
 // The penalty of an invalid action affects its turn alone: it lowers the advantage of
 // the turn in the group of episodes and among the turns of its anchor. Earlier turns
 // do not change. The penalty is already subtracted at the turn's last token.
-func TestGiGPOPenaltyStaysWithItsTurn(t *testing.T) {
+func TestGiGPOPenaltyAffectsOneTurn(t *testing.T) {
 	rows := func() []data.Row {
 		turn := func(k int, parsed bool) data.Turn {
 			return data.Turn{Start: 2 * k, End: 2*k + 2, Parsed: parsed, Observation: fmt.Sprint("s", k+1)}

@@ -168,7 +168,7 @@ func TestIcePopOfVerl(t *testing.T) {
 }
 
 // If IcePop rejects every token, the weights are 0 and all metrics are finite.
-func TestIcePopOfNothing(t *testing.T) {
+func TestIcePopRejectsAll(t *testing.T) {
 	for _, level := range []string{Token, Sequence} {
 		rows, m := specRows(), map[string]float64{}
 		if err := (Weights{Level: level, Floor: 2, Cap: 3, Normalize: true}).Apply(rows, m); err != nil {

@@ -16,8 +16,7 @@ type sequence struct {
 // place is the position of a token: row and column.
 type place struct{ row, token int }
 
-// sequences returns one sequence per episode, however many contexts (rows) the
-// episode has.
+// sequences returns one sequence per episode, for any number of contexts (rows).
 func sequences(rows []data.Row) ([]sequence, error) {
 	for i := range rows {
 		r := &rows[i]

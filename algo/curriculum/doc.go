@@ -2,7 +2,7 @@
 // its episodes: tasks by their success rate, a rest for tasks that fail repeatedly,
 // and limits that grow in stages.
 //
-// Draws depend only on the seed and on the reported results, so a checkpoint needs
-// nothing but a Sampler's State. Tasks are numbers here; the package knows no episodes
-// and no environments. A Sampler is used by one goroutine.
+// Draws depend only on the seed and on the reported results, so a checkpoint needs only
+// a Sampler's State. Tasks are numbers: the package does not depend on episodes and
+// environments. A Sampler is used by one goroutine.
 package curriculum

@@ -23,7 +23,7 @@ type Actor struct {
 	compute      *model.Model // master itself in float32, and with adapters
 	adamw        *optim.AdamW
 	extra        []optim.Param // float32 weights of the same optimiser: a critic's head
-	beside       []optim.Param // weights on the model's states with another optimiser: a shared critic's head
+	beside       []optim.Param // weights with another optimiser that read the model's states: a shared critic's head
 	inconsistent bool          // see Inconsistent
 
 	dropoutSeed uint64
@@ -155,7 +155,7 @@ func (a *Actor) SpoilLoss(f func(loss torch.Tensor) torch.Tensor) { a.spoil = f 
 func (a *Actor) SetGradientCheckpointing(on bool) { a.compute.SetGradientCheckpointing(on) }
 
 // SetDropoutSeed sets the seed of the adapters' dropout. The draws of a step depend
-// on the seed and on the number of the step alone.
+// only on the seed and on the number of the step.
 func (a *Actor) SetDropoutSeed(seed uint64) { a.dropoutSeed = seed }
 
 // Close frees the optimiser, the shadow and the model.

@@ -33,9 +33,9 @@ var faulty = []struct {
 	}},
 }
 
-// TestBadStepsAreLeftOut: a non-finite step changes neither weights nor moments and is reported. The third in a row
+// TestBadStepsAreSkipped: a non-finite step changes neither weights nor moments and is reported. The third in a row
 // ends the run; a finite step resets the count.
-func TestBadStepsAreLeftOut(t *testing.T) {
+func TestBadStepsAreSkipped(t *testing.T) {
 	o := vanillaOptions()
 	o.MiniBatch, o.Micro = 4, MicroBatching{Rows: 2}
 	for _, c := range faulty {

@@ -213,7 +213,8 @@ func (c *Critic) Save(ctx context.Context, dir string) error {
 	return c.optimizer().Save(ctx, filepath.Join(dir, criticOptimizerFile))
 }
 
-// Load restores what Save wrote. It does not touch the decoder.
+// Load restores the head and the optimiser from a checkpoint folder. It does not touch
+// the decoder.
 func (c *Critic) Load(ctx context.Context, dir string) error {
 	if err := c.head.load(ctx, filepath.Join(dir, CriticFolder)); err != nil {
 		return err

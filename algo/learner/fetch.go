@@ -9,10 +9,10 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// WithModel calls f while the offloaded weights of m are on their device. Errors name
-// the model as what.
-func WithModel(ctx context.Context, what string, m *model.Model, f func() error) error {
-	return fetched(ctx, m.Thread(), what, m.To, f)
+// WithModel calls f while the offloaded weights of m are on their device. name is the
+// subject of error messages.
+func WithModel(ctx context.Context, name string, m *model.Model, f func() error) error {
+	return fetched(ctx, m.Thread(), name, m.To, f)
 }
 
 // WithOptimizer calls f while the offloaded moments of the decoder's optimiser are on
@@ -23,14 +23,14 @@ func (a *Actor) WithOptimizer(ctx context.Context, f func() error) error {
 
 // fetched moves tensors from the host to the thread's device, calls f, and moves them
 // back, also after an error of f.
-func fetched(ctx context.Context, thread *torch.Thread, what string, move func(*torch.Scope, torch.Device), f func() error) error {
+func fetched(ctx context.Context, thread *torch.Thread, name string, move func(*torch.Scope, torch.Device), f func() error) error {
 	moveTo := func(ctx context.Context, d torch.Device) error {
 		err := torch.Run(ctx, thread, func(s *torch.Scope) error {
 			move(s, d)
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("move %s to %s: %w", what, d, err)
+			return fmt.Errorf("move %s to %s: %w", name, d, err)
 		}
 		return nil
 	}

@@ -47,7 +47,7 @@ func CostOf(m *model.Model, outputs int) Cost {
 	return cost
 }
 
-// parts returns the FLOPs of a forward pass over the rows: of the layers and the output, of the adapters, and of
+// parts returns the FLOPs of a forward pass over the rows in three parts: the layers and the output, the adapters, and
 // attention.
 func (c Cost) parts(rows []data.Row) (frozen, trained, attention float64) {
 	for i := range rows {
@@ -59,7 +59,7 @@ func (c Cost) parts(rows []data.Row) (frozen, trained, attention float64) {
 	return frozen, trained, attention
 }
 
-// Forward returns the FLOPs of a forward pass over the rows. Sampling the rows needs as many.
+// Forward returns the FLOPs of a forward pass over the rows. Sampling the rows takes the same number.
 func (c Cost) Forward(rows []data.Row) float64 {
 	frozen, trained, attention := c.parts(rows)
 	return frozen + trained + attention

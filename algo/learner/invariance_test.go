@@ -213,7 +213,7 @@ func curveOf(t *testing.T, a *Actor, w way, steps int) [][2]float64 {
 }
 
 // The orders are permutations of the rows.
-func TestWays(t *testing.T) {
+func TestRowOrders(t *testing.T) {
 	for _, w := range ways {
 		if sorted := slices.Sorted(slices.Values(w.order)); w.order != nil && !slices.Equal(sorted, []int{0, 1, 2, 3, 4, 5, 6, 7}) {
 			t.Errorf("%s: %v", w.name, w.order)

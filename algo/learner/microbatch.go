@@ -57,7 +57,7 @@ func eachMicroBatch(ctx context.Context, rows []data.Row, micro MicroBatching, f
 	return nil
 }
 
-// LossTokens counts the tokens in the loss: those with mask 1, except the first of a
+// LossTokens counts the tokens in the loss: the tokens with mask 1, except the first of a
 // row, which has no prediction.
 func LossTokens(rows []data.Row) int {
 	n := 0

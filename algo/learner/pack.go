@@ -76,7 +76,7 @@ func keptAt(r *data.Row, token int) data.TokenSet {
 }
 
 // logProbs returns, for the states hidden [M,D], log p [M] of the tokens in the loss
-// at the temperature and, if asked, the entropies [M]. Both are of the renormalised
+// at the temperature and, with entropy, the entropies [M]. Both are of the renormalised
 // distribution over the kept tokens, as in sampling (DeepSeek-V3.2,
 // arXiv:2512.02556, section 3.1, keep sampling mask).
 func (p *packed) logProbs(m *model.Model, hidden torch.Tensor, temperature float64, entropy bool) (logp, ent torch.Tensor) {

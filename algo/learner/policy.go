@@ -44,8 +44,8 @@ type PolicyOptions struct {
 	GradClip    float64
 	Seed        uint64     // of the draws of a loss and of the order of the passes
 	Value       *ValueTerm // of a shared critic; nil: none
-	// Recorded means that OldLogProbs were recorded by other weights than those before
-	// the update.
+	// Recorded means that OldLogProbs come from other weights than the weights before the
+	// update.
 	Recorded bool
 }
 
@@ -74,7 +74,7 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	if err != nil {
 		return st, err
 	}
-	// With dropout the log-probs of the update differ from those of the policy.
+	// With dropout the log-probs of the update differ from the policy's.
 	single := p.steps() == 1 && !o.Recorded && a.compute.Dropout() == 0
 	tokens := 0
 	err = a.update(p, &st.Steps, func(mini []data.Row) error {

@@ -62,11 +62,11 @@ type ChatError struct {
 
 // Error implements error.
 func (e *ChatError) Error() string {
-	what := "a chat of " + e.Roles
+	subject := "a chat of " + e.Roles
 	if e.Sample != "" {
-		what = "the chat of " + e.Sample
+		subject = "the chat of " + e.Sample
 	}
-	return fmt.Sprintf("reward model %s: %s: %v", e.Path, what, e.Err)
+	return fmt.Sprintf("reward model %s: %s: %v", e.Path, subject, e.Err)
 }
 
 // Unwrap returns the cause.

@@ -34,7 +34,8 @@ func tinyReward(t *testing.T, template string) *model.Bundle {
 	}
 }
 
-func told(texts ...string) []data.Message {
+// conversation returns messages of the user and the assistant in turn.
+func conversation(texts ...string) []data.Message {
 	var list []data.Message
 	for i, text := range texts {
 		list = append(list, data.Message{Role: [2]string{"user", "assistant"}[i%2], Content: text})
@@ -47,10 +48,10 @@ func told(texts ...string) []data.Message {
 func TestRewardModel(t *testing.T) {
 	b := tinyReward(t, chatML)
 	samples := []reward.Sample{
-		{ID: "one turn", Messages: told("Where?", "Up.")},
-		{ID: "two turns", Messages: told("Where?", "Up.", "A wall.", "Then left, and left again.")},
-		{ID: "an observation at the end", Messages: told("Where?", "Up.", "A wall.")},
-		{ID: "long", Messages: told(strings.Repeat("Where? ", 20), "Up.")},
+		{ID: "one turn", Messages: conversation("Where?", "Up.")},
+		{ID: "two turns", Messages: conversation("Where?", "Up.", "A wall.", "Then left, and left again.")},
+		{ID: "an observation at the end", Messages: conversation("Where?", "Up.", "A wall.")},
+		{ID: "long", Messages: conversation(strings.Repeat("Where? ", 20), "Up.")},
 	}
 	const most = 60
 	written := "<|im_start|>user\nWhere?<|im_end|>\n<|im_start|>assistant\nUp.<|im_end|>\n"
@@ -110,7 +111,7 @@ func TestRewardModelRefuses(t *testing.T) {
 	}
 	r, err := NewRewardModel(t.Context(), tinyReward(t, picky), RewardModelOptions{Rows: 1})
 	must(t, err)
-	for id, messages := range map[string][]data.Message{"no answer": told("Where?", "no"), "no reply": told("Where?"), "no chat": nil} {
+	for id, messages := range map[string][]data.Message{"no answer": conversation("Where?", "no"), "no reply": conversation("Where?"), "no chat": nil} {
 		_, err := r.Score(t.Context(), []reward.Sample{{ID: id, Messages: messages}})
 		var chat *ChatError
 		if !errors.As(err, &chat) || chat.Sample != id || !strings.Contains(err.Error(), "my-reward-model") {

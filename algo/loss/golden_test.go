@@ -14,7 +14,7 @@ import (
 
 // The losses, their gradients and their metrics equal the results of verl's and TRL's functions
 // (testdata/make_goldens.py), with and without weights of a rollout correction.
-func TestLossesOfPeers(t *testing.T) {
+func TestLossesOfVerlAndTRL(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden.json")
 	if err != nil {
 		t.Fatal(err)

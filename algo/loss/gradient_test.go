@@ -45,7 +45,7 @@ func rowMean(x []float64) []float64 {
 	return out
 }
 
-func gspoWritten(p, base []float64, o Options) []float64 {
+func gspoFormula(p, base []float64, o Options) []float64 {
 	x := make([]float64, len(p))
 	for i := range x {
 		x[i] = base[i] - gradOld[i]
@@ -59,9 +59,9 @@ func gspoWritten(p, base []float64, o Options) []float64 {
 	return out
 }
 
-// written has every loss as a formula on numbers. p are the log-probs with a gradient;
+// formulas has every loss as a formula on numbers. p are the log-probs with a gradient;
 // base are the same log-probs in the terms without a gradient.
-var written = map[string]func(p, base []float64, o Options) []float64{
+var formulas = map[string]func(p, base []float64, o Options) []float64{
 	"vanilla": tokens(func(_ int, p, _, old, a float64, o Options) float64 {
 		r := math.Exp(p - old)
 		l := math.Max(-a*r, -a*clip(r, 1-clipLow.In(o.Params), 1+clipHigh.In(o.Params)))
@@ -106,8 +106,8 @@ var written = map[string]func(p, base []float64, o Options) []float64{
 		}
 		return out
 	},
-	"luspo": gspoWritten,
-	"gspo":  gspoWritten,
+	"luspo": gspoFormula,
+	"gspo":  gspoFormula,
 	"sapo": tokens(func(_ int, p, _, old, a float64, o Options) float64 {
 		tau := tauNeg.In(o.Params)
 		if a > 0 {
@@ -229,7 +229,7 @@ func TestEveryPolicyGradient(t *testing.T) {
 }
 
 func checkGradient(t *testing.T, name string, o Options) {
-	formula, ok := written[name]
+	formula, ok := formulas[name]
 	if !ok {
 		t.Fatalf("the test has no formula of %s", name)
 	}
@@ -315,7 +315,7 @@ func TestWeights(t *testing.T) {
 }
 
 // For every loss and aggregation, the gradients and statistics of micro-batches of
-// whole rows add up to those of the mini-batch.
+// whole rows add up to the mini-batch's.
 func TestMicroBatches(t *testing.T) {
 	n := len(gradNew)
 	for _, name := range Policies.Names() {

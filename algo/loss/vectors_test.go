@@ -185,7 +185,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// chooseClipCov chooses the configured share of tokens, from those with a covariance within the bounds.
+// chooseClipCov chooses the configured share of tokens, among the tokens with a covariance within the bounds.
 func TestClipCovChooses(t *testing.T) {
 	const n = 40
 	tokens := make([]Token, n)

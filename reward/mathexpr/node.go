@@ -33,6 +33,24 @@ var unary = map[string]func(float64) float64{
 	"csc": func(x float64) float64 { return 1 / math.Sin(x) },
 }
 
+var binary = map[string]func(x, y float64) float64{
+	"+":    func(x, y float64) float64 { return x + y },
+	"-":    func(x, y float64) float64 { return x - y },
+	"*":    func(x, y float64) float64 { return x * y },
+	"/":    func(x, y float64) float64 { return x / y },
+	"//":   func(x, y float64) float64 { return math.Floor(x / y) },
+	"^":    math.Pow,
+	"root": root,
+}
+
+// root returns the n-th root of x.
+func root(x, n float64) float64 {
+	if x < 0 && math.Mod(n, 2) == 1 {
+		return -math.Pow(-x, 1/n)
+	}
+	return math.Pow(x, 1/n)
+}
+
 // Float returns the value of n, or NaN or an infinity if it is undefined.
 func (n *Node) Float(vars map[string]float64) float64 {
 	switch n.op {
@@ -51,27 +69,7 @@ func (n *Node) Float(vars map[string]float64) float64 {
 	if f, ok := unary[n.op]; ok {
 		return f(x)
 	}
-	y := n.args[1].Float(vars)
-	switch n.op {
-	case "+":
-		return x + y
-	case "-":
-		return x - y
-	case "*":
-		return x * y
-	case "/":
-		return x / y
-	case "//":
-		return math.Floor(x / y)
-	case "^":
-		return math.Pow(x, y)
-	case "root": // the y-th root of x
-		if x < 0 && math.Mod(y, 2) == 1 {
-			return -math.Pow(-x, 1/y)
-		}
-		return math.Pow(x, 1/y)
-	}
-	return math.NaN()
+	return binary[n.op](x, n.args[1].Float(vars))
 }
 
 // Bounds of exact powers. Larger powers are evaluated in floating point.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // OtherEnvError is the error of a server that is of another environment than
@@ -23,11 +25,11 @@ func (e *OtherEnvError) Error() string {
 func GreetedBy(words string) []string {
 	words = strings.Trim(strings.TrimSpace(words), `"`)
 	var names []string
-	for _, name := range Names() {
-		if s, err := Lookup(name); err == nil && s.Greeting == words && words != "" && words != anyGreeting {
-			names = append(names, name)
+	Specs.Each(func(_ registry.Entry, s Spec) {
+		if s.Greeting == words && words != "" && words != anyGreeting {
+			names = append(names, s.Name)
 		}
-	}
+	})
 	return names
 }
 
@@ -79,15 +81,11 @@ func documentedTools(lines []string) []string {
 // tools.
 func ToolOwner(tools []string) string {
 	owners := map[string][]string{}
-	for _, name := range Names() {
-		s, err := Lookup(name)
-		if err != nil {
-			continue
-		}
+	Specs.Each(func(_ registry.Entry, s Spec) {
 		for _, tool := range s.Tools {
-			owners[tool] = append(owners[tool], name)
+			owners[tool] = append(owners[tool], s.Name)
 		}
-	}
+	})
 	owned := map[string]int{}
 	best := ""
 	for _, tool := range tools {

@@ -60,14 +60,8 @@ type server struct {
 	closed string // a reply to /close that is valid although it is not JSON
 
 	ownCall string // see Identify
-}
 
-// idKey is the key of the instance's id in requests.
-func (s server) idKey() string {
-	if s.indexed {
-		return "env_idx"
-	}
-	return "id"
+	idKey string // of the instance's id in requests; set by register
 }
 
 // instance is an environment instance on a server. Two calls at once return
@@ -87,6 +81,19 @@ type instance struct {
 
 // register adds an environment whose servers s describes.
 func register(name string, s server, spec Spec) {
+	s.idKey = "id"
+	if s.indexed {
+		s.idKey = "env_idx"
+	}
+	if s.opening == nil {
+		s.opening = []string{"observation"}
+	}
+	if s.checkReset == nil {
+		s.checkReset = (*instance).isText
+	}
+	s.textKey = cmp.Or(s.textKey, "observation")
+	s.rewardKey = cmp.Or(s.rewardKey, "reward")
+	s.doneKey = cmp.Or(s.doneKey, "done")
 	spec.New = func(ctx context.Context, o Options) (Client, error) { return newInstance(ctx, name, s, o) }
 	Register(name, spec)
 }
@@ -122,7 +129,7 @@ func (in *instance) query() string {
 	if in.server.textID {
 		_ = json.Unmarshal(in.id, &id) // readID has checked it
 	}
-	return "?" + in.server.idKey() + "=" + url.QueryEscape(id)
+	return "?" + in.server.idKey + "=" + url.QueryEscape(id)
 }
 
 // enter claims the instance for one call; the caller defers leave.
@@ -164,31 +171,20 @@ func (in *instance) Reset(ctx context.Context, index int) (Obs, error) {
 // first returns the first observation after the reply raw to /reset.
 func (in *instance) first(ctx context.Context, raw json.RawMessage) (string, error) {
 	if in.server.indexed {
-		check := in.server.checkReset
-		if check == nil {
-			check = (*instance).isText
-		}
-		if err := check(in, raw); err != nil {
+		if err := in.server.checkReset(in, raw); err != nil {
 			return "", err
 		}
 		return in.current(ctx)
 	}
 	r := in.object(OpReset, "/reset", raw)
 	var texts []string
-	for _, key := range in.server.openingKeys() {
+	for _, key := range in.server.opening {
 		var text string
 		r.read(key, &text)
 		texts = append(texts, text)
 	}
 	first := strings.Join(texts, "\n") + in.listed(r)
 	return first, r.err
-}
-
-func (s server) openingKeys() []string {
-	if s.opening == nil {
-		return []string{"observation"}
-	}
-	return s.opening
 }
 
 // listed returns the text with the actions that a reply lists.
@@ -227,7 +223,7 @@ func (in *instance) Step(ctx context.Context, reply string) (StepResult, error) 
 	act := strings.ToValidUTF8(reply, "\uFFFD") // some servers fail on invalid UTF-8
 	in.tried = act
 	sent := StepResult{Action: act, Sent: true}
-	raw, err := in.post(ctx, OpStep, "/step", fmt.Sprintf(`{"action":%s,%q:%s}`, quote(act), in.server.idKey(), in.id))
+	raw, err := in.post(ctx, OpStep, "/step", fmt.Sprintf(`{"action":%s,%q:%s}`, quote(act), in.server.idKey, in.id))
 	if err != nil {
 		var e *Error
 		sent.Sent = errors.As(err, &e) && e.Sent
@@ -261,9 +257,9 @@ func (in *instance) refuse(ctx context.Context) (StepResult, error) {
 
 // readStep reads the reply to a step.
 func (in *instance) readStep(r *object, res *StepResult) {
-	r.read(cmp.Or(in.server.textKey, "observation"), &res.Observation)
-	r.read(cmp.Or(in.server.rewardKey, "reward"), &res.Reward)
-	r.read(cmp.Or(in.server.doneKey, "done"), &res.Done)
+	r.read(in.server.textKey, &res.Observation)
+	r.read(in.server.rewardKey, &res.Reward)
+	r.read(in.server.doneKey, &res.Done)
 }
 
 // quote returns s as JSON. Unlike json.Marshal it does not escape < and >.
@@ -321,7 +317,7 @@ func (in *instance) Close(ctx context.Context) error {
 	if !in.server.closes {
 		return nil
 	}
-	_, err := in.post(ctx, OpClose, "/close", fmt.Sprintf(`{%q:%s}`, in.server.idKey(), in.id))
+	_, err := in.post(ctx, OpClose, "/close", fmt.Sprintf(`{%q:%s}`, in.server.idKey, in.id))
 	var e *Error
 	if errors.As(err, &e) {
 		switch {

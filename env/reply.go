@@ -66,7 +66,7 @@ func (c *caller) readID(raw json.RawMessage) (json.RawMessage, error) {
 	id := raw
 	if !c.server.indexed || c.server.keyedID {
 		r := c.object(OpCreate, "/create", raw)
-		if r.read(c.server.idKey(), &id); r.err != nil {
+		if r.read(c.server.idKey, &id); r.err != nil {
 			return nil, r.err
 		}
 	}

@@ -242,9 +242,18 @@ func (c *checker) want(n *notes, op string, r request, is shape) (any, bool) {
 	return v, true
 }
 
-// judge decodes a reply that must be a success with the shape is. fault is ""
-// if it is.
+// judge decodes a reply that must be a success with the shape is, and warns about
+// another content type than JSON. fault is "" if it is.
 func (c *checker) judge(n *notes, what string, got reply, is shape) (v any, fault string) {
+	v, fault = success(got, is)
+	if media, _, err := mime.ParseMediaType(got.header.Get("Content-Type")); fault == "" && (err != nil || media != "application/json") {
+		n.warn("clients ignore the content type", "%s: JSON with content type %q", what, got.header.Get("Content-Type"))
+	}
+	return v, fault
+}
+
+// success decodes a reply that must be a success with the shape is.
+func success(got reply, is shape) (v any, fault string) {
 	if got.status != http.StatusOK {
 		return nil, show(got)
 	}
@@ -255,13 +264,7 @@ func (c *checker) judge(n *notes, what string, got reply, is shape) (v any, faul
 	if e, ok := errorText(v); ok {
 		return nil, fmt.Sprintf("the error %q", short(e, 120))
 	}
-	if fault := is.fault("the reply", v); fault != "" {
-		return nil, fault
-	}
-	if media, _, err := mime.ParseMediaType(got.header.Get("Content-Type")); err != nil || media != "application/json" {
-		n.warn("clients ignore the content type", "%s: JSON with content type %q", what, got.header.Get("Content-Type"))
-	}
-	return v, ""
+	return v, is.fault("the reply", v)
 }
 
 // show describes an unexpected reply.

@@ -43,17 +43,9 @@ func (w wanted) fault(e environment, x data.Exchange, query string) string {
 		return "" // the server has no close
 	case e.retry503 && x.Status == http.StatusServiceUnavailable:
 		return "" // the client retries
-	case x.Status != http.StatusOK:
-		return fmt.Sprintf("status %d: %s", x.Status, short(x.Reply, 100))
 	}
-	v, err := decode([]byte(x.Reply))
-	if err != nil {
-		return fmt.Sprintf("invalid JSON: %v: %s", err, short(x.Reply, 100))
-	}
-	if text, ok := errorText(v); ok {
-		return fmt.Sprintf("the error %q", short(text, 120))
-	}
-	if fault := w.reply.fault("the reply", v); fault != "" || w.call != "step" {
+	v, fault := success(reply{status: x.Status, body: []byte(x.Reply)}, w.reply)
+	if fault != "" || w.call != "step" {
 		return fault
 	}
 	return e.rangeFault(e.playedOf(v).reward)
@@ -61,16 +53,13 @@ func (w wanted) fault(e environment, x data.Exchange, query string) string {
 
 // Played returns the observation and the done flag of a step's reply that
 // Exchange accepted.
-func Played(name, reply string) (text string, done bool, err error) {
+func Played(name, body string) (text string, done bool, err error) {
 	e, err := lookup(name)
 	if err != nil {
 		return "", false, err
 	}
-	v, err := decode([]byte(reply))
-	if err != nil {
-		return "", false, err
-	}
-	if fault := e.step.fault("the reply", v); fault != "" {
+	v, fault := success(reply{status: http.StatusOK, body: []byte(body)}, e.step)
+	if fault != "" {
 		return "", false, errors.New(fault)
 	}
 	p := e.playedOf(v)

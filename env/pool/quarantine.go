@@ -45,7 +45,7 @@ func (p *Pool) probeRepeatedly(ctx context.Context, s *server, patient bool) (er
 		if err = p.probe(ctx, s); err == nil {
 			return nil
 		}
-		if !patient && errors.Is(err, context.DeadlineExceeded) {
+		if !patient && errors.Is(err, env.KindTimeout) {
 			return err
 		}
 	}

@@ -102,7 +102,7 @@ func (s *State) chosenConfig(c *cli.Context, file string, sets []string) (config
 	case len(envs) == 0:
 		return s.loadConfig(file, preset, sets)
 	case file != "":
-		return configs.Config{}, usagef("--env %s cannot be combined with a file: %s has its own [[env]] tables", envs[0], file)
+		return configs.Config{}, usagef("--env %s cannot be combined with a file: %s has [[env]] tables", envs[0], file)
 	case preset == "":
 		preset = defaultAlgorithm
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // TestDamagedCheckpoint checks that a run skips a checkpoint whose weights do not match its manifest and resumes from the
-// previous one. Without a valid checkpoint the error says what to do, and no file changes.
+// previous one. Without a valid checkpoint the error has a hint, and no file changes.
 func TestDamagedCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)

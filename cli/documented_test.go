@@ -461,7 +461,7 @@ var documented = map[string]struct {
 			if r.given("--html") {
 				text = one(t, r.dir, r.value("--html"))
 			}
-			mustContain(t, "what it shows", text, "maze_1", "success")
+			mustContain(t, "stdout", text, "maze_1", "success")
 		},
 	},
 	"version": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, Version) }},

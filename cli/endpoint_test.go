@@ -115,7 +115,7 @@ func TestReplayOfAnEndpoint(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer dump.Close()
-			for what, change := range map[string]func(e *data.Episode){
+			for part, change := range map[string]func(e *data.Episode){
 				"action":      func(e *data.Episode) { e.Turns[1].Action = "move around" },
 				"observation": func(e *data.Episode) { e.Turns[1].Observation += "x" },
 				"reward":      func(e *data.Episode) { e.Turns[1].Reward++ },
@@ -129,8 +129,8 @@ func TestReplayOfAnEndpoint(t *testing.T) {
 				change(episodes[4])
 				write(t, filepath.Join(ts.Dir, "changed.jsonl"), dump.Header(), episodes)
 				r := replayJSON(t, ts.Dir, errext.Check, "changed.jsonl", "--no-model")
-				if r.Differ != 1 || r.Differences[0].Episode != 4 || r.Differences[0].What != what {
-					t.Errorf("%s: %+v", what, r)
+				if r.Differ != 1 || r.Differences[0].Episode != 4 || r.Differences[0].What != part {
+					t.Errorf("%s: %+v", part, r)
 				}
 			}
 		})

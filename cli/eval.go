@@ -30,11 +30,9 @@ type evalOptions struct {
 
 func evalFlags() []cli.Flag {
 	return append([]cli.Flag{
-		jsonFlag(),
 		&cli.StringFlag{Name: "episodes", Usage: "`FILE` for the episodes, as openmanus rollout writes them, without the HTTP exchanges"},
 		&cli.StringFlag{Name: "out", Usage: "`FILE` for the result as JSON, for eval compare"},
 		&cli.BoolFlag{Name: "force", Usage: "replace files of --out and --episodes that exist"},
-		maxLostFlag(),
 		&cli.BoolFlag{Name: "dry-run", Usage: "open everything and print the contract, but play nothing"},
 	}, playFlags()...)
 }
@@ -50,7 +48,6 @@ func (s *State) parseEval(c *cli.Context) (evalOptions, error) {
 	if err != nil {
 		return o, err
 	}
-	f.maxLost(o.MaxLost)
 	return o, f.err()
 }
 

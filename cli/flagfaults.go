@@ -24,9 +24,9 @@ func (f *flagFaults) add(flag, format string, args ...any) {
 // about reports whether errs has an error of the flag.
 func (f *flagFaults) about(flag string) bool { return slices.Contains(f.flags, flag) }
 
-func (f *flagFaults) need(flag, value, what string) bool {
+func (f *flagFaults) need(flag, value, expected string) bool {
 	if value == "" && !f.about(flag) {
-		f.add(flag, "missing; give %s", what)
+		f.add(flag, "missing; give %s", expected)
 	}
 	return value != ""
 }

@@ -25,7 +25,7 @@ func TestTrainingInContexts(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
-	mustContain(t, "what to do next", stdout, "runs/tiny/config.toml\n")
+	mustContain(t, "stdout", stdout, "runs/tiny/config.toml\n")
 	mustContain(t, "the configuration it names", one(t, dir, "runs/tiny/config.toml"), `format = "history"`)
 	for _, name := range []string{"step_1", "val_after_maze"} {
 		r, err := dump.Open(filepath.Join(dir, "runs/tiny/rollouts", name+".jsonl"))

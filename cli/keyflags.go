@@ -193,7 +193,7 @@ func playKeys() []keyFlag {
 
 		// The prompt format.
 		{
-			flag: &cli.StringFlag{Name: "format", Value: env.FormatReact, Usage: "prompt format: how the model writes actions, and how it sees the episode (--action-format changes that of react): " + strings.Join(schema.Formats(), ", ")},
+			flag: &cli.StringFlag{Name: "format", Value: env.FormatReact, Usage: "prompt format: how the model writes actions and sees the episode (--action-format changes the format react): " + strings.Join(schema.Formats(), ", ")},
 			keys: "env.0.format", then: func(c *cli.Context, cfg *configs.Config) { cfg.Env[0].ActionFormat = c.String("action-format") },
 		},
 		{flag: &cli.IntFlag{Name: "history-length", Value: 2, Usage: "past turns in a prompt of the formats history and staged"}, keys: "env.0.history_length"},
@@ -217,7 +217,7 @@ func playKeys() []keyFlag {
 		{flag: &cli.BoolFlag{Name: "final-ends", Usage: "a reply that is a final answer in the format ends the episode even if the server would continue"}, keys: "env.0.final_ends"},
 		{flag: &cli.StringFlag{Name: "parser", Value: server.Parser, Usage: "generation of AgentGym's action parser: g1 or g2"}, keys: "env.0.parser"},
 		{
-			flag: &cli.StringFlag{Name: "action-format", Value: env.FormatReact, Usage: "what AgentGym's client of alfworld, sciworld or webshop reads: react, function_calling or code_as_action"},
+			flag: &cli.StringFlag{Name: "action-format", Value: env.FormatReact, Usage: "format of actions that AgentGym's client of alfworld, sciworld or webshop reads: react, function_calling or code_as_action"},
 			keys: "env.0.action_format", then: clears("format", func(e *configs.Env) { e.Format = e.ActionFormat }),
 		},
 		{
@@ -298,7 +298,7 @@ func launchKeys() []keyFlag {
 		{flag: &cli.StringFlag{Name: "checkout", Usage: "`DIR` of AgentGym, which holds agentenv-textcraft and the others"}, keys: "env.0.checkout", needs: needs},
 		{flag: &cli.IntFlag{Name: "num-servers", Value: usual.NumServers, Usage: "servers to start"}, keys: "env.0.num_servers", needs: needs},
 		{flag: &cli.IntFlag{Name: "base-port", Value: supervise.DefaultBasePort, Usage: "port of the first server; the others use the following ports"}, keys: "env.0.base_port", needs: needs},
-		{flag: &cli.StringFlag{Name: "venv", Usage: "virtual environment `DIR` of the servers; default: that of env install"}, keys: "env.0.venv", needs: needs},
+		{flag: &cli.StringFlag{Name: "venv", Usage: "virtual environment `DIR` of the servers; default: the one that env install creates"}, keys: "env.0.venv", needs: needs},
 		{flag: &cli.StringFlag{Name: "python", Usage: "interpreter of the servers, instead of --venv"}, keys: "env.0.python", needs: needs},
 		{flag: &cli.StringFlag{Name: "workdir", Usage: "working folder `DIR` of the servers"}, keys: "env.0.workdir", needs: needs},
 		{

@@ -15,7 +15,7 @@ import (
 	"github.com/openmanus/openmanus/env/builtin"
 )
 
-// metricRuns lists runs that together write every metric except those of testedElsewhere. A new metric needs a run or a
+// metricRuns lists runs that together write every metric except the metrics of testedElsewhere. A new metric needs a run or a
 // setting here that writes it.
 var metricRuns = []struct {
 	name string

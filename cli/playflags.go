@@ -20,7 +20,11 @@ func playFlags() []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		&cli.StringFlag{Name: "split", Value: "val", Usage: "tasks of CONFIG.toml to play: val or train"},
 		setFlag(),
-	}, flagsOf(playKeys()), []cli.Flag{serverLogsFlag()})
+	}, flagsOf(playKeys()), []cli.Flag{
+		serverLogsFlag(),
+		&cli.Float64Flag{Name: "max-lost", Value: run.MaxFailedValidation, Usage: "share of the episodes that may be lost to failures of servers or the engine before the command fails"},
+		jsonFlag(),
+	})
 }
 
 // playOptions returns the options of eval and rollout that are not keys.
@@ -39,17 +43,6 @@ func (s *State) openRun(ctx context.Context, cfg configs.Config, flags []keyFlag
 		return ""
 	}
 	return run.Open(ctx, cfg, h)
-}
-
-func maxLostFlag() cli.Flag {
-	return &cli.Float64Flag{Name: "max-lost", Value: run.MaxFailedValidation, Usage: "share of the episodes that may be lost to failures of servers or the engine before the command fails"}
-}
-
-// maxLost checks the value of maxLostFlag.
-func (f *flagFaults) maxLost(share float64) {
-	if !(share >= 0 && share < 1) {
-		f.add("max-lost", "%v is not allowed; allowed: from 0 to below 1", share)
-	}
 }
 
 func serverLogsFlag() cli.Flag {
@@ -114,7 +107,7 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, er
 	return cfg, nil
 }
 
-// needs adds values that are missing, and flags that exclude each other.
+// needs adds errors of missing and invalid values, and of flags that exclude each other.
 func (f *flagFaults) needs(c *cli.Context, cfg configs.Config) {
 	e := cfg.Env[0]
 	if cfg.Rollout.Engine == engineLocal {
@@ -128,6 +121,9 @@ func (f *flagFaults) needs(c *cli.Context, cfg configs.Config) {
 		f.need("summary-base-url", cfg.Agent.Summary.BaseURL, "the address of the endpoint that writes summaries")
 	}
 	f.serverLogs(c, e.Launch)
+	if share := c.Float64("max-lost"); !(share >= 0 && share < 1) { // also true for NaN
+		f.add("max-lost", "%v is not allowed; allowed: from 0 to below 1", share)
+	}
 }
 
 // loadPlayed reads a configuration and keeps the environment and the tasks that

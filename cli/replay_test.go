@@ -39,10 +39,10 @@ func TestReplay(t *testing.T) {
 		name, dump string
 		more       []string
 	}{
-		{"as they end", "d.jsonl", []string{"--top-k", "20", "--temperature", "0.8"}},
-		{"wave by wave", "d.jsonl.zst", []string{"--deterministic", "--max-obs-tokens", "60"}},
-		{"prompts written anew", "d.jsonl", []string{"--format", "history", "--history-length", "1"}},
-		{"prompts written anew, wave by wave", "d.jsonl", []string{"--format", "staged", "--history-length", "1", "--deterministic"}},
+		{"not deterministic", "d.jsonl", []string{"--top-k", "20", "--temperature", "0.8"}},
+		{"deterministic", "d.jsonl.zst", []string{"--deterministic", "--max-obs-tokens", "60"}},
+		{"new prompt every turn", "d.jsonl", []string{"--format", "history", "--history-length", "1"}},
+		{"new prompt every turn, deterministic", "d.jsonl", []string{"--format", "staged", "--history-length", "1", "--deterministic"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()

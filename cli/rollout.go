@@ -28,11 +28,9 @@ type rolloutOptions struct {
 
 func rolloutFlags() []cli.Flag {
 	return append(playFlags(),
-		jsonFlag(),
 		&cli.StringFlag{Name: "dump", Usage: "`FILE` for the episodes: a header, then one JSON line each; compressed if the name ends in .zst"},
 		&cli.BoolFlag{Name: "continue", Usage: "append to an existing dump: play the episodes that it does not hold yet"},
 		&cli.BoolFlag{Name: "retry-lost", Usage: "with --continue: remove the episodes lost to failures of servers or the engine from the dump, and play them again"},
-		maxLostFlag(),
 		&cli.BoolFlag{Name: "force", Usage: "replace a dump that exists"})
 }
 
@@ -54,7 +52,6 @@ func (s *State) parseRollout(c *cli.Context) (rolloutOptions, error) {
 	if o.RetryLost && !o.Continue {
 		f.add("retry-lost", "it applies to an existing dump: add --continue")
 	}
-	f.maxLost(o.MaxLost)
 	return o, f.err()
 }
 

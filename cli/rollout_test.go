@@ -83,7 +83,7 @@ func stuckMaze(t *testing.T, steps int64) (url string, stuck <-chan struct{}) {
 	return server.URL, hanging
 }
 
-// TestRolloutContinues kills a rollout and continues its dump: the result equals that of an uninterrupted rollout.
+// TestRolloutContinues kills a rollout and continues its dump. It checks that the result equals an uninterrupted rollout.
 func TestRolloutContinues(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test starts processes")
@@ -93,9 +93,9 @@ func TestRolloutContinues(t *testing.T) {
 		name, dump string
 		more       []string
 	}{
-		{"as they end", "d.jsonl", nil},
+		{"not deterministic", "d.jsonl", nil},
 		{"compressed", "d.jsonl.zst", nil},
-		{"wave by wave", "d.jsonl", []string{"--deterministic"}},
+		{"deterministic", "d.jsonl", []string{"--deterministic"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			whole, killed := t.TempDir(), t.TempDir()
@@ -138,7 +138,7 @@ func TestRolloutContinues(t *testing.T) {
 				last = max(last, e.Wave)
 			}
 			if deterministic := tt.more != nil; (last >= 6) != deterministic {
-				t.Errorf("the last weight version or wave is %d", last)
+				t.Errorf("the last wave of the dump is %d", last)
 			}
 
 			// A complete dump needs no further episodes; other settings are rejected.

@@ -24,7 +24,7 @@ func Main(s *State) (exit int) {
 	s = &st
 	s.Log, s.Progress = newLogger(s, "info"), s.newProgress
 
-	// Go would exit with 2, which means a wrong command line here.
+	// Without recover the exit code would be 2, which means a wrong command line.
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(s.Stderr, "openmanus: internal error, please report it: %v\n%s", p, debug.Stack())
@@ -47,7 +47,7 @@ func Main(s *State) (exit int) {
 	return int(code)
 }
 
-// command is the body of a command.
+// command runs a command.
 type command func(ctx context.Context, s *State, c *cli.Context) error
 
 // commands returns the commands in the order of the help text.

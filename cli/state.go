@@ -12,7 +12,7 @@ import (
 	"github.com/openmanus/openmanus/cli/run"
 )
 
-// Signal is what Notify delivers.
+// Signal is the type of signals that Notify delivers.
 type Signal = os.Signal
 
 // hangUp is sent when a terminal closes.

@@ -16,7 +16,7 @@ import (
 // Version is the program's version.
 const Version = "0.1.0"
 
-// versionInfo is what `version --json` prints.
+// versionInfo is the output of `version --json`.
 type versionInfo struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit"` // "" if unknown

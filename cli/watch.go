@@ -156,7 +156,7 @@ func (w *watcher) stepLine(step, steps int, m algo.Metrics) (parts []string, ran
 }
 
 // fit joins the parts of a line. On a terminal it drops parts until the line
-// fits, those of the highest rank first and those of rank 0 never.
+// fits, the highest rank first. It never drops rank 0.
 func (w *watcher) fit(parts []string, rank []int) string {
 	const gap = "  "
 	text := strings.Join(parts, gap)

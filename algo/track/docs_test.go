@@ -34,14 +34,14 @@ func document() string {
 	b.WriteString(`# Metrics
 
 A run appends one line per step to ` + "`metrics.jsonl`" + ` in its folder: a JSON object with ` + "`step`" + ` and the metrics below. Lines
-before the first step have ` + "`step`" + ` 0 and their own axis: ` + "`sft/step`" + ` counts the steps of a warm start, ` + "`read/step`" + ` those of a
-fresh model's reading (about 50 lines, each with means over the steps since the previous line). A validation before the first
+before the first step have ` + "`step`" + ` 0 and another axis: ` + "`sft/step`" + ` counts the steps of a warm start, and ` + "`read/step`" + ` the steps
+of a fresh model's reading (about 50 lines, each with means over the steps since the previous line). A validation before the first
 step also has ` + "`step`" + ` 0. NaN and infinity are written as null, and ` + "`nonfinite`" + ` is the number of such values in the line.
 Metrics that do not apply to a step are omitted.
 
-The names are those of verl and OpenManus-RL where they have one, so that dashboards work unchanged; the exceptions are listed
-at the end of this page. Means over tokens use the loss mask, which is 1 exactly on sampled tokens, instead of a window over the
-padded row. In a name, ` + "`{a,b}`" + ` stands for each of the alternatives and ` + "`*`" + ` for any text without a slash.
+The metrics have the names of verl and OpenManus-RL, so that dashboards work unchanged; the exceptions are listed at the end of
+this page. Means over tokens use the loss mask, which is 1 exactly on sampled tokens, instead of a window over the
+padded row. In a name, ` + "`{a,b}`" + ` means each of the alternatives and ` + "`*`" + ` any text without a slash.
 
 This page is generated from the table in ` + "`algo/track`" + ` (` + "`go test ./algo/track -update`" + `). A test trains and checks that the
 written metrics and the table agree.

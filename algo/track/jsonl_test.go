@@ -80,8 +80,8 @@ func TestJSONLForm(t *testing.T) {
 	}
 }
 
-// TestResume truncates the file to an offset, as a resumed run does, and repeats a step: the file equals that of an
-// uninterrupted run.
+// TestResume truncates the file to an offset, as a resumed run does, and repeats a step. It checks that the file equals
+// the file of an uninterrupted run.
 func TestResume(t *testing.T) {
 	dir := t.TempDir()
 	path, uninterrupted := filepath.Join(dir, "a"), filepath.Join(dir, "b")

@@ -20,7 +20,7 @@ var Renamed = []struct {
 	{"training/rollout_actor_probs_pearson_corr", "", "none: " + LogProbGap + "_{mean,max,k3} measure this distance"},
 	{"training/num_turns/*", "num_turns" + stats, ""},
 	{"training/filter_groups/*", FilteredGroups, ""},
-	{"training/off_policy/{*,*/*}", "", "none: every step trains on episodes of its own weights, except with --off-policy"},
+	{"training/off_policy/{*,*/*}", "", "none: every step trains on episodes of the current weights, except with --off-policy"},
 	{"perf/mfu/actor_infer", "", "none: " + Utilization + "/rollout covers the rollout phase"},
 	{"perf/{max_memory_allocated_gb,max_memory_reserved_gb}", TensorBytes, "in bytes, at the end of the step; " + MemoryBytes + "/* are its parts"},
 	{"perf/cpu_memory_used_gb", ProcessBytes, "in bytes, of this process"},

@@ -18,7 +18,7 @@ const (
 	whenMixture    = "runs of several environments"
 	whenSupervised = "supervised steps"
 	whenReading    = "lines of a fresh model's reading"
-	everyLine      = "every line except those of reading"
+	everyLine      = "every line except lines of reading"
 )
 
 // Table defines every metric that a run writes (spec 2.7). docs/metrics.md is
@@ -27,7 +27,7 @@ const (
 // [0, 1]. Metrics that do not apply to a step are omitted.
 var Table = []Definition{
 	// Metrics of the update of a step.
-	{CriticScore + stats, "scores of the episodes before any KL penalty; with algo.filter_groups only those of the update", ""},
+	{CriticScore + stats, "scores of the episodes before any KL penalty; with algo.filter_groups only episodes of the update", ""},
 	{CriticRewards + stats, "sum of the token rewards of an episode", ""},
 	{CriticAdvantages + stats, "advantages at sampled tokens", ""},
 	{AdvantageHistogram + "/*", "share of sampled tokens whose advantage is in the bin: lt_-2 is below -2, -2_-1 from -2 to below -1, zero exactly 0, ge_2 at least 2", ""},
@@ -44,7 +44,7 @@ var Table = []Definition{
 	{ActorLR, "learning rate of the actor", ""},
 	{ActorSkipped, "optimiser steps that were skipped because the loss or gradient was not finite", whenUpdated},
 	{UpdatedRows, "episodes that entered the update", ""},
-	{LogProbGap + "_{mean,max,k3}", "difference between the log-probs recorded while sampling and those of the training pass: absolute difference (mean, max) and k3 estimate of the KL", whenUpdated},
+	{LogProbGap + "_{mean,max,k3}", "difference between the log-probs of sampling and of the training pass: absolute difference (mean, max) and k3 estimate of the KL", whenUpdated},
 	{StateTokens, "sampled tokens of the step", ""},
 	{StateCoverage, "share of sampled tokens among all tokens", ""},
 
@@ -84,7 +84,7 @@ var Table = []Definition{
 	{EngineParked, "times the KV cache of a session was evicted to make room for others", ""},
 	{EngineRows, "mean number of sequences per batch", ""},
 	{Validation + "/*/{success_rate,mean_score,mean_turns}", "validation results by environment; `overall` covers all episodes", "validations"},
-	{Validation + "/*/episodes", "episodes of a validation, without those lost to failures", "validations"},
+	{Validation + "/*/episodes", "episodes of a validation, without episodes lost to failures", "validations"},
 	{Validation + "/*/outcome/*", "share of a validation's episodes with the outcome", "validations"},
 	{"untrained/" + Validation + "/*/{success_rate,mean_score,mean_turns,episodes}", "results of the validation before the warm start", "step 0 of a run with a warm start"},
 	{"untrained/" + Validation + "/*/outcome/*", "outcomes of the validation before the warm start", "step 0 of a run with a warm start"},
@@ -115,7 +115,7 @@ var Table = []Definition{
 	{Evol + "*/kept", "episodes of the step kept for imitation, by environment; `overall` covers all", whenEvolves},
 	{Evol + "*/kept_share", "share of the step's usable episodes that are kept", whenEvolves},
 	{EvolStored, "episodes kept by all steps so far", whenEvolves},
-	{EvolTrajectories, "trajectories in the step's update: its own, recorded ones, and those of earlier steps", whenEvolves},
+	{EvolTrajectories, "trajectories in the step's update: new, recorded and from earlier steps", whenEvolves},
 	{EvolLoss, "mean negative log-prob of the imitated tokens, mean over the passes of the step", whenEvolves},
 	{WithoutBaseline, "episodes excluded because the greedy episode of their task failed", "with algo.adv_estimator = \"remax\""},
 
@@ -145,14 +145,14 @@ var Table = []Definition{
 	{ServerFaults + "/{malformed,oversize,environment_error}", "faults: replies that are malformed, too large, or report an error", whenNonZero},
 	{ServerFaults + "/{slow,duplicate}", "faults: valid replies that an injected fault delayed or duplicated (env proxy)", whenNonZero},
 	{Servers + "{requests,instances_created,quarantines}", "requests, created instances and quarantined servers since the previous line", whenNonZero},
-	{Servers + "*/{requests,instances_created,quarantines}", "the same of one environment", whenMixture},
-	{Servers + "*/faults/*", "the same of one environment", whenMixture},
+	{Servers + "*/{requests,instances_created,quarantines}", "the same for one environment", whenMixture},
+	{Servers + "*/faults/*", "the same for one environment", whenMixture},
 	{Env + "*/{episodes,success_rate,mean_score,mean_turns,dropped}", "results of one environment's training episodes", whenMixture},
 
 	// Metrics of the run: time, memory, and supervised training.
 	{GlobalStep, "the step", ""},
 	{Epoch, "completed passes over the tasks", ""},
-	{TimingSeconds + "/{gen,gen_max,reward,values,old_log_prob,ref,adv,update_critic,update_actor,testing,save_checkpoint,step,sft,read}", "wall time of a phase in seconds; step is the sum, save_checkpoint is the save before this line", "every line except those of a validation alone"},
+	{TimingSeconds + "/{gen,gen_max,reward,values,old_log_prob,ref,adv,update_critic,update_actor,testing,save_checkpoint,step,sft,read}", "wall time of a phase in seconds; step is the sum, save_checkpoint is the save before this line", "every line except lines with only a validation"},
 	{TimingPerTokenMS + "/gen", "time of the rollout phase per sampled token, in milliseconds", ""},
 	{TimingPerTokenMS + "/{ref,values,adv,update_critic,update_actor}", "time of the phase per token of the episodes, in milliseconds", "steps with this phase"},
 	{SampledThroughput, "tokens sampled per second of the rollout phase", ""},

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// keepAlive is how long an idle connection stays open: five seconds, as with uvicorn,
+// keepAlive is the time that an idle connection stays open: five seconds, as in uvicorn,
 // which serves AgentGym.
 const keepAlive = 5 * time.Second
 
@@ -30,17 +30,17 @@ type Server struct {
 	mu      sync.Mutex
 	conns   int               // open connections; guarded by mu
 	busy    map[net.Conn]bool // connections with a request until the last byte of its reply is sent; guarded by mu
-	changed chan struct{}     // closed and replaced when conns or busy fall; guarded by mu
+	changed chan struct{}     // closed and replaced when conns or busy get smaller; guarded by mu
 }
 
 // Serve serves h on addr, such as "127.0.0.1:36001", or "127.0.0.1:0" for a free port.
-// what names the server in errors. It runs until Close is called or ctx ends; Close
+// name is the name of the server in errors. It runs until Close is called or ctx ends; Close
 // must be called in both cases.
-func Serve(ctx context.Context, what, addr string, h http.Handler, events *slog.Logger) (*Server, error) {
+func Serve(ctx context.Context, name, addr string, h http.Handler, events *slog.Logger) (*Server, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("serve %s on %s: %w", what, addr, err)
+		return nil, fmt.Errorf("serve %s on %s: %w", name, addr, err)
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{URL: "http://" + ln.Addr().String(), cancel: cancel, served: make(chan struct{}), busy: map[net.Conn]bool{}, changed: make(chan struct{})}
@@ -60,7 +60,7 @@ func Serve(ctx context.Context, what, addr string, h http.Handler, events *slog.
 	go func() {
 		defer close(s.served)
 		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			s.err = fmt.Errorf("serve %s on %s: %w", what, addr, err)
+			s.err = fmt.Errorf("serve %s on %s: %w", name, addr, err)
 		}
 	}()
 	s.unhook = context.AfterFunc(ctx, func() {
@@ -108,8 +108,8 @@ func (s *Server) wait(ctx context.Context, done func() bool) error {
 	}
 }
 
-// fell wakes wait. The caller must hold mu.
-func (s *Server) fell() {
+// notify wakes wait. The caller must hold mu.
+func (s *Server) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -145,10 +145,10 @@ func (s *Server) connState(c net.Conn, state http.ConnState) {
 		s.conns++
 	case http.StateIdle:
 		delete(s.busy, c)
-		s.fell()
+		s.notify()
 	case http.StateClosed, http.StateHijacked:
 		delete(s.busy, c)
 		s.conns--
-		s.fell()
+		s.notify()
 	}
 }

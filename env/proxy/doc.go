@@ -1,8 +1,8 @@
 // Package proxy forwards requests to an environment server and injects faults, to
-// show how a run copes with bad servers.
+// test a run with failing servers.
 //
 // It contains the forwarding, the journal of injected faults, and their counts, which
-// GET /__faults returns. The faults are those of env/fault.
+// GET /__faults returns. Package env/fault injects the faults.
 //
 // How a client of package env sees each kind of fault, and the name under which it
 // counts it (env.Counts, and servers/faults/NAME in the metrics of a run):
@@ -19,7 +19,7 @@
 // The header X-Openmanus-Fault lists the faults of a reply, if the reply has headers.
 // It is the only sign of a pause or a duplicate. The counts of proxy and clients agree
 // for every kind if no pause is as long as the client's timeout, the client is not
-// interrupted during a request, and the server has no failures of its own. GET / and
+// interrupted during a request, and the server itself does not fail. GET / and
 // GET /openapi.json get no faults, because clients do not count their failures.
 //
 // Concurrency: a Server serves concurrent requests. The caller of Serve must call

@@ -12,9 +12,9 @@ import (
 
 // TestNoReply checks that the proxy replies with 502 for a server that sends no complete reply.
 func TestNoReply(t *testing.T) {
-	for name, what := range transporttest.Hostile {
+	for name, reply := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {
-			s, err := proxy.Serve(t.Context(), "127.0.0.1:0", proxy.Options{Upstream: transporttest.Serve(t, what)})
+			s, err := proxy.Serve(t.Context(), "127.0.0.1:0", proxy.Options{Upstream: transporttest.Serve(t, reply)})
 			if err != nil {
 				t.Fatal(err)
 			}

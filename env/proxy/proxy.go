@@ -19,11 +19,11 @@ import (
 	"github.com/openmanus/openmanus/env/listen"
 )
 
-// CountsPath is the path of the proxy's own counts. No environment uses it.
+// CountsPath is the path of the counts of the proxy. No environment uses it.
 const CountsPath = "/__faults"
 
-// idleTimeout is how long an idle connection to the server is kept: less than the 5 s
-// after which uvicorn closes it, which would look like a fault of the server.
+// idleTimeout is the time that an idle connection to the server is kept. It is less than
+// 5 s: uvicorn then closes the connection, and a request would fail.
 const idleTimeout = 4 * time.Second
 
 const dialTimeout = 10 * time.Second

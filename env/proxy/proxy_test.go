@@ -102,7 +102,7 @@ func TestNoFaultsInDescription(t *testing.T) {
 	}
 }
 
-// TestPoolCountsAgree checks that the counts of a pool equal those of the proxy, with all kinds of faults at once.
+// TestPoolCountsAgree checks that a pool and the proxy have the same counts, with all kinds of faults at once.
 func TestPoolCountsAgree(t *testing.T) {
 	h, err := builtin.New("maze", builtin.Options{})
 	if err != nil {

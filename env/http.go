@@ -143,7 +143,7 @@ func (c *caller) exchange(ctx context.Context, op, method, path, body string) (j
 	limit := c.o.Timeouts.of(op, c.o.Timeout)
 	a, err := c.roundTrip(ctx, limit, method, address, body)
 	failure := c.classify(ctx, op, address, limit, a, err)
-	c.tell(Attempt{op, failure, a.marks})
+	c.observe(Attempt{op, failure, a.marks})
 	if c.o.Record != nil {
 		x := data.Exchange{
 			Server: WithoutUser(c.base),
@@ -167,8 +167,8 @@ func (c *caller) exchange(ctx context.Context, op, method, path, body string) (j
 	return a.body, nil
 }
 
-// tell passes an attempt to Options.Observe.
-func (c *caller) tell(a Attempt) {
+// observe passes an attempt to Options.Observe.
+func (c *caller) observe(a Attempt) {
 	if c.o.Observe == nil {
 		return
 	}
@@ -181,7 +181,7 @@ func (c *caller) tell(a Attempt) {
 }
 
 // once is an empty body that net/http cannot rewind. Without a body net/http
-// repeats a GET by itself after a broken connection, which nothing would count.
+// repeats a GET by itself after a broken connection, which would not be counted.
 type once struct{}
 
 func (once) Read([]byte) (int, error) { return 0, io.EOF }

@@ -18,7 +18,7 @@ func (c *caller) malformed(op, path string, raw json.RawMessage, err error) *Err
 	e := &Error{
 		Kind: KindMalformed, Op: op, URL: c.base + path, Status: http.StatusOK, Words: transport.Excerpt(string(raw)), Sent: true, Err: err,
 	}
-	c.tell(Attempt{Op: op, Failure: e})
+	c.observe(Attempt{Op: op, Failure: e})
 	return e
 }
 

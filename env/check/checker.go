@@ -132,7 +132,7 @@ type checker struct {
 	plan        []string        // textcraft's actions to the goal
 	ended       *session        // an instance with an ended episode
 	final       any             // the last reply of that episode
-	alones      []*transcript   // both tasks, each played alone
+	solo        []*transcript   // both tasks, each played alone
 	idle        context.Context // ends with an idle connection, or after Options.Idle
 	closeIdle   func()
 	unreachable bool

@@ -47,7 +47,7 @@ func (c *checker) end(n *notes, ways []ending) {
 		known = append(known, e.tasks...)
 		for _, task := range c.endingTasks(e) {
 			tried = append(tried, task)
-			if c.goes(n, e, task) {
+			if c.playEnding(n, e, task) {
 				break
 			}
 		}
@@ -72,9 +72,9 @@ func (c *checker) endingTasks(e ending) []int {
 	return e.tasks
 }
 
-// goes plays an ending on a task. It returns false if the actions do not apply to
+// playEnding plays an ending on a task. It returns false if the actions do not apply to
 // the task.
-func (c *checker) goes(n *notes, e ending, task int) bool {
+func (c *checker) playEnding(n *notes, e ending, task int) bool {
 	s := c.sessions[0]
 	_, last, ok := c.begin(n, s, task)
 	if !ok {

@@ -21,14 +21,14 @@ type environment struct {
 	idFrom     string // key of the create reply that holds the id; "" if the reply is the id
 	idKey      string // in requests
 
-	taskKey   string // of a reset
-	resetMore string // further keys of a reset
-	tasks     []int  // at least two that every server has
-	beyond    int    // an invalid index; 0 if every index is valid
-	reset     shape
-	gaveUp    string                 // text of a successful reply to a failed reset, or ""
-	opening   func(reset any) string // extracts the first text from the reset reply; nil: observe returns it
-	opens     *regexp.Regexp         // pattern of the first text
+	taskKey     string // of a reset
+	resetMore   string // further keys of a reset
+	tasks       []int  // at least two that every server has
+	beyond      int    // an invalid index; 0 if every index is valid
+	reset       shape
+	resetFailed string                 // text of a successful reply to a failed reset, or ""
+	opening     func(reset any) string // extracts the first text from the reset reply; nil: observe returns it
+	opens       *regexp.Regexp         // pattern of the first text
 
 	step    shape
 	textKey string

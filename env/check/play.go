@@ -153,7 +153,7 @@ type transcript struct {
 	actions []string
 	at      int // number of actions played; -1 before the reset
 	over    bool
-	said    []string
+	replies []string
 }
 
 func (c *checker) transcript(s session, task int) *transcript {
@@ -179,13 +179,13 @@ func (t *transcript) play(n *notes) bool {
 			return false
 		}
 		t.actions = t.c.env.actions(t.c, v)
-		t.say("reset", v)
+		t.record("reset", v)
 	} else {
 		p, ok := t.c.play(n, t.s, t.actions[t.at])
 		if !ok {
 			return false
 		}
-		t.say(fmt.Sprintf("step %q", short(t.actions[t.at], 40)), p.whole)
+		t.record(fmt.Sprintf("step %q", short(t.actions[t.at], 40)), p.whole)
 		t.over = p.done && !t.c.env.goesOn
 	}
 	t.at++
@@ -194,12 +194,12 @@ func (t *transcript) play(n *notes) bool {
 	}
 	v, ok := t.c.observe(n, t.s)
 	if ok {
-		t.say("observe", v)
+		t.record("observe", v)
 	}
 	return ok
 }
 
-func (t *transcript) say(what string, v any) {
+func (t *transcript) record(what string, v any) {
 	if o, ok := v.(map[string]any); ok {
 		delete(o, "id")
 		delete(o, t.c.env.idKey)
@@ -208,7 +208,7 @@ func (t *transcript) say(what string, v any) {
 	if err != nil {
 		b = []byte(err.Error())
 	}
-	t.said = append(t.said, what+" returned "+string(b))
+	t.replies = append(t.replies, what+" returned "+string(b))
 }
 
 // alone plays a whole task on one session, with no other one active.
@@ -222,14 +222,14 @@ func (c *checker) alone(n *notes, s session, task int) (*transcript, bool) {
 	return t, st != Fail
 }
 
-// differ returns the first difference between two transcripts of one task, or
+// difference returns the first difference between two transcripts of one task, or
 // "". A shorter transcript is not a difference by itself.
-func differ(alone, beside *transcript) string {
-	for i, want := range alone.said {
-		if i >= len(beside.said) {
+func difference(alone, beside *transcript) string {
+	for i, want := range alone.replies {
+		if i >= len(beside.replies) {
 			return fmt.Sprintf("%s; then no reply", short(want, 120))
 		}
-		if got := beside.said[i]; got != want {
+		if got := beside.replies[i]; got != want {
 			return fmt.Sprintf("alone, %s; beside another session, %s", cutAround(want, got), cutAround(got, want))
 		}
 	}

@@ -100,8 +100,8 @@ func checkReset(c *checker, n *notes) {
 		if done, _ := o[c.env.doneKey].(bool); done {
 			n.fail("task %d is done before the first step", task)
 		}
-		if c.env.gaveUp != "" && observationOf(v) == c.env.gaveUp {
-			n.fail("task %d could not be started: the reply's text is %q", task, c.env.gaveUp)
+		if c.env.resetFailed != "" && observationOf(v) == c.env.resetFailed {
+			n.fail("task %d could not be started: the reply's text is %q", task, c.env.resetFailed)
 		}
 		if id, ok := o["id"]; ok && fmt.Sprint(id) != unquote(c.sessions[0].id) {
 			n.fail("the reply to id %s names id %v", c.sessions[0].id, id)
@@ -182,7 +182,7 @@ func checkRepeatable(c *checker, n *notes) {
 		if !ok {
 			return
 		}
-		if d := differ(first, again); d != "" {
+		if d := difference(first, again); d != "" {
 			why := c.env.varies
 			if why == "" {
 				why = "lost episodes cannot be replayed, and sessions cannot be distinguished by their texts"
@@ -190,20 +190,20 @@ func checkRepeatable(c *checker, n *notes) {
 			n.warn(why, "%s", strings.NewReplacer("alone, ", "first, ", "beside another session, ", "then ").Replace(d))
 			c.varying = why
 		}
-		c.alones = append(c.alones, first)
-		n.pass("%d identical replies", len(first.said))
+		c.solo = append(c.solo, first)
+		n.pass("%d identical replies", len(first.replies))
 	}
 }
 
 // checkIndex compares two tasks.
 func checkIndex(c *checker, n *notes) {
-	if len(c.alones) < 2 {
+	if len(c.solo) < 2 {
 		n.skip("two tasks could not be played")
 		return
 	}
-	a, b := c.alones[0], c.alones[1]
+	a, b := c.solo[0], c.solo[1]
 	switch {
-	case !slices.Equal(a.said, b.said):
+	case !slices.Equal(a.replies, b.replies):
 		n.pass("tasks %d and %d differ", a.task, b.task)
 	case c.o.Tasks != nil:
 		n.warn("identical tasks cannot show whether the index is used; choose other tasks", "tasks %d and %d have the same replies", a.task, b.task)
@@ -237,7 +237,7 @@ func (c *checker) beside(n *notes, sessions []session, run func(all []*transcrip
 	}
 	run(all)
 	for i := range sessions {
-		d := differ(alone[i], all[i])
+		d := difference(alone[i], all[i])
 		switch {
 		case d == "":
 		case c.env.varies != "":
@@ -246,10 +246,10 @@ func (c *checker) beside(n *notes, sessions []session, run func(all []*transcrip
 			n.fail("session %s: %s", sessions[i].id, d)
 		}
 	}
-	if slices.Equal(alone[0].said, alone[1].said) {
+	if slices.Equal(alone[0].replies, alone[1].replies) {
 		n.warn("sessions with identical replies cannot be distinguished; choose other tasks", "tasks %d and %d have the same replies", c.env.tasks[0], c.env.tasks[1])
 	}
-	n.pass("%d sessions, %d replies each", len(sessions), len(alone[0].said))
+	n.pass("%d sessions, %d replies each", len(sessions), len(alone[0].replies))
 }
 
 func checkTwoSessions(c *checker, n *notes) {

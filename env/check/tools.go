@@ -85,7 +85,7 @@ var tools = []environment{
 	{
 		name: "webarena", section: "5.8", greeting: "ok", created: keys{{"env_idx", natural}}, idFrom: "env_idx", idKey: "env_idx",
 		taskKey: "idx", resetMore: `"seed":0`, tasks: []int{0, 1},
-		reset: keys{{"observation", text}}, gaveUp: "TimeoutError", opens: regexp.MustCompile(`(?s)^OBSERVATION:\n.*\nURL: .*\nOBJECTIVE: .*\nPREVIOUS ACTION: None`),
+		reset: keys{{"observation", text}}, resetFailed: "TimeoutError", opens: regexp.MustCompile(`(?s)^OBSERVATION:\n.*\nURL: .*\nOBJECTIVE: .*\nPREVIOUS ACTION: None`),
 		step:    keys{{"observation", text}, {"reward", number}, {"terminated", boolean}, {"truncated", boolean}, {"info", either{object, null}}},
 		textKey: "observation", doneKey: "terminated", rewards: [2]float64{0, 1},
 		observe: text, observeSays: saysLast,

@@ -318,7 +318,7 @@ func TestLogIsCapped(t *testing.T) {
 	g := start(t, o)
 	mustGet(t, g.URLs()[0]+"/log/5000")
 	log := filepath.Join(o.LogDir, fmt.Sprintf("fake_%d.log", o.BasePort))
-	eventually(t, "the last line is in the log", func() bool { return strings.Contains(lastWords(log), "line 004999") })
+	eventually(t, "the last line is in the log", func() bool { return strings.Contains(logTail(log), "line 004999") })
 	total := int64(0)
 	for _, name := range []string{log, log + ".1"} {
 		st, err := os.Stat(name)

@@ -79,9 +79,9 @@ const (
 	tailLines = 12
 )
 
-// lastWords returns the last lines that a server wrote since its last start, for an
+// logTail returns the last lines that a server wrote since its last start, for an
 // error message.
-func lastWords(path string) string {
+func logTail(path string) string {
 	name := filepath.Base(path)
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -32,7 +32,7 @@ func TestParentOfOddName(t *testing.T) {
 	}
 }
 
-func TestLastWords(t *testing.T) {
+func TestLogTail(t *testing.T) {
 	tests := []struct{ name, log, want string }{
 		{"of the last start", logHead + "start 1: x\nold\n" + logHead + "start 2: x\nnew\x1b[31m red\n\n" + logHead + "end: status 1\n", "the end of log:\n  new[31m red"},
 		{"nothing", logHead + "start 1: x\n", "it wrote nothing to log"},
@@ -44,7 +44,7 @@ func TestLastWords(t *testing.T) {
 			if err := os.WriteFile(path, []byte(test.log), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if got := lastWords(path); got != test.want {
+			if got := logTail(path); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

@@ -15,18 +15,18 @@ import (
 
 // Pauses between requests to a starting server, and the time limit of a request.
 const (
-	askFirst   = 20 * time.Millisecond
-	askMost    = 300 * time.Millisecond
+	minPause   = 20 * time.Millisecond
+	maxPause   = 300 * time.Millisecond
 	answerTime = 5 * time.Second
 )
 
 // ready waits until the server at url answers GET /. An open port is not enough: an
 // import may take minutes longer, and wrappers open ports early.
 func ready(ctx context.Context, url string) error {
-	client := askingClient(answerTime)
+	client := probeClient(answerTime)
 	defer client.CloseIdleConnections()
 	last := errors.New("no answer")
-	for pause := askFirst; ; pause = min(2*pause, askMost) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		_, err := env.Greet(ctx, client, url+"/")
 		if err == nil {
 			return nil
@@ -40,8 +40,8 @@ func ready(ctx context.Context, url string) error {
 	}
 }
 
-// askingClient opens a connection for every request; limit bounds one request.
-func askingClient(limit time.Duration) *http.Client {
+// probeClient opens a connection for every request; limit bounds one request.
+func probeClient(limit time.Duration) *http.Client {
 	return &http.Client{Timeout: limit, Transport: transport.Bound(&http.Transport{
 		DialContext:       (&net.Dialer{Timeout: answerTime}).DialContext,
 		DisableKeepAlives: true,
@@ -50,18 +50,18 @@ func askingClient(limit time.Duration) *http.Client {
 
 // Pauses between requests that check whether a server answers.
 const (
-	pulseLeast = 50 * time.Millisecond
-	pulseMost  = 10 * time.Second
+	minHangPause = 50 * time.Millisecond
+	maxHangPause = 10 * time.Second
 )
 
-// pulse requests the greeting of the server at url repeatedly. It returns when no
+// awaitHang requests the greeting of the server at url repeatedly. It returns when no
 // request has been answered for limit, or ctx ends. Any answer counts, because the
 // pool handles servers that fail. A request waits as long as limit, since a server may
 // be busy with a long request.
-func pulse(ctx context.Context, url string, limit time.Duration) {
-	client := askingClient(limit)
+func awaitHang(ctx context.Context, url string, limit time.Duration) {
+	client := probeClient(limit)
 	defer client.CloseIdleConnections()
-	pause := min(max(limit/8, pulseLeast), pulseMost)
+	pause := min(max(limit/8, minHangPause), maxHangPause)
 	for answered := time.Now(); backoff.Sleep(ctx, pause); {
 		_, err := env.Greet(ctx, client, url+"/")
 		switch {

@@ -86,7 +86,7 @@ func (s *server) attend(ctx context.Context, p *process) error {
 	defer stop()
 	if limit := s.o.HangTimeout; limit > 0 {
 		wg.Go(func() {
-			pulse(watch, s.url, limit)
+			awaitHang(watch, s.url, limit)
 			if watch.Err() == nil {
 				close(hung)
 			}
@@ -138,7 +138,7 @@ func (s *server) start(ctx context.Context) (*process, error) {
 	if err == nil {
 		select {
 		case <-p.exited: // an answer came from another server
-			err = fmt.Errorf("server %s did not start: %w; %s", s.url, p.err, lastWords(s.log))
+			err = fmt.Errorf("server %s did not start: %w; %s", s.url, p.err, logTail(s.log))
 		default:
 			return p, nil
 		}
@@ -148,7 +148,7 @@ func (s *server) start(ctx context.Context) (*process, error) {
 			return nil, context.Cause(ctx)
 		}
 		if errors.Is(err, errNotReady) {
-			err = fmt.Errorf("server %s did not answer within %v (start_timeout_s): %w; %s", s.url, o.StartTimeout, err, lastWords(s.log))
+			err = fmt.Errorf("server %s did not answer within %v (start_timeout_s): %w; %s", s.url, o.StartTimeout, err, logTail(s.log))
 		}
 	}
 	p.stop(0)

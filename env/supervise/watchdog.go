@@ -43,8 +43,8 @@ const (
 	// killFor bounds the attempts to kill: a process that is blocked in the kernel,
 	// as on a dead network disk, cannot be killed.
 	killFor = 30 * time.Second
-	// lateWords is how long output is read after all processes have ended.
-	lateWords = time.Second
+	// drainLimit is how long output is read after all processes have ended.
+	drainLimit = time.Second
 )
 
 // Watchdog runs this process as a watchdog if args start with WatchdogCommand. main
@@ -115,7 +115,7 @@ func watch(lifeline io.Reader) (int, error) {
 	}
 	select {
 	case <-c.drained:
-	case <-time.After(lateWords):
+	case <-time.After(drainLimit):
 	}
 	fmt.Fprintf(log, "%send %s: status %d\n", logHead, time.Now().UTC().Format(time.RFC3339), code)
 	return code, log.close()

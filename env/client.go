@@ -38,7 +38,8 @@ type StepResult struct {
 type Recorder func(data.Exchange)
 
 // Recaller is a Client that can ask its server for the result of a step whose
-// reply was lost. The question may be repeated; the step is not.
+// reply was lost. The request may be
+// repeated; the step is not.
 type Recaller interface {
 	// Recall returns the result of the last step, which failed. ok is false if
 	// the server cannot tell: it shows the same observation as before (the step

@@ -34,11 +34,10 @@ var ErrBusy = errors.New("the environment instance is in use by another call: us
 // ErrClosed is returned by a client after Close.
 var ErrClosed = errors.New("the environment instance is closed")
 
-// ErrRestarted is the cause of every failure of an instance whose server was
-// started again since: the request was not sent, or its reply was discarded. A
-// new server process counts its ids from 0, so the old id may belong to another
-// instance by now.
-var ErrRestarted = errors.New("the server was started again, and the instance with the old one is lost")
+// ErrRestarted is the cause of every failure of an instance after its server
+// restarted: the request was not sent, or its reply was discarded. The new process
+// counts ids from 0, so the old id may belong to another instance.
+var ErrRestarted = errors.New("the server restarted, and its instances are lost")
 
 // Error is a failed exchange with an environment server.
 type Error struct {

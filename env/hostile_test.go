@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/data/transport/transporttest"
 )
 
-// within fails the test if f does not return, which only the limits of the transport end.
+// within fails the test if f does not return. Only the limits of the transport end the calls of f.
 func within(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})

@@ -70,7 +70,7 @@ type Spec struct {
 	// the client returns as StepResult.Reward.
 	KeepsScore bool
 	// SharedAccount reports that all servers started here use one account of an
-	// external service, so that a second server would spoil the episodes of the
+	// external service, so that a second server would disturb the episodes of the
 	// first.
 	SharedAccount bool
 	// Greeting is the server's reply to GET /, "" if unknown. Most servers send it as

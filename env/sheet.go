@@ -10,7 +10,7 @@ import "github.com/openmanus/openmanus/env/action"
 // requests per minute, and every action makes several. Above the limit the
 // server receives an error, repeats the action up to three times (insertions
 // too), and compares the sheet with the reference in between. Concurrent
-// episodes would spoil each other, so there is one instance at a time.
+// episodes would exceed the limit, so there is one instance at a time.
 
 func init() {
 	toolEnv{

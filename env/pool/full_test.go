@@ -15,8 +15,8 @@ import (
 )
 
 // bird implements sqlgym as described by the protocol: it has eight instances, returns them again in order from the
-// ninth create on, and serves one request at a time. The test fails if two requests overlap, or if an instance gets a
-// step for another question than that of its reset.
+// ninth create on, and serves one request at a time. The test fails if two requests overlap, or if the step of an
+// instance does not belong to the question of its reset.
 type bird struct {
 	t    *testing.T
 	fail func(n int) bool // replies 500 to request n after it was executed

@@ -13,7 +13,7 @@ import (
 	"github.com/openmanus/openmanus/env/envtest"
 )
 
-// The state of a server after each event, without a clock.
+// TestHealth plays events and compares the verdict after each.
 func TestHealth(t *testing.T) {
 	var (
 		status  = &env.Error{Kind: env.KindServer, Status: 500, Sent: true}

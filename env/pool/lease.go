@@ -56,8 +56,8 @@ func (l *Lease) Record(r env.Recorder) {
 	l.slot.early, l.slot.record = nil, r
 }
 
-// Created returns the exchanges that created the instance if that was for an
-// earlier lease, else nil: Record has them then. They contain the instance's id.
+// Created returns the exchanges that created the instance, which contain its id.
+// It returns nil if the instance was created for this lease: Record passes them on.
 func (l *Lease) Created() []data.Exchange {
 	if !l.slot.served {
 		return nil

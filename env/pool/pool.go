@@ -188,8 +188,8 @@ func (p *Pool) String() string {
 	return p.spec.Name + " at " + strings.Join(names, ", ")
 }
 
-// WarnOnce logs message as a warning on the first call with key, so that a
-// finding of every rollout is logged once a run.
+// WarnOnce logs message as a warning on the first call with key. Later calls with
+// the key do nothing.
 func (p *Pool) WarnOnce(key, message string, args ...any) {
 	p.mu.Lock()
 	again := p.warned[key]

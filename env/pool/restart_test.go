@@ -20,8 +20,8 @@ import (
 )
 
 // phoenix is a server that can be restarted. It numbers its instances from 0, prepares task 0 when it creates one, as
-// textcraft, the tool servers and searchqa do, and names the played task in its texts. The next refusals connections
-// are refused.
+// textcraft, the tool servers and searchqa do, and names the played task in its texts. It refuses as many connections
+// as refusals states.
 type phoenix struct {
 	*httptest.Server
 	refusals atomic.Int64

@@ -18,7 +18,7 @@ import (
 //	gt_sim  min_r + (max_r - min_r) · share of the ground truth's actions done in their order
 //
 // Source: OpenManus-RL verl/utils/reward_score/agentgym.py (spec 6.1), with
-// its weights and defaults; the configuration keys are those of its
+// its weights and defaults. The configuration keys have the names of its
 // reward_model_info.
 //
 // Differs in: texts are joined by a newline, and normalised actions keep their

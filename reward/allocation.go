@@ -23,7 +23,7 @@ type Paid struct {
 // mask's length and is 0 where the mask is 0.
 type Allocation func(p Paid) ([]float32, error)
 
-// Allocations holds the allocations by name. The formulas are those of
+// Allocations holds the allocations by name. The formulas are from
 // OpenManus-RL's _convert_rollout_results_to_dataproto (spec 3.5). All of them
 // differ from it in: rewards are on the sampled tokens, wherever they are in the
 // row, and no reward is lost outside a window.

@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// The vectors are those of spec 12.6. Where upstream is defective, the row has the intended value and a comment the
+// The vectors are from spec 12.6. Where upstream is defective, the row has the intended value and a comment the
 // value of upstream.
 
 func TestNormalizeAction(t *testing.T) {

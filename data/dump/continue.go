@@ -101,8 +101,7 @@ func outline(line []byte) (*data.Episode, error) {
 	return e, nil
 }
 
-// wholeWaves returns the episodes without those of the last wave if it is
-// incomplete.
+// wholeWaves returns the episodes without an incomplete last wave.
 func wholeWaves(episodes []*data.Episode) []*data.Episode {
 	n := len(episodes)
 	if n == 0 || episodes[n-1].Wave == 0 {

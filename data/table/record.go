@@ -48,7 +48,7 @@ type RecordExtra struct {
 	Split         *string `parquet:"split"`
 }
 
-// roles maps the role names of data files to those of a chat template.
+// roles maps the role names of data files to the names of chat templates.
 var roles = map[string]string{
 	"human": "user", "gpt": "assistant",
 	"user": "user", "assistant": "assistant", "system": "system",

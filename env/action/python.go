@@ -89,7 +89,7 @@ type pyValue struct {
 var (
 	pyName     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*`)
 	pyNumber   = regexp.MustCompile(`^[-.0-9](?:[0-9.]|[eE][+-]?)*`)
-	pyQuote    = regexp.MustCompile(`^([rRuU]?)("""|\'\'\'|"|\')`)
+	pyQuote    = regexp.MustCompile(`^([rRuU]?)("""|'''|"|')`)
 	pySpace    = regexp.MustCompile(`^(?:[ \t\f\n]|#[^\n]*)*`)            // inside parentheses
 	pyComments = regexp.MustCompile(`^(?:[ \t\f]*(?:#[^\n]*)?(?:\n|$))*`) // whole lines
 	pyEscape   = regexp.MustCompile(`(?s)\\(?:[0-7]{1,3}|x[[:xdigit:]]{2}|u[[:xdigit:]]{4}|U[[:xdigit:]]{8}|.)`)

@@ -27,7 +27,7 @@ type Options struct {
 // Names returns the environments that have a built-in server.
 func Names() []string { return []string{"maze", "textcraft", "wordle"} }
 
-// New returns a handler that serves the named environment. Its paths are those of
+// New returns a handler that serves the named environment. It has the paths of
 // the original, so the maze is under /maze.
 func New(name string, o Options) (http.Handler, error) {
 	limit := o.Instances

@@ -10,7 +10,7 @@ const maxDistractors = 10
 
 // Commands returns the recipe lines of task index: all recipes that lead to the goal
 // at any depth, and some other recipes with the same ingredients, shuffled. They
-// depend only on the index; those of the original vary between starts with Python's
+// depend only on the index. In the original they vary between starts with Python's
 // string hashing.
 func (b *Book) Commands(index int) []string {
 	goal := b.goal(index)

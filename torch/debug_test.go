@@ -18,7 +18,7 @@ func TestDebugChecks(t *testing.T) {
 		s.Do(func(*torch.Scope) { kept = a(s) })
 		text := panics(t, func() { kept.Exp() })
 		if !strings.Contains(text, "freed (it was made at ") || !strings.Contains(text, "ops_test.go:") {
-			t.Errorf("use after free says %q, want where the tensor was made", text)
+			t.Errorf("use after free gives %q, want the line that made the tensor", text)
 		}
 		kept = a(s)
 		o.Own(kept)
@@ -36,7 +36,7 @@ func TestDebugChecks(t *testing.T) {
 	})
 	live := torch.Live()
 	if len(live) != 1 || live[0].Home != "debugged" || live[0].DType != torch.Float32 || !strings.Contains(live[0].Site, "ops_test.go:") {
-		t.Errorf("Live says %+v, want one tensor of the owner debugged", live)
+		t.Errorf("Live returns %+v, want one tensor of the owner debugged", live)
 	}
 	o.Close()
 	if text := panics(t, o.Close); !strings.Contains(text, "debugged was closed twice") {

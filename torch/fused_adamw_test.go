@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// adamW is one step in float64, straight from the paper (arXiv:1711.05101, algorithm 2).
+// adamW is one step in float64 by algorithm 2 of the paper (arXiv:1711.05101).
 func adamW(p, g, m, v []float64, o torch.AdamWOptions) {
 	for i := range p {
 		gi := g[i] * o.GradScale
@@ -106,7 +106,7 @@ func TestGlobalNorm(t *testing.T) {
 				t.Errorf("norm %v, want %v", got, math.Sqrt(sum))
 			}
 			if n := torch.GlobalNorm(nil); n != 0 {
-				t.Errorf("norm of nothing %v", n)
+				t.Errorf("norm of no tensors %v", n)
 			}
 			if n := torch.GlobalNorm([]torch.Tensor{s.Full(math.Inf(1), torch.Float32, 2)}); !math.IsInf(n, 1) {
 				t.Errorf("norm of infinities %v", n)

@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// cpuTime returns the CPU time of the process, which a busy machine changes less than wall time.
+// cpuTime returns the CPU time of the process. It varies less than wall time on a busy machine.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -19,7 +19,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// measure runs f b.N times and reports the processor time of one.
+// measure runs f b.N times and reports the CPU time of one call.
 func measure(b *testing.B, s *torch.Scope, f func(s *torch.Scope)) {
 	s.Do(f)
 	b.ResetTimer()
@@ -30,7 +30,7 @@ func measure(b *testing.B, s *torch.Scope, f func(s *torch.Scope)) {
 	b.ReportMetric(float64(cpuTime(b)-start)/1e3/float64(b.N), "cpu-µs/op")
 }
 
-// Chunks of new tokens of several sequences, as turns of episodes are read.
+// Chunks of new tokens of several sequences, as in the prefill of turns.
 func BenchmarkAttentionCached(b *testing.B) {
 	const seqs, size = 12, 32
 	for _, shape := range [][5]int{{4, 2, 32, 44, 700}, {9, 3, 64, 44, 700}, {9, 3, 64, 512, 512}, {14, 2, 64, 8, 700}, {14, 2, 64, 1, 700}} {

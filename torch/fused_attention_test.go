@@ -88,7 +88,7 @@ func fill(s *torch.Scope, dt torch.DType, size int, ks, vs []torch.Tensor) paged
 	heads, dim := ks[0].Size(1), ks[0].Size(2)
 	// Unwritten places are NaN, so that a read of one shows in the result.
 	p := paged{k: s.Full(math.NaN(), dt, total, size, heads, dim), v: s.Full(math.NaN(), dt, total, size, heads, dim)}
-	next := int32(total - 1) // blocks are handed out from the back
+	next := int32(total - 1) // blocks are assigned from the last to the first
 	for i, k := range ks {
 		n := k.Size(0)
 		var table []int32
@@ -164,7 +164,7 @@ func cachedCase(t *testing.T, news, lens []int, cache, query torch.DType, heads,
 	})
 }
 
-// One new token gives the same bits whatever else is in the batch.
+// One new token gives the same bits in every batch.
 func TestAttentionCachedIsBatchInvariant(t *testing.T) {
 	const heads, own, dim, size = 4, 2, 16, 8
 	lens := []int{5, 400, 129, 64}
@@ -200,8 +200,8 @@ func TestAttentionCachedShapes(t *testing.T) {
 	}
 }
 
-// Longer chunks give the same bits whatever else is in the batch, however their context was cut into chunks, and with
-// any number of threads.
+// Longer chunks give the same bits in every batch, for every division of their context into chunks, and with any number
+// of threads.
 func TestAttentionCachedChunksAreInvariant(t *testing.T) {
 	const heads, own, dim, size = 6, 2, 32, 16
 	lens := []int{300, 75, 128}
@@ -237,7 +237,7 @@ func sameOnThreads(t *testing.T, f func(s *torch.Scope) [][]float32) {
 	defer torch.SetNumThreads(torch.NumThreads())
 	var want [][]float32
 	for _, threads := range []int{1, 2, 3} {
-		torch.SetNumThreads(threads) // counts from the next Run on
+		torch.SetNumThreads(threads) // takes effect at the next Run
 		torchtest.Run(t, func(s *torch.Scope) {
 			got := f(s)
 			if want == nil {

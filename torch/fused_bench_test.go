@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// best times the function that setup returns on one thread, and also reports the fastest run, which is the meaningful
-// number on a busy machine. bytes is the number of bytes that a run reads, or 0.
+// best times the function that setup returns, on one thread. It also reports the fastest run, which is less affected by
+// a busy machine. bytes is the number of bytes that a run reads, or 0.
 func best(b *testing.B, bytes int, setup func(s *torch.Scope) func(s *torch.Scope)) {
 	b.Helper()
 	defer torch.SetNumThreads(torch.NumThreads())
@@ -64,7 +64,7 @@ func BenchmarkLinearDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkAttentionDecode is ten layers' attention with SmolLM2-135M's heads at a context of 800.
+// BenchmarkAttentionDecode measures the attention of ten layers with SmolLM2-135M's heads at a context of 800 tokens.
 func BenchmarkAttentionDecode(b *testing.B) {
 	const heads, own, dim, size, context, layers = 9, 3, 64, 16, 800, 10
 	for _, dt := range []torch.DType{torch.BFloat16, torch.Float32} {
@@ -127,7 +127,7 @@ func BenchmarkSample(b *testing.B) {
 	}
 }
 
-// BenchmarkTokenLogProbs is the head of SmolLM2-135M over 512 tokens, forward and backward, against whole logits.
+// BenchmarkTokenLogProbs compares TokenLogProbs with whole logits: the head of SmolLM2-135M over 512 tokens, forward and backward.
 func BenchmarkTokenLogProbs(b *testing.B) {
 	const n, d, v = 512, 576, 49152
 	targets := make([]int64, n)

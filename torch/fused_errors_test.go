@@ -78,7 +78,7 @@ func TestFusedErrors(t *testing.T) {
 		{"sampling an infinity", func(s *torch.Scope) {
 			torch.Sample(s.Float32s([]float32{0, float32(math.Inf(1)), 1}, 1, 3), []torch.SampleRow{{Temperature: 1, TopP: 1}})
 		}},
-		{"sampling where nothing is possible", func(s *torch.Scope) {
+		{"sampling without a finite logit", func(s *torch.Scope) {
 			torch.Sample(s.Full(math.Inf(-1), torch.Float32, 1, 3), []torch.SampleRow{{Temperature: 1, TopP: 1}})
 		}},
 	}

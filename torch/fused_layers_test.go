@@ -45,7 +45,7 @@ func TestRMSNorm(t *testing.T) {
 				torchtest.Same(t, dt, kernel, plain, tol, torchtest.Rand(1, 0, 8), torchtest.Rand(2, 8))
 			})
 		}
-		// The gradient of w is summed over pieces of rows; enough rows for several.
+		// The gradient of w is summed per slab of rows; 200 rows make several slabs.
 		torchtest.Same(t, torch.Float32, kernel, plain, 1e-4, torchtest.Rand(1, 200, 8), torchtest.Rand(2, 8))
 	})
 }

@@ -56,7 +56,7 @@ func TestLinearSkinnyShapes(t *testing.T) {
 	})
 }
 
-// A row gives the same bits alone, in any batch, and among several weights.
+// A row gives the same bits alone, in every batch, and with several weights.
 func TestLinearSkinnyIsBatchInvariant(t *testing.T) {
 	onEveryCPU(t, func(t *testing.T) {
 		for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {

@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// logProbs computes what TokenLogProbs does from the whole logits; the result is [N,2] of log-probs and entropies.
+// logProbs computes the result of TokenLogProbs from the whole logits: [N,2], log-probs and entropies.
 func logProbs(s *torch.Scope, hidden, weight, bias torch.Tensor, targets []int64, temperature float64) torch.Tensor {
 	z := hidden.Linear(weight, bias).MulScalar(1 / temperature).LogSoftmax(-1)
 	ids, keep := make([]int64, len(targets)), make([]float64, len(targets))
@@ -58,7 +58,7 @@ func TestTokenLogProbs(t *testing.T) {
 	})
 }
 
-// A vocabulary so large that the rows are done in chunks, and one block of the sums is not enough.
+// The vocabulary is large enough for several chunks of rows and several blocks of the sums.
 func TestTokenLogProbsChunks(t *testing.T) {
 	const n, d, v = 200, 4, 40000
 	targets := make([]int64, n)
@@ -75,7 +75,7 @@ func TestTokenLogProbsChunks(t *testing.T) {
 	torchtest.Same(t, torch.Float32, kernel, plain, 2e-5, torchtest.RandIn(1, -4, 4, n, d), torchtest.Rand(2, v, d))
 }
 
-// Log-probs of bfloat16 operands are computed from float32 logits, as in sampling, and so are the gradients before they are
+// Log-probs and gradients of bfloat16 operands are computed from float32 logits, as in sampling; only the gradients are
 // rounded. The logits reach 50, where bfloat16 has steps of 0.25.
 func TestTokenLogProbsOfBFloat16(t *testing.T) {
 	const n, d, v = 40, 64, 5000 // more than one block of the vocabulary
@@ -155,7 +155,7 @@ func TestTokenLogProbsWithoutEntropy(t *testing.T) {
 	})
 }
 
-// Spec 12.2, last line, and logits of -inf, as a masked vocabulary has them.
+// Spec 12.2, last line, and logits of -inf, as in a masked vocabulary.
 func TestTokenLogProbsValues(t *testing.T) {
 	inf := math.Inf(-1)
 	tests := []struct {
@@ -166,7 +166,7 @@ func TestTokenLogProbsValues(t *testing.T) {
 	}{
 		{"[1,2,3]", []float64{1, 2, 3}, 2, -.407606, .832396},
 		{"[0,0,0]", []float64{0, 0, 0}, 0, -1.098612, 1.098612},
-		{"an impossible token", []float64{0, inf, 0}, 0, -math.Ln2, math.Ln2},
+		{"a token of probability 0", []float64{0, inf, 0}, 0, -math.Ln2, math.Ln2},
 		{"only one possible", []float64{inf, 5, inf}, 1, 0, 0},
 		{"large", []float64{1000, 999, -1000}, 1, -1.313262, .582203},
 	}
@@ -174,7 +174,7 @@ func TestTokenLogProbsValues(t *testing.T) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				torchtest.Run(t, func(s *torch.Scope) {
-					// The logits come in as the bias.
+					// The bias contains the logits.
 					h, w := s.Zeros(torch.Float32, 1, 2), s.Ones(torch.Float32, 3, 2)
 					b := s.Float64s(tt.logits, 3).To(torch.Float32)
 					b.SetRequiresGrad(true)

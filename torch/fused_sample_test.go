@@ -28,14 +28,14 @@ func TestPhilox(t *testing.T) {
 	}
 }
 
-// gumbel is the noise that Sample documents, written anew.
+// gumbel is a second implementation of the noise that Sample documents.
 func gumbel(key, position uint64, id int) float64 {
 	c := [4]uint32{uint32(id / 4), 0, uint32(position), uint32(position >> 32)}
 	h := torch.Philox(c, [2]uint32{uint32(key), uint32(key >> 32)})[id%4]
 	return -math.Log(-math.Log1p(-(float64(h) + 0.5) / (1 << 32)))
 }
 
-// sampleByHand is Sample of one row without its shortcuts.
+// sampleByHand is a direct implementation of Sample for one row.
 func sampleByHand(z []float32, r torch.SampleRow) (token int32, logp float64, kept []int32) {
 	temperature := float64(r.Temperature)
 	ids := make([]int, len(z))
@@ -141,7 +141,8 @@ func sampleCase(t *testing.T, row torch.SampleRow, v int) {
 	})
 }
 
-// With fixed keys this cannot be unlucky: χ² over 5 tokens and 20,000 draws, whose 0.1 % quantile at 4 degrees is 18.5.
+// χ² over 5 tokens and 20,000 draws must be below 18.5, the 0.1 % quantile at 4 degrees of freedom. The keys are fixed, so the
+// result is the same in every run.
 func TestSampleFrequencies(t *testing.T) {
 	const n = 20000
 	p := []float64{.5, .25, .15, .0999, .0001}

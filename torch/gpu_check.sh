@@ -7,7 +7,7 @@
 #                                  DIR/gpu_check.sh needs only g++ and PyTorch
 #   torch/gpu_check.sh --env       builds, and prints the LD_LIBRARY_PATH that
 #                                  openmanus needs on the GPU, for eval "$(…)"
-#   torch/gpu_check.sh --torch     prints the PyTorch it would use
+#   torch/gpu_check.sh --torch     prints the PyTorch that the checks use
 #
 # It uses the CUDA libtorch of an installed PyTorch of exactly the release this
 # program is made for, since PyTorch has no binary compatibility between releases.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// gpuCheck runs gpu_check.sh with no PyTorch around but what env names.
+// gpuCheck runs gpu_check.sh where the only PyTorch is the one that env names.
 func gpuCheck(t *testing.T, args []string, env ...string) (out string, code int) {
 	t.Helper()
 	bash, err := exec.LookPath("bash")
@@ -53,7 +53,7 @@ func gpuCheck(t *testing.T, args []string, env ...string) (out string, code int)
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// pytorch makes what gpu_check.sh looks at of an installed PyTorch and returns its torch/lib.
+// pytorch makes the files of an installed PyTorch that gpu_check.sh reads and returns its torch/lib.
 func pytorch(t *testing.T, prefix, version string, files ...string) string {
 	t.Helper()
 	folder := filepath.Join(prefix, "lib", "python3.12", "site-packages", "torch")
@@ -90,8 +90,8 @@ func TestGPUCheckFindsTorch(t *testing.T) {
 	}{
 		{"named", []string{"OPENMANUS_TORCH_LIB=" + good}, 0, []string{"2.11.0+cu130 " + good}},
 		{"virtual environment", []string{"VIRTUAL_ENV=" + env(good)}, 0, []string{good}},
-		{"conda, behind one of another release", []string{"VIRTUAL_ENV=" + env(old), "CONDA_PREFIX=" + env(good)}, 0, []string{good}},
-		{"named, and no other will do", []string{"OPENMANUS_TORCH_LIB=" + old, "VIRTUAL_ENV=" + env(good)}, 1, []string{"release 2.10.1+cu128, want 2.11.0"}},
+		{"conda, after a PyTorch of another release", []string{"VIRTUAL_ENV=" + env(old), "CONDA_PREFIX=" + env(good)}, 0, []string{good}},
+		{"the named PyTorch only", []string{"OPENMANUS_TORCH_LIB=" + old, "VIRTUAL_ENV=" + env(good)}, 1, []string{"release 2.10.1+cu128, want 2.11.0"}},
 		{"without CUDA", []string{"OPENMANUS_TORCH_LIB=" + cpu}, 1, []string{"without CUDA", "pip install torch==2.11.0"}},
 		{"without headers", []string{"OPENMANUS_TORCH_LIB=" + bare}, 1, []string{"without its C++ headers"}},
 		{"not a folder", []string{"OPENMANUS_TORCH_LIB=" + filepath.Join(dir, "nowhere")}, 1, []string{"no such folder"}},
@@ -111,7 +111,7 @@ func TestGPUCheckFindsTorch(t *testing.T) {
 	}
 }
 
-func TestGPUCheckSaysNo(t *testing.T) {
+func TestGPUCheckRefuses(t *testing.T) {
 	if out, code := gpuCheck(t, []string{"--what"}); code == 0 || !strings.Contains(out, "unknown argument --what") {
 		t.Errorf("an unknown argument: exit status %d\n%s", code, out)
 	}

@@ -10,7 +10,7 @@ import (
 // A loop over scopes must not grow the process, for tensors of the shim and of gotorch.
 func TestMemoryDoesNotGrow(t *testing.T) {
 	defer torch.SetNumThreads(torch.NumThreads())
-	torch.SetNumThreads(1) // waiting for libtorch's threads on a busy machine is all this would do otherwise
+	torch.SetNumThreads(1) // on a busy machine most of the time would be spent waiting for threads
 	loop := func(n int) {
 		torchtest.Run(t, func(s *torch.Scope) {
 			for range n {
@@ -25,7 +25,7 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 	loop(5)
 	before := torch.RSS()
 	if before == 0 {
-		t.Skip("the system does not tell the size of the process")
+		t.Skip("the size of the process cannot be read")
 	}
 	loop(2000) // 1 GiB in all
 	if grown := torch.RSS() - before; grown > 100<<20 {

@@ -7,8 +7,8 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// Replace gives the new tensor to the owner and frees the old one; a device where
-// everything is already changes nothing.
+// Replace gives the new tensor to the owner and frees the old one. To with the
+// tensors' device changes nothing.
 func TestOwnerReplace(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		o := torch.NewOwner(s.Thread(), "replace")
@@ -19,7 +19,7 @@ func TestOwnerReplace(t *testing.T) {
 		first := x
 		o.To(s, s.Thread().Device(), &x, &none)
 		if x != first {
-			t.Error("a tensor was copied to where it is")
+			t.Error("a tensor was copied to the device that it is on")
 		}
 		live := torch.LiveBytes()
 		o.Replace(s, func(x torch.Tensor) torch.Tensor { return x.Detach().To(torch.Float64).MulScalar(2) }, &x, &none)

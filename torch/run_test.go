@@ -84,7 +84,7 @@ func TestRunReturnsTheError(t *testing.T) {
 	}
 }
 
-// panics returns what f panics with, as text.
+// panics returns the value that f panics with, as text.
 func panics(t *testing.T, f func()) (text string) {
 	t.Helper()
 	defer func() {
@@ -121,7 +121,7 @@ func TestProgrammerErrors(t *testing.T) {
 			_ = torch.Run(context.Background(), s.Thread(), func(*torch.Scope) error { return nil })
 		}, "Run called inside Run"},
 		{"Close inside Run", func(s *torch.Scope) { s.Thread().Close() }, "Close called inside Run"},
-		{"used after an owner let it go", func(s *torch.Scope) {
+		{"used after Release", func(s *torch.Scope) {
 			o := torch.NewOwner(s.Thread(), "o")
 			defer o.Close()
 			x := a(s)
@@ -155,13 +155,13 @@ func TestProgrammerErrors(t *testing.T) {
 		if got := panics(t, func() { kept.Exp() }); !strings.Contains(got, "outside") {
 			t.Errorf("got %q", got)
 		}
-		if got := kept.Shape(); !cmp.Equal(got, []int{2, 3}) { // what never changes may be asked anywhere
+		if got := kept.Shape(); !cmp.Equal(got, []int{2, 3}) { // constant properties can be read outside Run
 			t.Errorf("shape %v", got)
 		}
 	})
 }
 
-func TestRunWaitsItsTurn(t *testing.T) {
+func TestRunWaitsForTheThread(t *testing.T) {
 	th := torchtest.Thread(t)
 	started, release := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
@@ -199,7 +199,7 @@ func TestRunFromManyGoroutines(t *testing.T) {
 		wg.Go(func() {
 			for range 50 {
 				err := torch.Run(context.Background(), th, func(s *torch.Scope) error {
-					if i%4 == 0 { // no-grad of one caller is not seen by another
+					if i%4 == 0 { // NoGrad of one caller does not affect another
 						s.NoGrad(func() { sum.Add_(s.Ones(torch.Int64), 1) })
 						return nil
 					}
@@ -289,7 +289,7 @@ func TestStartsOnOneCPU(t *testing.T) {
 			t.Errorf("%d CPUs, want 1", n)
 		}
 		if v, ok := os.LookupEnv("OMP_NUM_THREADS"); ok {
-			t.Errorf("OMP_NUM_THREADS is %q, want it taken away", v)
+			t.Errorf("OMP_NUM_THREADS is %q, want it unset", v)
 		}
 		torchtest.Run(t, func(s *torch.Scope) {
 			torchtest.Values(t, a(s).MatMul(b(s).Transpose(0, 1)), 0, 14, 6, -14, -6)
@@ -314,7 +314,7 @@ func TestStartsOnOneCPU(t *testing.T) {
 	c.Stdout, c.Stderr = &out, &out
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the affinity dies with the OS thread; the child inherits it
+		runtime.LockOSThread() // never unlocked: the OS thread, whose affinity the child inherits, ends with the goroutine
 		if err := oneCPU(); err != nil {
 			done <- err
 			return
@@ -329,7 +329,7 @@ func TestStartsOnOneCPU(t *testing.T) {
 	}
 }
 
-// oneCPU leaves the calling OS thread only the first CPU that it may use.
+// oneCPU restricts the calling OS thread to the first CPU that it may use.
 func oneCPU() error {
 	var mask [1024 / 64]uint64
 	if _, _, e := syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(mask), uintptr(unsafe.Pointer(&mask))); e != 0 {

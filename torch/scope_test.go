@@ -27,10 +27,10 @@ func TestScopesFree(t *testing.T) {
 		s.Do(func(in *torch.Scope) {
 			y = x.AddScalar(1)
 			z = x.AddScalar(2)
-			s.Zeros(torch.Float32) // also by the outer scope's name: results belong to the innermost
+			s.Zeros(torch.Float32) // the innermost scope owns results, even of a method of the outer scope
 			in.Do(func(in2 *torch.Scope) {
 				w := x.AddScalar(3)
-				in2.Keep(w, x, torch.Tensor{}) // x lives longer anyway
+				in2.Keep(w, x, torch.Tensor{}) // x belongs to a scope that lives longer
 				in.Keep(w)
 			})
 			live("inside", 5)
@@ -73,7 +73,7 @@ func recoverIn(f func()) (r any) {
 	return nil
 }
 
-// The operands of gotorch's operations must survive the collector, and its results must not be freed by it.
+// The garbage collector must free neither operands nor results of gotorch's operations.
 func TestGarbageCollector(t *testing.T) {
 	stop := make(chan struct{})
 	done := make(chan struct{})
@@ -185,7 +185,7 @@ func TestReading(t *testing.T) {
 			t.Errorf("Item %v", got)
 		}
 		if got := s.Zeros(torch.Float32, 0).ToFloat32s(); len(got) != 0 {
-			t.Errorf("elements of nothing: %v", got)
+			t.Errorf("elements of an empty tensor: %v", got)
 		}
 		y := s.Float64s([]float64{1, math.Inf(1)}, 2)
 		if y.AllFinite() || !y.Narrow(0, 0, 1).AllFinite() {

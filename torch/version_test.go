@@ -11,7 +11,7 @@ func TestVersionCheck(t *testing.T) {
 		t.Error("no source hash")
 	}
 	if err := v.check(v.ABI); err != nil {
-		t.Errorf("what is loaded does not fit: %v", err)
+		t.Errorf("the loaded libraries do not match: %v", err)
 	}
 	for _, test := range []struct {
 		name string

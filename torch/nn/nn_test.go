@@ -35,7 +35,7 @@ func TestLayers(t *testing.T) {
 	})
 }
 
-// By hand from the formulas.
+// The expected numbers are computed by hand from the formulas.
 func TestRoPEFrequencies(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -44,7 +44,7 @@ func TestRoPEFrequencies(t *testing.T) {
 	}{
 		{"default", RoPE{Theta: 10000, HeadDim: 8}, []float64{1, .1, .01, .001}},
 		{"linear", RoPE{Theta: 10000, HeadDim: 8, RoPEScaling: RoPEScaling{Type: RoPELinear, Factor: 4}}, []float64{.25, .025, .0025, .00025}},
-		// Wavelengths 6.28, 62.8, 628 and 6283; below 64/4 = 16 kept, above 64/1 divided by 8, 62.8 blended.
+		// The wavelengths are 6.28, 62.8, 628 and 6283. Those below 64/4 = 16 are kept, those above 64/1 divided by 8, and 62.8 is blended.
 		{"llama3", RoPE{Theta: 10000, HeadDim: 8, RoPEScaling: RoPEScaling{Type: RoPELlama3, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositions: 64}},
 			[]float64{1, .1 * (.0061972 + (1-.0061972)/8), .00125, .000125}},
 	} {
@@ -111,7 +111,7 @@ func attentionInputs() []torchtest.Input {
 	}
 }
 
-// naive is attention sequence by sequence and head by head from the definition.
+// naive computes attention from the definition, for one sequence and head at a time.
 func naive(s *torch.Scope, in []torch.Tensor) torch.Tensor {
 	x, eps := in[7], 1e-6
 	norm := func(h, w torch.Tensor) torch.Tensor {
@@ -184,7 +184,7 @@ func TestAttentionDecode(t *testing.T) {
 	})
 }
 
-// The two implementations of infer agree: the kernel for few rows and the matrix product for many.
+// The kernel for few rows and the matrix product for many rows give the same results.
 func TestInfer(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		s.NoGrad(func() {

@@ -59,7 +59,7 @@ func sin(x torch.Tensor) torch.Tensor {
 
 var options = AdamWOptions{Beta1: .9, Beta2: .95, Eps: 1e-8, WeightDecay: .1}
 
-func TestAdamWAsTorch(t *testing.T) {
+func TestAdamWMatchesTorch(t *testing.T) {
 	b, err := os.ReadFile("testdata/adamw.json")
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestAdamWAsTorch(t *testing.T) {
 	}
 }
 
-// In bfloat16 a step of lr is far below the spacing of the numbers; the master weights must carry it.
+// In bfloat16 a step of lr is far below the spacing of the numbers; the master weights must accumulate it.
 func TestAdamWMasterWeights(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		x := s.Full(256, torch.BFloat16, 2) // spacing 2
@@ -140,7 +140,7 @@ func TestAdamWWithoutGradients(t *testing.T) {
 		defer o.Close()
 		before := p.params[0].Tensor.ToFloat32s()
 		if norm, err := o.Step(s, .1, 1); norm != 0 || err != nil || o.Steps() != 0 {
-			t.Errorf("norm %v, error %v, %d steps; want nothing to happen", norm, err, o.Steps())
+			t.Errorf("norm %v, error %v, %d steps; want 0, nil and 0", norm, err, o.Steps())
 		}
 		p.params[1].Tensor.Sum().Backward()
 		if _, err := o.Step(s, .1, 1); err != nil {
@@ -166,13 +166,13 @@ func TestNotFinite(t *testing.T) {
 				t.Errorf("Step returned %v after %d steps, want a NotFiniteError", err, o.Steps())
 			}
 			if !slices.Equal(before, p.params[0].Tensor.ToFloat32s()) || !p.params[0].Tensor.Grad().None() {
-				t.Error("weights changed, or the gradient is still there")
+				t.Error("the weights changed or the gradient was kept")
 			}
 		})
 	}
 }
 
-// In a joint step either all optimisers step, each as it would alone, or none.
+// In a joint step either all optimisers step, with the same result as separate steps, or none does.
 func TestStepAll(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		p, alone := newProblem(s, torch.Float32), newProblem(s, torch.Float32)
@@ -198,7 +198,7 @@ func TestStepAll(t *testing.T) {
 			t.Errorf("%v after %d and %d steps, want a NotFiniteError", err, a.Steps(), b.Steps())
 		}
 		if !slices.Equal(before, values()) || !p.params[2].Tensor.Grad().None() {
-			t.Error("weights changed, or a gradient is still there")
+			t.Error("the weights changed or a gradient was kept")
 		}
 
 		p.backward()
@@ -232,7 +232,7 @@ func TestMovedMoments(t *testing.T) {
 				}
 				if moved {
 					live := torch.LiveTensors()
-					o.To(s, s.Thread().Device()) // there already
+					o.To(s, s.Thread().Device()) // the state is on this device already
 					o.owner.Replace(s, torch.Tensor.Clone, o.moments()...)
 					if now := torch.LiveTensors(); now != live {
 						t.Errorf("%d tensors, %d before", now, live)

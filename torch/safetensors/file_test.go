@@ -95,7 +95,7 @@ func image(header string, data []byte) []byte {
 	return append(append(b, header...), data...)
 }
 
-// hostile is a table of files that must be refused; the fuzzer starts from it.
+// hostile is a table of invalid files. The fuzzer starts from them.
 var hostile = map[string]struct {
 	file []byte
 	want string // a part of the error
@@ -168,8 +168,8 @@ func TestHostileHeaders(t *testing.T) {
 	}
 }
 
-// TestTooManyNames opens headers and an index with more names than a model has,
-// and the index of one with many experts.
+// TestTooManyNames parses headers and an index with more names than maxNames, and
+// the index of a model with many experts.
 func TestTooManyNames(t *testing.T) {
 	many := func(n int, value string) string {
 		var sb strings.Builder

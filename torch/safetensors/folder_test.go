@@ -48,7 +48,7 @@ func TestOpenFolderIndex(t *testing.T) {
 			if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			writeTestFile(t, filepath.Join(parent, "s1.safetensors"), "a") // outside: must never be reached
+			writeTestFile(t, filepath.Join(parent, "s1.safetensors"), "a") // outside of the folder: must not be opened
 			writeTestFile(t, filepath.Join(dir, "s1.safetensors"), "a")
 			writeTestFile(t, filepath.Join(dir, "s2.safetensors"), "b")
 			writeTestFile(t, filepath.Join(dir, "sub", "s3.safetensors"), "c")
@@ -74,7 +74,7 @@ func TestOpenFolderIndex(t *testing.T) {
 				}
 			}
 			if _, _, err := f.Tensor("zzz"); err == nil {
-				t.Error("an absent tensor was found")
+				t.Error("Tensor found an absent tensor")
 			}
 		})
 	}

@@ -104,7 +104,7 @@ func TestWriterIsDeterministic(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(files[0], files[1]) {
-		t.Error("the order of declaration changed the file")
+		t.Error("the order of the specs changed the file")
 	}
 	const header = `{"__metadata__":{"format":"pt"},` +
 		`"d":{"dtype":"F64","shape":[],"data_offsets":[0,8]},` +
@@ -170,7 +170,7 @@ func TestFullDiskLeavesNothing(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						return // there is no such operation in this case
+						return // this case has no such operation
 					}
 					if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EIO) {
 						t.Errorf("error = %v", err)
@@ -233,8 +233,8 @@ func TestWriteFileRefuses(t *testing.T) {
 	}
 }
 
-// TestReferenceReads lets the reference implementation read what we wrote,
-// where build/peer is a Python environment that has it.
+// TestReferenceReads reads a written file with the reference implementation, if
+// build/peer is a Python environment that has it.
 func TestReferenceReads(t *testing.T) {
 	python := filepath.Join("..", "..", "build", "peer", "bin", "python")
 	if err := exec.Command(python, "-c", "import numpy, safetensors").Run(); err != nil {

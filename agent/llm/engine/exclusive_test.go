@@ -62,8 +62,8 @@ func TestExclusiveKeepsStepsOut(t *testing.T) {
 	wg.Wait()
 }
 
-// A session that outlives a change of the weights is prefilled anew: the fake
-// checks that no sample is taken over KV of another version.
+// After a change of the weights an open session is prefilled again. The fake
+// backend reports samples over KV of another version.
 func TestNewWeights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(4096, 16)

@@ -13,10 +13,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeBackend is a pseudo language model: the next token is a hash of the whole
-// context and the draw's key, so a mistake of the scheduler in its input
-// changes all later tokens. It also checks the guarantees that a real backend
-// needs.
+// fakeBackend is a pseudo language model. The next token is a hash of the whole
+// context and the draw's key, so wrong input from the scheduler changes all later
+// tokens. It also checks the guarantees that Backend documents.
 type fakeBackend struct {
 	capacity, block int
 	version         atomic.Int64
@@ -78,7 +77,7 @@ func (f *fakeBackend) Step(_ context.Context, batch []Work) ([]Sampled, error) {
 		kv := f.kv[w.Seq]
 		if w.From != 0 {
 			if kv != nil || len(f.kv[w.From]) < w.Pos {
-				f.faultf("sequence %d with %d cached is to begin with %d of sequence %d, which has %d", w.Seq, len(kv), w.Pos, w.From, len(f.kv[w.From]))
+				f.faultf("sequence %d has %d cached tokens and begins with %d tokens of sequence %d, which has %d", w.Seq, len(kv), w.Pos, w.From, len(f.kv[w.From]))
 			}
 			kv = slices.Clone(f.kv[w.From])
 		}
@@ -152,10 +151,10 @@ func (f *fakeBackend) check(t *testing.T, s *Scheduler) {
 		t.Error(fault)
 	}
 	if len(f.kv) != 0 {
-		t.Errorf("%d sequences left in the backend after shutdown", len(f.kv))
+		t.Errorf("%d sequences are left in the backend after the shutdown", len(f.kv))
 	}
 	if s.used != 0 {
-		t.Errorf("%d blocks still accounted for after shutdown", s.used)
+		t.Errorf("%d blocks are still reserved after the shutdown", s.used)
 	}
 }
 
@@ -231,7 +230,7 @@ func (s script) want() []Reply {
 	return replies
 }
 
-// play runs the script; between is called between turns.
+// play runs the script and calls between before every turn.
 func (s script) play(ctx context.Context, e Engine, session *Session, between func(turn int)) ([]Reply, error) {
 	var replies []Reply
 	for turn, ids := range s.turns {

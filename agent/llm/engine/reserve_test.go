@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// letIn opens n sessions at once, each in its own goroutine, and returns how
-// many of them are let in before any is closed. All are closed in the end.
+// letIn opens n sessions in parallel and returns the number that Open admits
+// before the first is closed. It closes all of them.
 func letIn(t *testing.T, s *Scheduler, n, limit int) int {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -30,7 +30,7 @@ func letIn(t *testing.T, s *Scheduler, n, limit int) int {
 		in, queued = len(s.open)-before, len(s.opening)
 		s.mu.Unlock()
 	}
-	for range n { // each that ends lets others in
+	for range n { // closing a session admits others
 		s.Close(<-opened)
 	}
 	wg.Wait()
@@ -46,17 +46,17 @@ func TestOpenReserves(t *testing.T) {
 		limit   int
 		want    int
 	}{
-		{"nothing is known", Options{}, 100, n},
+		{"no expected length", Options{}, 100, n},
 		{"up to the limit", Options{ExpectTokens: 100}, 100, 2}, // 7 blocks of 16 each, in 20
 		{"shorter", Options{ExpectTokens: 80}, 100, 4},
 		{"no longer than the limit", Options{ExpectTokens: 1000}, 160, 2},
-		{"all of it", Options{ExpectTokens: budget}, budget, 1},
+		{"the whole budget", Options{ExpectTokens: budget}, budget, 1},
 		{"deterministic", Options{ExpectTokens: 100, Deterministic: true}, 100, n},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t, newFake(budget, 16), c.options)
 			if got := letIn(t, s, n, c.limit); got != c.want {
-				t.Errorf("%d of %d sessions are let in, want %d", got, n, c.want)
+				t.Errorf("%d of %d sessions are admitted, want %d", got, n, c.want)
 			}
 		})
 	}
@@ -64,7 +64,7 @@ func TestOpenReserves(t *testing.T) {
 
 // Observed lengths replace the expected length, so that short episodes do not
 // wait because of a long limit, or because of a single long episode.
-func TestOpenLearns(t *testing.T) {
+func TestOpenUsesObservedLengths(t *testing.T) {
 	const n, budget = 12, 320
 	s := start(t, newFake(budget, 16), Options{ExpectTokens: budget})
 	play := func(tokens int) {
@@ -78,7 +78,7 @@ func TestOpenLearns(t *testing.T) {
 	check := func(when string, want int) {
 		t.Helper()
 		if got := letIn(t, s, n, budget); got != want {
-			t.Errorf("%s: %d of %d sessions are let in, want %d", when, got, n, want)
+			t.Errorf("%s: %d of %d sessions are admitted, want %d", when, got, n, want)
 		}
 	}
 	check("at first", 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// contextsOf plays a script's turns, each in a context of its own.
+// contextsOf plays each turn of a script in a separate context.
 func contextsOf(ctx context.Context, e Engine, session *Session, sc script, pause func()) (replies []Reply, err error) {
 	defer func() { e.Close(session) }()
 	for turn, ids := range sc.turns {
@@ -35,8 +35,8 @@ func contextsOf(ctx context.Context, e Engine, session *Session, sc script, paus
 // closeAndOpen hides that a Scheduler can restart.
 type closeAndOpen struct{ Engine }
 
-// A context that follows another in a session is as if there had been none
-// before it, whatever the memory, and holds no memory of the old one.
+// A context after a restart gives the same replies as the context of a new
+// session, for any size of the memory, and frees the memory of the old context.
 func TestRestartedSessionIsFresh(t *testing.T) {
 	const n = 12
 	want := make([][]Reply, n)
@@ -107,7 +107,7 @@ func TestRestartedSessionIsFresh(t *testing.T) {
 	}
 }
 
-// A session that begins anew keeps the others waiting for it, as any turn does.
+// In deterministic mode the other sessions wait for a restarted session.
 func TestRestartIsDeterministic(t *testing.T) {
 	var first []string
 	for run := range 4 {
@@ -149,11 +149,11 @@ func TestRestartRefuses(t *testing.T) {
 	a := generate(t.Context(), s, session, []int32{1, 2, 3}, Params{MaxNew: 3, Temperature: 1})
 	<-st.entered
 	if err := s.Restart(session); err == nil {
-		t.Error("restarted in the middle of a reply")
+		t.Error("Restart succeeded during a reply")
 	}
 	st.off(f)
 	if r := <-a; r.err != nil || len(r.reply.IDs) != 3 {
-		t.Errorf("the reply under way became %+v", r)
+		t.Errorf("the reply in progress is %+v", r)
 	}
 	s.Close(session)
 	if err := s.Restart(session); !errors.Is(err, ErrSessionClosed) {
@@ -163,11 +163,11 @@ func TestRestartRefuses(t *testing.T) {
 		t.Errorf("closed: %v", err)
 	}
 	if err := s.Restart(NewSession(SessionOptions{}, "of another")); err == nil {
-		t.Error("another engine's session was restarted")
+		t.Error("Restart accepted a session of another engine")
 	}
 	open := mustOpen(t, s, SessionOptions{})
 	s.Shutdown()
 	if err := s.Restart(open); err == nil {
-		t.Error("restarted after the shutdown")
+		t.Error("Restart succeeded after the shutdown")
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Replies depend on a session's input only: not on its batches, its prefill
-// chunks, or how often it was parked.
+// Replies depend on a session's input only, not on batches, prefill chunks or
+// parking.
 func TestRepliesDoNotDependOnBatches(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -28,7 +28,7 @@ func TestRepliesDoNotDependOnBatches(t *testing.T) {
 		{"one token at a time", 1 << 16, 1, Options{ChunkTokens: 1, PrefillTokens: 1}, false},
 		{"small chunks", 1 << 16, 16, Options{ChunkTokens: 5, PrefillTokens: 13}, false},
 		{"tight memory", 480, 16, Options{ChunkTokens: 7}, true},
-		{"hardly room for one", 160, 16, Options{}, true},
+		{"room for one session", 160, 16, Options{}, true},
 		{"odd blocks", 460, 7, Options{ChunkTokens: 9, PrefillTokens: 20}, true},
 		{"deterministic", 1 << 16, 16, Options{Deterministic: true, ChunkTokens: 11}, false},
 		{"deterministic, tight", 300, 16, Options{Deterministic: true, ChunkTokens: 11}, true},
@@ -39,7 +39,7 @@ func TestRepliesDoNotDependOnBatches(t *testing.T) {
 			s := start(t, f, tt.options)
 			const n = 40
 			sessions := make([]*Session, n)
-			if tt.options.Deterministic || tt.parks { // before it is known how long they become
+			if tt.options.Deterministic || tt.parks { // all sessions are open before the first has ended
 				for i := range n {
 					sc := makeScript(i)
 					sessions[i] = mustOpen(t, s, SessionOptions{Key: sc.key, MaxContext: sc.limit})
@@ -83,8 +83,8 @@ func TestRepliesDoNotDependOnBatches(t *testing.T) {
 	}
 }
 
-// With Deterministic the batches themselves are the same, however the
-// goroutines happen to run.
+// With Deterministic the batches are equal for every order in which the
+// goroutines run.
 func TestDeterministicBatches(t *testing.T) {
 	for _, capacity := range []int{1 << 16, 300} {
 		t.Run(fmt.Sprint(capacity), func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestDeterministicBatches(t *testing.T) {
 	}
 }
 
-// stepper lets a test watch and release steps one by one.
+// stepper lets a test observe and release steps one by one.
 type stepper struct {
 	entered chan []Work
 	release chan error
@@ -172,8 +172,8 @@ func TestContinuousBatching(t *testing.T) {
 	if got := len(<-st.entered); got != 1 {
 		t.Fatalf("%d rows in the first step, want 1", got)
 	}
-	// A call that comes during a step is in the next one, as a chunk beside
-	// the decode step.
+	// A call that arrives during a step joins the next step: a prefill chunk
+	// beside the decode step.
 	b := generate(t.Context(), s, short, []int32{1, 2, 3, 4, 5}, Params{MaxNew: 2, Temperature: 1})
 	for s.Stats().Active < 2 {
 		runtime.Gosched()
@@ -189,7 +189,7 @@ func TestContinuousBatching(t *testing.T) {
 	if batch = st.next(); len(batch) != 2 {
 		t.Fatalf("fourth step has %d rows, want 2", len(batch))
 	}
-	// The short reply has ended, so it is out of the batch and with its caller.
+	// The short reply has ended: the batch excludes it and Generate has returned.
 	if batch = st.next(); len(batch) != 1 {
 		t.Fatalf("fifth step has %d rows, want 1", len(batch))
 	}
@@ -216,7 +216,7 @@ func TestCancelFreesTheSession(t *testing.T) {
 		runtime.Gosched()
 	}
 	cancel()
-	if r := <-a; !errors.Is(r.err, context.Canceled) { // while the step is still in flight
+	if r := <-a; !errors.Is(r.err, context.Canceled) { // the step is still in flight
 		t.Fatalf("got %v, want context.Canceled", r.err)
 	}
 	if batch := st.next(); len(batch) != 1 {
@@ -229,7 +229,7 @@ func TestCancelFreesTheSession(t *testing.T) {
 	if _, err := s.Generate(t.Context(), gone, []int32{1}, Params{MaxNew: 1, Temperature: 1}); !errors.Is(err, ErrSessionBroken) {
 		t.Errorf("got %v, want ErrSessionBroken", err)
 	}
-	if err := s.Exclusive(t.Context(), func() error { // waits for the drop
+	if err := s.Exclusive(t.Context(), func() error { // starts after the drop
 		if n := len(f.kv); n != 1 {
 			t.Errorf("%d sequences in the backend, want 1", n)
 		}
@@ -266,7 +266,7 @@ func TestBackendFaults(t *testing.T) {
 			f.before = nil
 			next := mustOpen(t, s, SessionOptions{})
 			if r, err := s.Generate(t.Context(), next, []int32{1}, Params{MaxNew: 4, Temperature: 1}); err != nil || len(r.IDs) != 4 {
-				t.Errorf("the scheduler did not go on: %+v, %v", r, err)
+				t.Errorf("the scheduler did not continue: %+v, %v", r, err)
 			}
 		})
 	}
@@ -296,7 +296,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("Open of 65 tokens in 64: %v, want ErrTooLarge", err)
 	}
 	if _, err := New(newFake(15, 16), Options{}); err == nil {
-		t.Error("a budget of less than a block was taken")
+		t.Error("New accepted a budget of less than a block")
 	}
 	if _, err := New(f, Options{ChunkTokens: -1, PrefillTokens: -2, ExpectTokens: -3}); err == nil ||
 		strings.Count(err.Error(), "want at least 1") != 2 || !strings.Contains(err.Error(), "expected tokens is -3") {
@@ -319,10 +319,10 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	if _, err := s.Generate(t.Context(), session, nil, ok); err == nil {
-		t.Error("an empty context was taken")
+		t.Error("an empty context was accepted")
 	}
 	if _, err := s.Generate(t.Context(), NewSession(SessionOptions{}, nil), []int32{1}, ok); err == nil {
-		t.Error("a session of another engine was taken")
+		t.Error("a session of another engine was accepted")
 	}
 	s.Close(session)
 	s.Close(session)

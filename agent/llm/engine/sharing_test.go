@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// begun is n tokens that scripts may have in common.
+// begun returns n tokens, a common prefix of several scripts.
 func begun(n int) []int32 {
 	ids := make([]int32, n)
 	for i := range ids {
@@ -19,8 +19,8 @@ func begun(n int) []int32 {
 	return ids
 }
 
-// The samples of a task compute their prompt once between them, and say what
-// they would have said alone.
+// The samples of a task compute their common prompt once, and their replies are
+// the same as without sharing.
 func TestGroupSharesItsPrompt(t *testing.T) {
 	const group, prompt, block = 8, 100, 16
 	for _, tt := range []struct {
@@ -46,8 +46,8 @@ func TestGroupSharesItsPrompt(t *testing.T) {
 			}
 			var wg sync.WaitGroup
 			for i, sc := range scripts {
-				// All stay open, so that late sessions find the prompt of the others.
-				// In deterministic mode the others would wait for a finished session.
+				// Sessions stay open, so that later ones can share their prompt. In
+				// deterministic mode an open session without a call stops the others.
 				if !tt.options.Deterministic {
 					defer s.Close(sessions[i])
 				}
@@ -71,9 +71,9 @@ func TestGroupSharesItsPrompt(t *testing.T) {
 			if tt.shares {
 				want = (group - 1) * (prompt - prompt%block)
 			}
-			// Replies may agree for a block by chance.
+			// Replies can have a common block by chance.
 			if f.kept < want || want == 0 && f.kept > 0 {
-				t.Errorf("%d tokens were taken over, want %d", f.kept, want)
+				t.Errorf("%d tokens were reused, want %d", f.kept, want)
 			}
 			if n := s.Stats().SharedTokens; n != int64(f.kept) {
 				t.Errorf("stats count %d shared tokens, the backend %d", n, f.kept)
@@ -82,8 +82,7 @@ func TestGroupSharesItsPrompt(t *testing.T) {
 	}
 }
 
-// A restarted session keeps the common prefix of its two contexts, and nothing
-// else.
+// A restarted session keeps only the common prefix of its two contexts.
 func TestRestartKeepsTheBeginning(t *testing.T) {
 	const block = 16
 	f := newFake(1<<12, block)
@@ -116,13 +115,14 @@ func TestRestartKeepsTheBeginning(t *testing.T) {
 			t.Errorf("turn %d: %s", turn, diff)
 		}
 		if n := f.kept - before; n != kept {
-			t.Errorf("turn %d took %d tokens over, want %d", turn, n, kept)
+			t.Errorf("turn %d reused %d tokens, want %d", turn, n, kept)
 		}
 	}
 	s.Close(session)
 }
 
-// Sharing changes no reply, however memory, weights and callers come and go.
+// Sharing changes no reply while memory runs out, weights change and calls are
+// cancelled.
 func TestSharingUnderPressure(t *testing.T) {
 	const n, rounds = 16, 4
 	for _, capacity := range []int{20 * 16, 40 * 16, 1 << 14} {
@@ -166,7 +166,7 @@ func TestSharingUnderPressure(t *testing.T) {
 					} else if diff := cmp.Diff(sc.want(), got); diff != "" {
 						t.Errorf("session %d: %s", i, diff)
 					}
-					if round%2 == 1 { // the turns again, each in a context of its own
+					if round%2 == 1 { // the same turns in separate contexts
 						again := sc
 						again.turns = [][]int32{append(begun(20*(i%5)), int32(i))}
 						if session, err = Restart(t.Context(), s, session); err != nil {
@@ -196,7 +196,7 @@ func TestSharingUnderPressure(t *testing.T) {
 }
 
 // A change of the weights invalidates shared prefixes.
-func TestSharingHeedsTheWeights(t *testing.T) {
+func TestSharingEndsWithNewWeights(t *testing.T) {
 	f := newFake(1<<12, 16)
 	s := start(t, f, Options{})
 	sc := makeScript(0)
@@ -211,7 +211,7 @@ func TestSharingHeedsTheWeights(t *testing.T) {
 	if _, err := Restart(t.Context(), s, session); err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range []*Session{session, other} { // the second may share the first's new ones
+	for _, x := range []*Session{session, other} { // the second may share the new KV of the first
 		if _, err := s.Generate(t.Context(), x, begun(64), sc.params); err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// newByteDecoder decodes a byte-level vocabulary: id b stands for byte b, ids
-// from 256 on for words. It holds back the bytes of an unfinished rune.
+// newByteDecoder decodes a byte-level vocabulary: id b is byte b, and ids from
+// 256 are words. It keeps the bytes of an incomplete rune for the next call.
 func newByteDecoder() func(int32) string {
 	words := []string{"<act>", "</action> tail", " Hello"}
 	var pending []byte
@@ -51,7 +51,7 @@ func TestStopConditions(t *testing.T) {
 		{"false start", ids("<</act>"), Params{StopStrings: []string{"</act>"}}, 0, 7, StopString},
 		{"stop token", []int32{'a', 'b', 9, 'c'}, Params{StopTokens: []int32{9, 11}}, 0, 3, StopEOS},
 		{"stop token wins over length", []int32{'a', 9}, Params{StopTokens: []int32{9}, MaxNew: 2}, 0, 2, StopEOS},
-		// Spec 12.3, eos mask: up to the first end, which is learned too.
+		// Spec 12.3, eos mask: up to the first end token, which is in the loss.
 		{"an end among tokens", []int32{0, 0, 2, 42, 3, 5, 1, 0, 0}, Params{StopTokens: []int32{1}}, 0, 7, StopEOS},
 		{"an end at once", []int32{1, 1, 7}, Params{StopTokens: []int32{1}}, 0, 1, StopEOS},
 		{"length", ids("abcdef"), Params{MaxNew: 4}, 0, 4, StopLength},
@@ -82,7 +82,7 @@ func TestStopConditions(t *testing.T) {
 	}
 }
 
-// scripted samples given tokens one after the other.
+// scripted samples the given tokens in order.
 type scripted struct {
 	*fakeBackend
 	tokens []int32
@@ -90,7 +90,7 @@ type scripted struct {
 
 func (b *scripted) Step(_ context.Context, batch []Work) ([]Sampled, error) {
 	if len(b.tokens) == 0 {
-		return nil, fmt.Errorf("the script is at its end")
+		return nil, fmt.Errorf("the script has no more tokens")
 	}
 	if !batch[0].Greedy || batch[0].Temperature != 1 || batch[0].TopP != 1 {
 		return nil, fmt.Errorf("the parameters are %+v", batch[0])

@@ -29,8 +29,8 @@ func open(t *testing.T, path string) *File {
 	return f
 }
 
-// TestGoldenTensors compares every tensor type with ggml's own Python package
-// (testdata/make_golden.py), bit for bit.
+// TestGoldenTensors compares every tensor type bit for bit with ggml's Python
+// package (testdata/make_golden.py).
 func TestGoldenTensors(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden.json")
 	if err != nil {
@@ -142,7 +142,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// builder writes GGUF images field by field, wrong ones too.
+// builder writes valid and invalid GGUF files field by field.
 type builder struct{ bytes.Buffer }
 
 func (b *builder) put(values ...any) *builder {
@@ -234,7 +234,7 @@ var hostile = map[string]hostileFile{
 }
 
 func TestHostileFiles(t *testing.T) {
-	files := maps.Clone(hostile) // what is too large for the fuzzer
+	files := maps.Clone(hostile) // and files that are too large for the fuzzer
 	files["too many tensors"] = hostileFile{append(pad(head(maxTensors+1, 0)), make([]byte, 40*maxTensors)...), "at most"}
 	files["too many keys"] = hostileFile{append(pad(head(0, maxPairs+1)), make([]byte, 20*maxPairs)...), "at most"}
 	for name, tc := range files {
@@ -254,7 +254,7 @@ func TestHostileFiles(t *testing.T) {
 		})
 	}
 	for name, file := range map[string][]byte{"one": oneTensor([]uint64{16}, 0, 0), "two": twoTensors(64), "none": pad(head(0, 0))} {
-		if _, err := parse(file); err != nil { // the builders' base cases are sound
+		if _, err := parse(file); err != nil { // valid files
 			t.Errorf("%s: %v", name, err)
 		}
 	}

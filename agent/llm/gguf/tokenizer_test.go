@@ -75,7 +75,7 @@ func addsToken(tok *tokenizer.Tokenizer) bool {
 	return len(tok.Encode("a", tokenizer.Options{AddSpecial: true})) > len(tok.Encode("a", tokenizer.Options{}))
 }
 
-// component is a part of a tokenizer.json, without what touches offsets only.
+// component returns a part of a tokenizer.json without the settings of offsets.
 func component(t *testing.T, tok *tokenizer.Tokenizer, name string) string {
 	t.Helper()
 	var parts map[string]json.RawMessage

@@ -39,7 +39,7 @@ func TestOpenGGUFMatchesTransformers(t *testing.T) {
 			}
 		})
 	}
-	// These have no vocabulary inside.
+	// These files have no vocabulary.
 	for _, name := range []string{"qwen2-q8_0", "qwen3-q8_0"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join("testdata", "gguf", name+".gguf")
@@ -48,7 +48,7 @@ func TestOpenGGUFMatchesTransformers(t *testing.T) {
 	}
 }
 
-// checkGolden compares a model's log-probs with a golden, both ways.
+// checkGolden compares the packed and the decoded log-probs of a model with a golden.
 func checkGolden(t *testing.T, m *Model, path string) {
 	t.Helper()
 	g := readJSON[golden](t, path)
@@ -101,7 +101,7 @@ func TestSaveAndOpenAgain(t *testing.T) {
 				t.Errorf("the weights' hash is %s, was %s", got, want)
 			}
 			config := again.Model.Config
-			config.DType = b.Model.Config.DType // that of the file
+			config.DType = b.Model.Config.DType // the dtype of the file
 			if d := cmp.Diff(b.Model.Config, config); d != "" {
 				t.Errorf("configuration (-saved +opened)\n%s", d)
 			}
@@ -163,7 +163,7 @@ func listDir(t *testing.T, dir string) []string {
 	return names
 }
 
-// copyTiny copies a tiny model to a place where a test may spoil it.
+// copyTiny copies a tiny model to a temporary folder, which the test may change.
 func copyTiny(t *testing.T, name string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -173,7 +173,7 @@ func copyTiny(t *testing.T, name string) string {
 	return dir
 }
 
-// rewrite stores a folder's tensors anew after change.
+// rewrite applies change to a folder's tensors and stores them again.
 func rewrite(t *testing.T, dir string, change func(map[string]safetensors.Info, map[string][]byte), o safetensors.WriteOptions) {
 	t.Helper()
 	f, err := safetensors.OpenFolder(dir)
@@ -274,7 +274,7 @@ func editConfig(t *testing.T, dir string, change func(map[string]any)) {
 	}
 }
 
-// TestOpenAccepts holds layouts that are odd but right.
+// TestOpenAccepts opens unusual layouts that are valid.
 func TestOpenAccepts(t *testing.T) {
 	const embed = "model.embed_tokens.weight"
 	tests := []struct {
@@ -316,7 +316,7 @@ func TestDescribe(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d.Format != tt.format || d.TensorTypes[tt.kind] == 0 || d.Tokens != 288 || d.Parameters != 21664 || d.ChatTemplate == "" || d.WeightBytes == 0 {
-			t.Errorf("%s is described as %+v", tt.path, d)
+			t.Errorf("the description of %s is %+v", tt.path, d)
 		}
 	}
 	if _, err := Describe(t.TempDir()); err == nil || !strings.Contains(err.Error(), "neither a config.json nor a .gguf file") {

@@ -12,12 +12,11 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// scorers are the classifiers of testdata, which make_goldens.py made with
-// transformers.
+// scorers are the classifiers of testdata (make_goldens.py).
 var scorers = []string{"llama-score", "qwen2-score"}
 
-// Scores are those of AutoModelForSequenceClassification, alone and packed,
-// padding at the end included.
+// Scores equal the scores of AutoModelForSequenceClassification for single and
+// packed sequences, with and without padding at the end.
 func TestScoresMatchTransformers(t *testing.T) {
 	ctx := context.Background()
 	for _, name := range scorers {
@@ -138,11 +137,11 @@ func TestNoRewardModel(t *testing.T) {
 	editConfig(t, unsaid, func(c map[string]any) { delete(c, "id2label") })
 	for _, c := range []struct {
 		name, path, words string
-		kind              bool // it is not a reward model at all
+		kind              bool // the error is ErrNoReward
 	}{
 		{"a language model", filepath.Join("testdata", "llama-tied"), "without a score head", true},
 		{"three labels", saved(3), "3 labels", true},
-		{"labels that nobody counted", unsaid, "2 labels", true},
+		{"classifier without a number of labels", unsaid, "2 labels", true},
 		{"a GGUF file", filepath.Join("testdata", "gguf", "llama-q8_0.gguf"), "without a score head", true},
 		{"no score among the weights", headless, "score.weight is missing", false},
 	} {

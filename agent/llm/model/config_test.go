@@ -52,7 +52,7 @@ func TestParseConfig(t *testing.T) {
 			ModelType: "qwen3", VocabSize: 1000, HiddenSize: 64, IntermediateSize: 96, NumHiddenLayers: 2, NumAttentionHeads: 4,
 			NumKeyValueHeads: 2, HeadDim: 128, MaxPositionEmbeddings: 128, RMSNormEps: 1e-6, RopeTheta: 10000, InitializerRange: 0.02, Labels: 1,
 		}},
-		{"classifier of two labels, which need no words", edit(goodQwen3, `"model_type":"qwen3"`, `"model_type":"qwen3","architectures":["Qwen3ForSequenceClassification"]`), Config{
+		{"classifier of two labels without names", edit(goodQwen3, `"model_type":"qwen3"`, `"model_type":"qwen3","architectures":["Qwen3ForSequenceClassification"]`), Config{
 			ModelType: "qwen3", VocabSize: 1000, HiddenSize: 64, IntermediateSize: 96, NumHiddenLayers: 2, NumAttentionHeads: 4,
 			NumKeyValueHeads: 2, HeadDim: 128, MaxPositionEmbeddings: 128, RMSNormEps: 1e-6, RopeTheta: 10000, InitializerRange: 0.02, Labels: 2,
 		}},
@@ -109,12 +109,12 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"no model_type", `{}`, "model_type is missing"},
 		{"unknown type", edit(goodLlama, `"model_type":"llama"`, `"model_type":"mamba"`), `"mamba" is not supported (llama`},
 		{"token classifier", edit(goodLlama, "LlamaForCausalLM", "LlamaForTokenClassification"), "only LlamaForCausalLM and LlamaForSequenceClassification are"},
-		{"absurd classifier", edit(goodLlama, `ForCausalLM"],`, `ForSequenceClassification"],"num_labels":99999999,`), "num_labels is 99999999"},
+		{"huge classifier", edit(goodLlama, `ForCausalLM"],`, `ForSequenceClassification"],"num_labels":99999999,`), "num_labels is 99999999"},
 		{"missing size", edit(goodLlama, `"hidden_size":576,`, ""), "hidden_size is missing"},
 		{"wrong kind", edit(goodLlama, `"hidden_size":576`, `"hidden_size":"576"`), "hidden_size: json"},
 		{"heads do not divide", edit(goodLlama, `"num_key_value_heads":3`, `"num_key_value_heads":2`), "not a multiple of num_key_value_heads 2"},
 		{"width does not divide", edit(goodLlama, `"hidden_size":576`, `"hidden_size":577`), "not a multiple of num_attention_heads"},
-		{"absurd size", edit(goodLlama, `"vocab_size":49152`, `"vocab_size":99999999`), "vocab_size is 99999999"},
+		{"huge size", edit(goodLlama, `"vocab_size":49152`, `"vocab_size":99999999`), "vocab_size is 99999999"},
 		{"negative layers", edit(goodLlama, `"num_hidden_layers":30`, `"num_hidden_layers":-1`), "num_hidden_layers is -1"},
 		{"gelu", edit(goodLlama, `"hidden_act":"silu"`, `"hidden_act":"gelu"`), `hidden_act is "gelu"`},
 		{"attention bias", edit(goodLlama, `"attention_bias":false`, `"attention_bias":true`), "attention_bias is true"},
@@ -133,7 +133,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"two layouts that differ", edit(goodLlama, `"rope_scaling":null`, `"rope_scaling":{"type":"linear","factor":2.0},"rope_parameters":{"rope_type":"default"}`), "rope_scaling and rope_parameters differ"},
 		{"two thetas in two layouts", edit(goodQwen2, `"rope_parameters"`, `"rope_scaling":{"type":"default"},"rope_parameters"`), "rope_scaling and rope_parameters differ"},
 		{"two dtypes", add(`"dtype":"float32"`), `torch_dtype is "bfloat16" and dtype is "float32"`},
-		{"special outside", edit(goodLlama, `"eos_token_id":2`, `"eos_token_id":[49152]`), "special token id 49152"},
+		{"special token outside the vocabulary", edit(goodLlama, `"eos_token_id":2`, `"eos_token_id":[49152]`), "special token id 49152"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func (b *scaledBlock) Forward(p *nn.Pass, x torch.Tensor) torch.Tensor {
 	return x.Add(b.MLP.Forward(p, x).MulScalar(b.scale))
 }
 
-func TestFamilyWithSettingsOfItsOwn(t *testing.T) {
+func TestFamilyWithExtraSettings(t *testing.T) {
 	all := families
 	defer func() { families = all }()
 	families = registry.New[family]("model_type")

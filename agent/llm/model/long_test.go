@@ -19,9 +19,9 @@ func longIDs(n, vocab int) []int32 {
 	return out
 }
 
-// TestLongContext compares log-probs far into a context with transformers:
-// rotary angles grow with the position, and with them every error of a
-// frequency. With another theta the numbers must differ, or they prove nothing.
+// TestLongContext compares log-probs at large positions with transformers. Rotary
+// angles, and the errors of their frequencies, grow with the position. The
+// log-probs of another theta must differ, which shows that the test is sensitive.
 func TestLongContext(t *testing.T) {
 	const length, every = 4096, 128
 	ctx := context.Background()
@@ -66,7 +66,7 @@ func TestLongContext(t *testing.T) {
 						t.Errorf("%s: off by %.2g", way, d)
 					}
 					if off != 0 && !(d > tolerance) {
-						t.Errorf("%s: a theta that is wrong by a thousandth is off by %.2g only", way, d)
+						t.Errorf("%s: a theta with an error of 0.1 %% changes log-probs by only %.2g", way, d)
 					}
 				}
 			}

@@ -17,8 +17,8 @@ import (
 
 var loraIDs = [][]int32{{1, 17, 20, 3, 57, 58, 59, 50, 2, 1, 40}, {33, 5, 14, 60, 61, 7}}
 
-// adapt puts adapters with a random B on a model. With the initial B of zero they
-// would have no effect.
+// adapt adds adapters with a random B to a model. With the initial B of zero
+// adapters have no effect.
 func adapt(t testing.TB, m *Model, o LoRA) {
 	t.Helper()
 	if err := m.AddLoRA(context.Background(), o, 5); err != nil {
@@ -77,13 +77,13 @@ func TestLoRA(t *testing.T) {
 				adapt(t, m, o)
 				adapted := loraLogProbs(t, m)
 				if d := furthest(adapted, before); !(d > 1e-2) {
-					t.Fatalf("the adapters change log-probs by %g only: nothing to see", d)
+					t.Fatalf("the adapters change log-probs by only %g", d)
 				}
 				if d := furthest(loraLogProbs(t, m.Base()), before); d != 0 {
 					t.Errorf("without its adapters the model is off by %g", d)
 				}
 				if now, err := m.Hash(ctx); err != nil || now == hash {
-					t.Errorf("the adapters do not show in the hash: %v", err)
+					t.Errorf("the hash is the same with and without adapters: %v", err)
 				}
 				frozen, err := m.Frozen(ctx)
 				if err != nil {
@@ -146,7 +146,7 @@ func TestFrozenAdapters(t *testing.T) {
 		t.Errorf("the copy changed by %g", d)
 	}
 	if d := furthest(after, before); !(d > 1e-3) {
-		t.Fatalf("the adapters moved log-probs by %g only", d)
+		t.Fatalf("the adapters changed log-probs by only %g", d)
 	}
 	run(t, m.Thread(), func(s *torch.Scope) { f.CopyFrom(s, m) })
 	if d := furthest(loraLogProbs(t, f), after); d != 0 {
@@ -161,7 +161,7 @@ func TestLoRAGradients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := openTiny(t, newThread(t), name, torch.Float64)
 			adapt(t, m, LoRA{Rank: 2, Alpha: 4, Dropout: .3, Targets: []string{AllLinear}})
-			m.SetDropout(true, 9) // the same key each time: the same function
+			m.SetDropout(true, 9) // the same key gives the same mask in every call
 			run(t, m.Thread(), func(s *torch.Scope) {
 				m.SetTrainable(true)
 				ids, positions, offsets := Pack(loraIDs...)
@@ -222,15 +222,15 @@ func TestLoRADropout(t *testing.T) {
 	case furthest(one, again) != 0:
 		t.Error("passes of the same key differ")
 	case !(furthest(one, two) > 1e-3) || !(furthest(one, off) > 1e-3):
-		t.Error("dropout does not show")
+		t.Error("dropout has no effect")
 	case furthest(loraLogProbs(t, m), off) != 0:
 		t.Error("dropout is not off again")
 	case furthest(base, loraLogProbs(t, m.Base())) != 0:
-		t.Error("dropout shows without the adapters")
+		t.Error("dropout has an effect without the adapters")
 	}
 }
 
-// loraFolder saves the adapters of a model that stands in a folder.
+// loraFolder saves the adapters of a model whose weights are in a folder.
 func loraFolder(t *testing.T, th *torch.Thread, o LoRA) (b *Bundle, dir string) {
 	t.Helper()
 	ctx := context.Background()
@@ -290,7 +290,7 @@ func TestSaveAdapters(t *testing.T) {
 	}
 	defer again.Close()
 	if d := furthest(loraLogProbs(t, again.Model), want); d != 0 || !again.Model.HasLoRA() || again.Path != dir {
-		t.Errorf("opened again it is off by %g; %q", d, again.Path)
+		t.Errorf("after opening the folder the log-probs are off by %g; path %q", d, again.Path)
 	}
 	merged := t.TempDir()
 	if err := again.Save(ctx, merged, torch.Float32); err != nil {
@@ -302,10 +302,10 @@ func TestSaveAdapters(t *testing.T) {
 	}
 	defer plain.Close()
 	if d := furthest(loraLogProbs(t, plain.Model), want); !(d <= 1e-5) || plain.Model.HasLoRA() {
-		t.Errorf("merged on saving it is off by %g", d)
+		t.Errorf("the merged model is off by %g", d)
 	}
 
-	// Adapters on adapters: the first are merged.
+	// Adapters on a folder of adapters: Open merges the inner ones.
 	second := LoRA{Rank: 1, Alpha: 1, Targets: []string{"q_proj"}, Base: dir}
 	if err := again.Model.Merge(ctx); err != nil {
 		t.Fatal(err)
@@ -366,7 +366,7 @@ func TestAdaptersThatDoNotFit(t *testing.T) {
 	}{
 		{"another base", "this is another base model", change("base_model_name_or_path", elsewhere)},
 		{"no base", "base_model_name_or_path", change("base_model_name_or_path", "meta-llama/Nowhere")},
-		{"its own base", "adapter folders", change("base_model_name_or_path", ".")},
+		{"the folder as base", "adapter folders", change("base_model_name_or_path", ".")},
 		{"DoRA", "use_dora is not supported", change("use_dora", true)},
 		{"trained head", "modules_to_save is not supported", change("modules_to_save", []string{"lm_head"})},
 		{"another layer", `target module "lm_head"`, change("target_modules", []string{"lm_head"})},
@@ -393,12 +393,12 @@ func TestAdaptersThatDoNotFit(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("got %v, want %q", err, c.words)
 			}
-			if _, err := Describe(copied); c.name == "its own base" && err == nil {
-				t.Error("its own base can be described")
+			if _, err := Describe(copied); c.name == "the folder as base" && err == nil {
+				t.Error("Describe accepted a folder that names itself as base")
 			}
 		})
 	}
-	// In another type the same weights are still known.
+	// Weights opened in another dtype still match the fingerprint.
 	same, err := Open(ctx, th, dir, Options{DType: torch.BFloat16})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	torch.SetNumThreads(1) // a second thread that waits for a busy core costs more than it does
+	torch.SetNumThreads(1) // on busy cores two threads are slower than one
 	torchtest.Main(m)
 }
 
@@ -29,7 +29,7 @@ func newThread(t testing.TB) *torch.Thread {
 	return th
 }
 
-// run is torch.Run that fails the test.
+// run calls torch.Run and fails the test on an error.
 func run(t testing.TB, th *torch.Thread, f func(s *torch.Scope)) {
 	t.Helper()
 	err := torch.Run(context.Background(), th, func(s *torch.Scope) error {
@@ -105,7 +105,7 @@ func maxDiff(t testing.TB, got []float32, want []float64) float64 {
 	}
 	worst := 0.0
 	for i := range got {
-		// The negation makes a NaN the worst.
+		// The negation counts NaN as a difference.
 		if d := abs(float64(got[i]) - want[i]); !(d <= worst) {
 			worst = d
 		}

@@ -10,8 +10,7 @@ import (
 	"github.com/openmanus/openmanus/torch/nn"
 )
 
-// tiny lists the models of testdata, which make_goldens.py made with
-// transformers.
+// tiny lists the models of testdata (make_goldens.py).
 var tiny = []string{"llama", "llama-tied", "llama-linear", "qwen2", "qwen3"}
 
 // tolerance is the required accuracy of log-probs in float32.

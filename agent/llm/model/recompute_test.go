@@ -37,8 +37,8 @@ func checkedGrads(t *testing.T, m *Model, batches ...[][]int32) (loss float64, g
 	return loss, grads
 }
 
-// Gradient checkpointing changes no bit of a first gradient, with adapters and
-// their dropout as without, tied embeddings or not.
+// Gradients of one backward pass are bit-identical with and without gradient
+// checkpointing, for models with and without adapters, dropout and tied embeddings.
 func TestGradientCheckpointing(t *testing.T) {
 	th := newThread(t)
 	for _, name := range tiny {
@@ -70,12 +70,13 @@ func TestGradientCheckpointing(t *testing.T) {
 	}
 }
 
-// Gradients summed over micro-batches, and a pass that the loss does not use.
+// Gradients accumulate over micro-batches, and a pass that the loss does not use
+// adds none.
 func TestGradientCheckpointingAccumulates(t *testing.T) {
 	m := openTiny(t, newThread(t), "llama-tied", torch.Float64)
 	_, want := checkedGrads(t, m, loraIDs[:1], loraIDs[1:])
 	m.SetGradientCheckpointing(true)
-	run(t, m.Thread(), func(s *torch.Scope) { // leaves a tape, as a loss that is not finite does
+	run(t, m.Thread(), func(s *torch.Scope) { // leaves a tape behind, as a step with a loss that is not finite
 		m.SetTrainable(true)
 		m.Forward(s, []int32{1, 2}, []int32{0, 1}, []int{0, 2})
 		m.DropTapes()
@@ -92,7 +93,7 @@ func TestGradientCheckpointingAccumulates(t *testing.T) {
 // and the activations of one.
 func TestGradientCheckpointingSavesMemory(t *testing.T) {
 	if torch.HeapBytes() == 0 {
-		t.Skip("the C library does not tell what it has handed out (glibc does since 2.33)")
+		t.Skip("glibc before 2.33 does not report the allocated bytes")
 	}
 	const layers = 8
 	c := Config{
@@ -116,7 +117,7 @@ func TestGradientCheckpointingSavesMemory(t *testing.T) {
 		defer func() { onRewind = nil }()
 		run(t, m.Thread(), func(s *torch.Scope) {
 			m.SetTrainable(true)
-			for _, p := range m.Params() { // so that gradients are not what differs
+			for _, p := range m.Params() { // gradients take the same memory in both cases
 				p.Tensor.SetGrad(s.Zeros(torch.Float32, p.Tensor.Shape()...))
 			}
 			before = torch.HeapBytes()
@@ -131,7 +132,7 @@ func TestGradientCheckpointingSavesMemory(t *testing.T) {
 		})
 		return most
 	}
-	peak(false) // what libtorch allocates once
+	peak(false) // the first pass includes one-time allocations of libtorch
 	whole, checked := peak(false), peak(true)
 	inputs := int64(layers * len(seq) * c.HiddenSize * 4)
 	t.Logf("activations: %d KiB whole, %d KiB with checkpointing, of which %d KiB are the layers' inputs", whole>>10, checked>>10, inputs>>10)

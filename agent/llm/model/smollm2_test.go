@@ -23,8 +23,8 @@ func smollm2(t *testing.T) string {
 	return files[0]
 }
 
-// TestSmolLM2 compares a real model with what transformers' gguf_file= loader
-// makes of the same file (make_goldens.py --smollm2).
+// TestSmolLM2 compares a real model with the same file loaded by transformers'
+// gguf_file= option (make_goldens.py --smollm2).
 func TestSmolLM2(t *testing.T) {
 	path := smollm2(t)
 	if testing.Short() {
@@ -91,7 +91,7 @@ func greedy(t *testing.T, m *Model, prompt []int32, n int) (reply []int32) {
 	defer cache.Close()
 	table := make([]int32, blocks)
 	for i := range table {
-		table[i] = int32(blocks - 1 - i) // any order will do
+		table[i] = int32(blocks - 1 - i) // the order of blocks does not matter
 	}
 	next, at := prompt, 0
 	for len(reply) < n {

@@ -29,8 +29,8 @@ type opened struct {
 	Tied     bool
 }
 
-// openWithTokenizer opens a model of testdata; those without a tokenizer get
-// that of llama-tied.
+// openWithTokenizer opens a model of testdata. A model without a tokenizer gets
+// the tokenizer of llama-tied.
 func openWithTokenizer(t *testing.T, th *torch.Thread, name string) *Bundle {
 	t.Helper()
 	path := filepath.Join("testdata", filepath.FromSlash(name))
@@ -49,8 +49,8 @@ func openWithTokenizer(t *testing.T, th *torch.Thread, name string) *Bundle {
 	return b
 }
 
-// TestSavedOpensInTransformers saves models and opens the folders with
-// transformers, which must see the same model in them.
+// TestSavedOpensInTransformers saves models, opens the folders with transformers
+// and compares the log-probs.
 func TestSavedOpensInTransformers(t *testing.T) {
 	python, err := filepath.Abs(filepath.Join("..", "..", "..", "build", "peer", "bin", "python"))
 	if err != nil {
@@ -79,7 +79,7 @@ func TestSavedOpensInTransformers(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := saved{name, b, torch.Float32, want[0]}
-		if name == "llama-tied" { // whose numbers are exact in it
+		if name == "llama-tied" { // its weights are exact in bfloat16
 			s.dt = torch.BFloat16
 		}
 		dir := filepath.Join(t.TempDir(), "saved")

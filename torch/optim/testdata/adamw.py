@@ -1,4 +1,4 @@
-"""Makes adamw.json: what torch.optim.AdamW and clip_grad_norm_ do in 20 steps. Run it with PyTorch 2.11."""
+"""Makes adamw.json: 20 steps of torch.optim.AdamW and clip_grad_norm_. Run it with PyTorch 2.11."""
 import json
 import pathlib
 

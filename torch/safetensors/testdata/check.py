@@ -1,7 +1,8 @@
-"""Opens a file with the reference implementation and prints what it holds.
+"""Opens a file with the reference implementation and prints its tensors.
 
-Run: python check.py FILE; the Go test TestReferenceReads does so where it can.
-It reads through numpy, which starts in an instant and has no bfloat16.
+Run: python check.py FILE. The Go test TestReferenceReads runs it if the
+reference implementation is installed. It reads through numpy, which starts fast
+and has no bfloat16.
 """
 
 import sys

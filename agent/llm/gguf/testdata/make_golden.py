@@ -1,4 +1,4 @@
-"""Writes golden.gguf and golden.json with ggml's own Python package.
+"""Writes golden.gguf and golden.json with ggml's Python package.
 
 Needs: pip install gguf numpy
 Run:   python make_golden.py            (in this folder)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the small goldens that agent/llm/model's tests compare with.
+"""Makes the small goldens of the tests of agent/llm/model.
 
     python make_goldens.py            # the tiny models beside this file
     python make_goldens.py --smollm2 SmolLM2-135M-Instruct.Q4_1.gguf
-    python make_goldens.py --long     # long.json, from the tiny models that are there
+    python make_goldens.py --long     # long.json, from the existing tiny models
     python make_goldens.py --scores   # the tiny reward models beside this file
 
 Needs transformers 5, torch 2.11, accelerate, safetensors and gguf from PyPI. Every tiny
@@ -52,7 +52,7 @@ MODELS = {
 
 
 def randomise(model, stored, seed):
-    """Gives every parameter, biases and norms included, a value that matters."""
+    """Sets every parameter, biases and norms included, to random values that change the result."""
     g = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -71,7 +71,7 @@ def write_config(folder, cfg, layout, stored):
     name = str(stored).removeprefix("torch.")
     d["dtype"] = name
     d["architectures"] = [{"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3"}[d["model_type"]] + "ForCausalLM"]
-    if layout == 4:  # as transformers 4 wrote it
+    if layout == 4:  # the layout of transformers 4
         d["torch_dtype"] = d.pop("dtype")
         rope = d.pop("rope_parameters")
         d["rope_theta"] = rope.pop("rope_theta")
@@ -124,7 +124,7 @@ def tiny_tokenizer(folder, vocab):
                                    eos_token="<|im_end|>", chat_template=template)
     fast.save_pretrained(folder)
     jinja = folder / "chat_template.jinja"
-    if jinja.exists():  # the transformers 4 place, inside tokenizer_config.json
+    if jinja.exists():  # transformers 4 reads the template from tokenizer_config.json
         p = folder / "tokenizer_config.json"
         d = json.loads(p.read_text())
         d["chat_template"] = jinja.read_text()
@@ -201,12 +201,12 @@ def write_gguf(path, cfg, state, qtype, tok=None, template=None):
 
 
 def make_gguf(name, cfg, state, qtype, tok=None, template=None):
-    """A GGUF beside its golden, which transformers' own gguf_file= loader computes."""
+    """A GGUF file and its golden, computed by transformers with gguf_file=."""
     folder = HERE / "gguf"
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}-{qtype.name.lower()}.gguf"
     write_gguf(path, cfg, state, qtype, tok, template)
-    # transformers does not read qwen3's head size from the file, hence its config is given.
+    # transformers does not read qwen3's head size from the file, so the config is passed.
     given = dict(config=cfg) if cfg.model_type == "qwen3" else {}
     m = AutoModelForCausalLM.from_pretrained(folder, gguf_file=path.name, dtype=torch.float32, **given)
     m = m.double().eval()
@@ -251,8 +251,8 @@ SCORERS = {
 
 
 def make_scores():
-    """Reward models as save_pretrained writes them, and what they say of sequences;
-    the last sequence ends in padding."""
+    """Reward models written by save_pretrained, and their scores of sequences.
+    The last sequence ends in padding."""
     for seed, (name, (cls, args, stored)) in enumerate(SCORERS.items(), start=100):
         folder = HERE / name
         cfg = cls(**{**COMMON, **args}, num_labels=1, pad_token_id=0)
@@ -276,7 +276,7 @@ LONG = 4096
 
 
 def long_ids(vocab):
-    """A sequence that needs no file; long_test.go makes the same."""
+    """A computed sequence; long_test.go computes the same."""
     x, out = 1, []
     for _ in range(LONG):
         x = (x * 1103515245 + 12345) % 2**31
@@ -285,8 +285,8 @@ def long_ids(vocab):
 
 
 def make_long():
-    """Log-probs of every 128th token of a long context: rotary angles grow with
-    the position, and with them every error of a frequency."""
+    """Log-probs of every 128th token of a long context. Rotary angles, and the errors
+    of their frequencies, grow with the position."""
     doc = {}
     for name in MODELS:
         folder = HERE / name

@@ -1,10 +1,10 @@
-"""Opens saved models with transformers and says what it sees.
+"""Opens saved models with transformers and prints their properties.
 
   python open_saved.py < QUESTION
 
 QUESTION is JSON: {"folders": [...], "ids": [...], "text": "..."}. Prints one
-line of JSON a folder: log-probs of the ids in float32, the ids of the text,
-the text of a chat, and the settings that decide what a model computes. Works
+line of JSON per folder: log-probs of the ids in float32, the ids of the text,
+the text of a chat, and the settings that change the model's output. Works
 with transformers 4 and 5. Needs torch, transformers.
 """
 import json
@@ -14,7 +14,7 @@ import warnings
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-warnings.simplefilter("error")  # a setting that transformers does not understand
+warnings.simplefilter("error")  # a warning means a setting that transformers does not know
 
 
 def rope(config):

@@ -19,13 +19,13 @@ func (s *Scope) Empty(dt DType, shape ...int) Tensor {
 	return th.adopt(out)
 }
 
-// Full is a tensor of v everywhere.
+// Full returns a tensor whose elements are v.
 func (s *Scope) Full(v float64, dt DType, shape ...int) Tensor { return s.full("Full", v, dt, shape) }
 
-// Zeros is a tensor of 0 everywhere.
+// Zeros returns a tensor whose elements are 0.
 func (s *Scope) Zeros(dt DType, shape ...int) Tensor { return s.full("Zeros", 0, dt, shape) }
 
-// Ones is a tensor of 1 everywhere.
+// Ones returns a tensor whose elements are 1.
 func (s *Scope) Ones(dt DType, shape ...int) Tensor { return s.full("Ones", 1, dt, shape) }
 
 func (s *Scope) full(op string, v float64, dt DType, shape []int) Tensor {

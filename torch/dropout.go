@@ -4,7 +4,7 @@ import "math/rand/v2"
 
 // Dropout sets a share p of the elements to 0 and scales the others by 1/(1-p) (Srivastava et al. 2014, in the inverted
 // form). The dropped elements depend only on key, index and the element's position: a pass that is repeated with the same key
-// drops the same elements, and each layer of a pass has its own index. libtorch's generator guarantees neither between devices.
+// drops the same elements, and each layer of a pass has a different index. libtorch's generator guarantees neither between devices.
 //
 // The mask is drawn on the host.
 func (t Tensor) Dropout(p float64, key, index uint64) Tensor {

@@ -12,7 +12,7 @@ var ErrClosed = errors.New("torch: the thread is closed")
 // Error is a failed operation.
 type Error struct {
 	Op     string  // the method or function, as MatMul
-	Msg    string  // libtorch's words, or this package's
+	Msg    string  // the message of libtorch or of this package
 	Shapes [][]int // of the operands
 }
 

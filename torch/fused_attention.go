@@ -10,7 +10,7 @@ import (
 
 // AttentionPacked is causal attention inside each of several packed sequences: q [N,Hq,Dh], k and v [N,Hkv,Dh], sequence
 // i being the tokens offsets[i] … offsets[i+1]-1. Head h of q reads head h/(Hq/Hkv) of k and v. A sequence's result does
-// not depend on what else is in the pack.
+// not depend on the other sequences.
 func AttentionPacked(q, k, v Tensor, offsets []int, scale float64) Tensor {
 	const op = "AttentionPacked"
 	var out C.om_tensor
@@ -35,7 +35,7 @@ type CachedSeqs struct {
 
 // AttentionCached is the attention of new tokens q [N,Hq,Dh] to their sequences' contexts in the paged caches kc and vc
 // [blocks, blockSize, Hkv, Dh], to which the new tokens' own keys and values have been written. There is no gradient. On
-// the CPU each result depends on its own context only, and on whether its sequence has more than 8 new tokens.
+// the CPU a token's result depends only on its context and on whether its sequence has more than 8 new tokens.
 func AttentionCached(q, kc, vc Tensor, seqs CachedSeqs, scale float64) Tensor {
 	const op = "AttentionCached"
 	n := len(seqs.Lens)

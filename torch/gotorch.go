@@ -41,7 +41,7 @@ func rethrow(op string, operands []Tensor) {
 	switch r := recover().(type) {
 	case nil:
 	case string:
-		if strings.HasPrefix(r, "torch: ") { // ours
+		if strings.HasPrefix(r, "torch: ") { // a panic of this package
 			panic(r)
 		}
 		msg, _, _ := strings.Cut(r, "\nException raised from ")

@@ -5,7 +5,7 @@ package torch
 // #include <stddef.h>
 // #include "openmanus_torch.h"
 //
-// // mallinfo2 is looked up: glibc has it since 2.33 only, and the program runs on older ones.
+// // mallinfo2 is resolved at run time, because glibc before 2.33 lacks it.
 // struct heap_info { size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost; };
 // static size_t heap_bytes(void) {
 //   struct heap_info (*info)(void) = (struct heap_info(*)(void))dlsym(RTLD_DEFAULT, "mallinfo2");
@@ -28,7 +28,7 @@ func LiveTensors() int64 {
 }
 
 // LiveBytes is the size of the storages of live tensors, each counted once. It excludes memory that only the autograd
-// graph or libtorch's own caches hold.
+// graph or libtorch's caches hold.
 func LiveBytes() int64 {
 	_, b := live()
 	return b

@@ -102,8 +102,8 @@ func (t Tensor) Linear(w, bias Tensor) Tensor {
 	return result("Linear", C.om_linear(t.in("Linear"), w.in("Linear"), bias.opt("Linear"), &out), &out, t, w, bias)
 }
 
-// The in-place operations end in an underscore, as libtorch's own do, and are not for tensors that require gradients
-// outside NoGrad.
+// The in-place operations end in an underscore, as in libtorch. Outside NoGrad they must not be used on tensors that
+// require gradients.
 
 // Copy_ copies src, converted, into t.
 func (t Tensor) Copy_(src Tensor) {

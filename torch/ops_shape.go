@@ -97,7 +97,7 @@ func (t Tensor) ToDevice(d Device) Tensor {
 	return result("ToDevice", C.om_to_device(t.in("ToDevice"), kind, index, &out), &out, t)
 }
 
-// Clone is a copy in memory of its own.
+// Clone copies t to new memory.
 func (t Tensor) Clone() Tensor { return t.unary("Clone", C.OM_CLONE) }
 
 // Contiguous is t in row-major memory. If t is contiguous already, the result is a new handle to t.

@@ -86,7 +86,7 @@ func (o *Owner) To(s *Scope, d Device, ts ...*Tensor) {
 	}, ts...)
 }
 
-// Close frees every tensor of o. Called outside Run, it waits for its turn on the thread. A second call does nothing
+// Close frees every tensor of o. Called outside Run, it waits for the thread. A second call does nothing
 // (in debug builds it panics).
 func (o *Owner) Close() {
 	if o.t.here() {

@@ -95,8 +95,8 @@ func (s *Scope) Do(f func(s *Scope)) {
 	f(in)
 }
 
-// Keep moves tensors out of s into the scope around it. Tensors that live longer than s anyway stay where they are. In the
-// root scope there is nothing around it: give the tensors to an Owner.
+// Keep moves tensors out of s into the scope around it. Tensors that live longer than s anyway stay where they are. The
+// root scope has no outer scope: give its tensors to an Owner.
 func (s *Scope) Keep(ts ...Tensor) {
 	s.must()
 	for _, t := range ts {
@@ -108,7 +108,7 @@ func (s *Scope) Keep(ts ...Tensor) {
 			continue
 		}
 		if s.parent == nil {
-			panic("torch: Keep in the root scope of Run, which nothing surrounds; give the tensor to an Owner")
+			panic("torch: Keep in the root scope of Run, which has no outer scope; give the tensor to an Owner")
 		}
 		t.h.home.remove(t.h)
 		s.parent.add(t.h)

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// Tensor is a reference to a tensor; copies refer to the same one. The zero Tensor, called none, stands for an absent
+// Tensor is a reference to a tensor; copies refer to the same one. The zero Tensor, called none, is an absent
 // operand: a layer without a bias, a gradient that was not computed.
 type Tensor struct{ h *handle }
 
@@ -59,7 +59,7 @@ func (t Tensor) in(op string) C.om_tensor {
 	return t.h.ptr
 }
 
-// opt is in for an operand that may be none, which gives nil.
+// opt is in for an optional operand: none gives nil.
 func (t Tensor) opt(op string) C.om_tensor {
 	if t.h == nil {
 		return nil

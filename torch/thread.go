@@ -33,7 +33,7 @@ type Thread struct {
 var numThreads atomic.Int64
 
 func init() {
-	n := runtime.NumCPU() // knows the affinity mask
+	n := runtime.NumCPU() // respects the affinity mask
 	if v, err := strconv.Atoi(os.Getenv("OMP_NUM_THREADS")); err == nil && v > 0 {
 		n = v
 	}
@@ -88,7 +88,7 @@ func (t *Thread) here() bool { return int64(syscall.Gettid()) == t.tid.Load() }
 // loop runs jobs until Close. ready is nil when a job ended the previous goroutine with
 // runtime.Goexit.
 func (t *Thread) loop(ready chan<- error) {
-	runtime.LockOSThread() // never unlocked: the OS thread ends with the goroutine and takes its state along
+	runtime.LockOSThread() // never unlocked: the OS thread and its state end with the goroutine
 	t.tid.Store(int64(syscall.Gettid()))
 	t.threads = 0
 	kind, index := t.device.c()

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// supportedLibtorch is the one release this program is written and tested for.
+// supportedLibtorch is the release of libtorch that the program requires.
 const supportedLibtorch = "2.11.0"
 
 // VersionInfo holds the versions of the loaded native libraries.

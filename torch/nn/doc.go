@@ -4,6 +4,6 @@
 // some GGUF files order their rows differently.
 //
 // The package owns no memory: the tensors in the fields belong to the caller, and a parameter that a model lacks (a bias) is
-// the zero Tensor. Shapes are those of packed sequences: N tokens of all sequences one after the other, no padding. Like
+// the zero Tensor. Shapes are for packed sequences: N is the number of tokens of all sequences, without padding. Like
 // all operations the layers are used inside torch.Run, on one thread.
 package nn

@@ -55,7 +55,7 @@ func (l *Linear) Forward(x torch.Tensor) torch.Tensor {
 func (l *Linear) Infer(x torch.Tensor) torch.Tensor { return infer(x, l)[0] }
 
 // infer applies layers to the same x [N,I] without gradients. Up to torch.SkinnyRows rows go through a kernel that streams
-// the weights at memory speed, of which a general matrix product with one row reaches a third.
+// the weights at memory speed; a general matrix product with one row reaches a third of that speed.
 func infer(x torch.Tensor, layers ...*Linear) []torch.Tensor {
 	out := inferFrozen(x, layers)
 	for i, l := range layers {

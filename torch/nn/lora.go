@@ -19,7 +19,7 @@ type LoRA struct {
 	Index   uint64   // distinguishes the adapters of a model in dropout's random draws
 }
 
-// Dropout is shared by the adapters of a model. While it is off, as in generation and scoring, inputs pass as they are.
+// Dropout is shared by the adapters of a model. While it is off, as in generation and scoring, inputs pass unchanged.
 type Dropout struct {
 	P   float64 // share of the inputs that is dropped
 	On  bool

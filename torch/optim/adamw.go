@@ -10,7 +10,7 @@ import (
 type Param struct {
 	Name    string
 	Tensor  torch.Tensor
-	NoDecay bool // no weight decay for this one
+	NoDecay bool // without weight decay
 }
 
 // AdamWOptions has the constants of AdamW.

@@ -19,8 +19,8 @@ const maxFaults = 8
 
 // Fit returns an error that lists every tensor that src lacks or has with another
 // shape or dtype, and every tensor of src that is not in want and not redundant. A
-// wanted DType of "" accepts all floating-point types. A nil redundant stands for
-// a function that returns false.
+// wanted DType of "" accepts all floating-point types. A nil redundant
+// means that no tensor is redundant.
 func Fit(src Listing, want []Spec, redundant func(name string) bool) error {
 	var faults []string
 	expected := map[string]bool{}

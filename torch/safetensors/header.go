@@ -14,7 +14,7 @@ import (
 
 const (
 	lengthBytes = 8           // little-endian length of the JSON header
-	maxHeader   = 100_000_000 // the format's own limit
+	maxHeader   = 100_000_000 // the limit of the format
 	metadataKey = "__metadata__"
 	maxDims     = 64
 	// maxNames bounds the keys of an object, so that hostile headers fail

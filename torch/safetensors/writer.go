@@ -21,7 +21,7 @@ type WriteOptions struct {
 	// transformers requires.
 	Metadata map[string]string
 	// MaxShardBytes splits a folder's weights into shards of at most this many
-	// bytes of data (a larger tensor gets a shard of its own). 0 means one file.
+	// bytes of data (a larger tensor gets a separate shard). 0 means one file.
 	MaxShardBytes int64
 
 	create func(path string) (tempFile, error) // replaced in tests to make writes fail

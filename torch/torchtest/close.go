@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Close fails the test unless got has the shape of want and every element is within tol · max(1, |want|) of it. NaN is
-// close to NaN only, an infinity to itself only.
+// Close fails the test unless got has the shape of want and every element is within tol · max(1, |want|) of it. NaN
+// equals only NaN, and an infinity only itself.
 func Close(t testing.TB, got, want torch.Tensor, tol float64) {
 	t.Helper()
 	if g, w := got.Shape(), want.Shape(); !slices.Equal(g, w) {
@@ -34,7 +34,7 @@ func Values(t testing.TB, got torch.Tensor, tol float64, want ...float64) {
 	}
 }
 
-// difference reports the element that is farthest off.
+// difference reports the element with the largest error.
 func difference(got, want []float64, tol float64) error {
 	worst, at, n := 0.0, -1, 0
 	for i := range want {

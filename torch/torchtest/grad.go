@@ -32,7 +32,7 @@ func RandIn(seed uint64, lo, hi float64, shape ...int) Input {
 	return in
 }
 
-// Func computes something from tensors that have the types and shapes of the inputs.
+// Func is a function of tensors that have the types and shapes of the inputs.
 type Func func(s *torch.Scope, in []torch.Tensor) torch.Tensor
 
 // GradCheck fails the test unless the gradients of f agree with central finite differences, in float64. f's result may

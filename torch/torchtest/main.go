@@ -1,4 +1,4 @@
-// Package torchtest helps to test code that computes with package torch: one shared CPU thread per test binary, checks
+// Package torchtest supports tests of code that computes with package torch: one shared CPU thread per test binary, checks
 // that nothing stays alive, comparisons, and gradients checked against finite differences.
 //
 // It owns the shared thread, which [Main] ends. Its functions may be called from many tests at once.
@@ -25,8 +25,8 @@ var (
 // Main runs the tests of a package and then fails if a tensor or a goroutine is still alive. Call it from TestMain.
 func Main(m *testing.M) { os.Exit(Check(m.Run())) }
 
-// Check is what Main does after the tests: it ends the shared thread, and returns code, or 1 if code is 0 and something is
-// still alive.
+// Check ends the shared thread after the tests. It returns code, or 1 if code is 0 and a tensor or a goroutine is still
+// alive.
 func Check(code int) int {
 	mu.Lock()
 	if shared != nil {
@@ -92,8 +92,8 @@ func RunErr(t testing.TB, f func(s *torch.Scope)) error {
 	})
 }
 
-// Device is where tests that can run anywhere compute: the CPU, or what OPENMANUS_TEST_DEVICE names, so that
-// torch/gpu_check.sh repeats them on a GPU. A device that is not there fails the test.
+// Device returns the device of tests that can run on any: the CPU, or the device that OPENMANUS_TEST_DEVICE names, so that
+// torch/gpu_check.sh repeats them on a GPU. A missing device fails the test.
 func Device(t testing.TB) torch.Device {
 	t.Helper()
 	name := os.Getenv("OPENMANUS_TEST_DEVICE")

@@ -68,7 +68,7 @@ type Sampled struct {
 	Kept    []int32 // tokens that top-k and top-p kept, ascending; nil: all
 }
 
-// TaskHash returns the FNV-1a hash of a task id, which stands for it in a Draw. It
+// TaskHash returns the FNV-1a hash of a task id, which identifies it in a Draw. It
 // must never change: it is part of the seed of recorded episodes.
 func TaskHash(task string) uint64 {
 	h := fnv.New64a()

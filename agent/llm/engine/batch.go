@@ -18,7 +18,7 @@ func (s *Scheduler) form() ([]*sequence, []Work) {
 	if !s.options.Deterministic {
 		return s.fill(calls, version, func(*sequence) bool { return true })
 	}
-	// All prefill comes before any decoding, so that the shapes of batches
+	// Prefill runs before decoding, so that the shapes of batches
 	// depend on the ids alone and not on the order of arrival.
 	batch, work := s.fill(calls, version, func(q *sequence) bool { return q.pending() > 1 })
 	if len(batch) == 0 {

@@ -36,8 +36,8 @@ type Config struct {
 	EOSTokenIDs tokenIDs
 }
 
-// Limits on sizes, so that a hostile configuration cannot ask for absurd
-// amounts of memory before its weights are read.
+// Limits on sizes, so that a hostile configuration cannot allocate huge amounts
+// of memory before its weights are read.
 const (
 	maxVocab  = 1 << 22
 	maxWidth  = 1 << 18

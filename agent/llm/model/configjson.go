@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ignoredKeys are keys of config.json that do not change what the decoder
-// computes: bookkeeping, training-time settings, other kinds of heads, and
+// ignoredKeys are keys of config.json that do not change the result of the
+// decoder: bookkeeping, training-time settings, other kinds of heads, and
 // generation settings of older releases. A key that is neither read nor listed
 // is an error, since it may change the arithmetic.
 var ignoredKeys = []string{

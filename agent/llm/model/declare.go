@@ -1,7 +1,7 @@
 package model
 
-// The declaration of a model: what its structs and their tags say about
-// parameters, linear layers and FLOPs.
+// The declaration of a model: the parameters, linear layers and FLOPs that its
+// structs and their tags describe.
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ type weight struct {
 	field  *torch.Tensor
 	shape  []int
 	init   nn.Init
-	rotary bool // rows are those of a rotated projection
+	rotary bool // of a rotated projection
 }
 
 func (w weight) numel() int {
@@ -49,7 +49,7 @@ type declaration struct {
 	attention int      // Σ over the blocks' attentions of the queries' width Hq·Dh
 }
 
-// declare lists what m declares. Tied embeddings are one weight.
+// declare lists the declarations of m. Tied embeddings are one weight.
 func (m *Model) declare() declaration {
 	d := declaration{}
 	d.add(&m.EmbedTokens, "model.embed_tokens", "token_embd")
@@ -144,8 +144,7 @@ type Cost struct {
 	Attention int // width of the queries, Hq·Dh, summed over the layers
 }
 
-// Cost returns the cost of the blocks without adapters. A mixture of experts
-// will count the experts of one token, a sliding window its own field.
+// Cost returns the cost of the blocks without adapters.
 func (m *Model) Cost() Cost {
 	c := Cost{Attention: m.declared.attention}
 	for _, l := range m.declared.linears {

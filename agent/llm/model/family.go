@@ -72,7 +72,7 @@ func lookupFamily(modelType string) (family, error) {
 //	h = x + attention(norm(x))
 //	y = h + mlp(norm(h))
 //
-// A family with another order of norms declares a block of its own.
+// A family with another order of norms declares another block.
 type preNorm struct {
 	AttnNorm nn.RMSNorm `hf:"input_layernorm" gguf:"attn_norm"`
 	Attn     nn.Layer   `hf:"self_attn"`
@@ -92,8 +92,8 @@ func (b *preNorm) Forward(p *nn.Pass, x torch.Tensor) torch.Tensor {
 
 func (c *Config) norm(dim int) nn.RMSNorm { return nn.RMSNorm{Dim: dim, Eps: c.RMSNormEps} }
 
-// attention declares full attention with grouped queries; bias is that of the
-// projections of queries, keys and values.
+// attention declares full attention with grouped queries. With bias the
+// projections of queries, keys and values have biases.
 func (c *Config) attention(bias bool) *nn.Attention {
 	q, kv := c.NumAttentionHeads*c.HeadDim, c.NumKeyValueHeads*c.HeadDim
 	return &nn.Attention{

@@ -8,7 +8,7 @@ import (
 )
 
 // GenerationConfig is the supported part of generation_config.json. Evaluation
-// can use its sampling settings; training has settings of its own. Other keys
+// can use its sampling settings; training has separate settings. Other keys
 // configure unsupported decoding methods and are ignored.
 type GenerationConfig struct {
 	BOSTokenID  *int32   `json:"bos_token_id"`

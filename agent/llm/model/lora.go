@@ -224,7 +224,7 @@ func (m *Model) Dropout() float64 {
 }
 
 // Base returns a view of the model without adapters. It shares the weights, so it
-// must not be used after m is closed; its own Close frees nothing.
+// must not be used after m is closed; Close of the view frees nothing.
 func (m *Model) Base() *Model {
 	base, err := newDecoder(m.Config)
 	if err != nil {
@@ -239,8 +239,8 @@ func (m *Model) Base() *Model {
 }
 
 // Frozen returns a view of the model with copies of the current adapters. It
-// shares the weights, so it must not be used after m is closed; its own Close
-// frees the copies.
+// shares the weights, so it must not be used after m is closed; Close of the
+// view frees the copies.
 func (m *Model) Frozen(ctx context.Context) (*Model, error) {
 	if m.lora == nil {
 		return nil, errors.New("the model has no adapters to copy")

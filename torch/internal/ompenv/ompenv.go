@@ -1,9 +1,9 @@
 // Package ompenv sets OMP_NUM_THREADS before gotorch's package initialisation reads it.
 //
-// gotorch asks libtorch for NumCPU/2 threads when that variable is unset, which is 0 on one CPU and ends the process
-// before main. Go initialises the packages that are ready in the order of their import paths, and this path sorts
-// before gotorch's; what it imports gotorch imports too, so it is never ready later. Package torch takes the variable
-// away again, so that child processes do not inherit it.
+// If the variable is unset, gotorch sets libtorch's threads to NumCPU/2, which is 0 on one CPU and ends the process
+// before main. Go initialises packages in the order of their import paths as soon as their imports are initialised. This
+// path sorts before gotorch's, and gotorch imports every package that this one imports, so this package comes first.
+// Package torch unsets the variable again, so that child processes do not inherit it.
 package ompenv
 
 import (
@@ -21,7 +21,7 @@ func init() {
 	Set = os.Setenv("OMP_NUM_THREADS", digits(runtime.NumCPU())) == nil
 }
 
-// digits is strconv.Itoa, which would be one more package to wait for.
+// digits replaces strconv.Itoa, because a further import could delay the initialisation of this package.
 func digits(n int) string {
 	if n < 1 {
 		n = 1

@@ -79,7 +79,7 @@ func (s *Schema) algoKeys() []entry {
 			ready("algo.rollout_correction.rollout_is_threshold", 2, "upper bound of a weight", above(0), importanceWeights),
 			ready("algo.rollout_correction.rollout_is_threshold_lower", 0, "IcePop: weights below this and above rollout_is_threshold become 0; 0: weights above rollout_is_threshold are cut to it", atLeast(0), importanceWeights),
 			ready("algo.rollout_correction.rollout_is_batch_normalize", false, "divide the weights by their mean", anything, importanceWeights),
-			ready("algo.rollout_correction.rollout_rs", nil, "rejection rules that remove tokens or episodes from the loss", eachOf(registry.NamesOf(s.words.Rejections, nil)), policyGradient),
+			ready("algo.rollout_correction.rollout_rs", nil, "rejection rules that remove tokens or episodes from the loss", eachOf(s.words.Rejections), policyGradient),
 			ready("algo.rollout_correction.rollout_rs_threshold", nil, "the threshold of each rule, as text: an upper bound, for k1 two ratios such as \"0.5_2\"", thresholds, policyGradient),
 			ready("algo.rollout_correction.bypass_mode", false, "use the recorded log-probs as the old ones, without a pass that recomputes them", anything, policyGradient),
 			ready("algo.rollout_correction.loss_type", "ppo_clip", "the loss of bypass_mode", oneOf([]string{"ppo_clip", "reinforce"}), policyGradient, on("algo.rollout_correction.bypass_mode")),

@@ -156,33 +156,22 @@ func (l *loader) envTable(text []byte) error {
 	return nil
 }
 
-// envs takes the [[env]] tables.
+// envs takes the [[env]] tables, which may also be written as a list of inline
+// tables.
 func (l *loader) envs(v any) {
-	var tables []map[string]any
-	switch v := v.(type) {
-	case []map[string]any:
-		tables = v
-	case map[string]any:
+	tables, ok := v.([]map[string]any)
+	list, inline := v.([]any)
+	for _, x := range list {
+		t, isTable := x.(map[string]any)
+		tables, inline = append(tables, t), inline && isTable
+	}
+	if !ok && !inline {
 		l.fault("env", "environments are a list of tables: write [[env]], once for every environment")
-		tables = []map[string]any{v}
-	case []any:
-		for _, x := range v {
-			t, ok := x.(map[string]any)
-			if !ok {
-				l.fault("env", "%s is not a table: write [[env]], once for every environment", describe(x))
-				return
-			}
-			tables = append(tables, t)
-		}
-	default:
-		l.fault("env", "%s is not a table: write [[env]], once for every environment", describe(v))
 		return
 	}
-	for range tables {
+	for _, t := range tables {
 		l.cfg.Env = append(l.cfg.Env, l.schema.DefaultEnv(""))
-	}
-	for i, t := range tables {
-		l.walk("env."+strconv.Itoa(i), t)
+		l.walk("env."+strconv.Itoa(len(l.cfg.Env)-1), t)
 	}
 }
 

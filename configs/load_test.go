@@ -111,7 +111,7 @@ func TestLoadFaults(t *testing.T) {
 		{"no environment to walk in", "[model.fresh]\nlayers=1\nwalks=3\n[sft]\nfiles=['a.jsonl']\nepochs=1\n", nil, "run.toml:3: model.fresh.walks: there are no random walks without an [[env]]"},
 		{"no model", "[[env]]\nname='maze'\n", nil, "run.toml: model.path: no model"},
 		{"single env table", "\n[env]\nname='maze'\n", nil, "run.toml:2: env: environments are a list of tables: write [[env]]"},
-		{"env is a value", "env = 3\n", nil, "run.toml:1: env: 3 is not a table"},
+		{"env is a value", "env = 3\n", nil, "run.toml:1: env: environments are a list of tables: write [[env]]"},
 		{"a value for a section", "actor = 3\n", nil, "run.toml:1: actor: 3 is not a section: write [actor]"},
 		{"a table for a value", "[trainer.seed]\nx = 1\n", nil, "run.toml:1: trainer.seed: a table has the wrong type; expected: integer"},
 		{"two instructions", minimal, []string{"env.maze.instruction=Go.", "env.maze.instruction_file=go.txt"}, "--set: env.0.instruction: instruction_file is set too"},

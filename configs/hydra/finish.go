@@ -9,7 +9,7 @@ import (
 // finish makes the settings that several keys decide together, as the original
 // does where that is sensible.
 func (im *importer) finish() {
-	if im.supervised {
+	if im.of == sft {
 		im.playsNothing()
 		return
 	}

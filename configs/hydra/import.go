@@ -70,20 +70,15 @@ type Options struct {
 
 // Import converts a command line to a configuration.
 func Import(c Command, o Options) Result {
-	im := &importer{given: map[string]Override{}, out: map[string]setting{}, byKey: map[string]*Row{}, table: ppoKeys, schema: o.Schema, ours: o.Schema.Keys()}
+	im := &importer{given: map[string]Override{}, out: map[string]setting{}, byKey: map[string]*Row{}, schema: o.Schema, ours: o.Schema.Keys()}
 	im.home = strings.TrimRight(o.Home, "/")
-	own := ownOf((&importer{table: slices.Concat(ppoKeys, sftKeys)}).branches(c.Overrides))
-	if im.supervised = own.supervised(c.Program); im.supervised {
-		im.table = sftKeys
-	}
-	for _, ov := range im.branches(c.Overrides) {
+	for _, ov := range branches(c.Overrides) {
 		if _, again := im.given[ov.Key]; !again {
 			im.order = append(im.order, ov.Key)
 		}
 		im.given[ov.Key] = ov
 	}
-	var why string
-	im.of, why = im.whose(c.Program, own)
+	why := im.identify(c.Program)
 	im.take(o.Defaults)
 	im.finish()
 	im.dropUsual()
@@ -111,18 +106,18 @@ type setting struct {
 }
 
 type importer struct {
-	schema     *configs.Schema
-	table      []row
-	supervised bool
-	of         string // the trainer whose command line it is
-	home       string
-	ours       []configs.Key
-	given      map[string]Override
-	order      []string // keys as given, each once
-	out        map[string]setting
-	byKey      map[string]*Row
-	defaults   []*Row
-	steps      int // interpolations so far
+	schema   *configs.Schema
+	of       string // the source
+	trainer  trainer
+	other    trainer
+	home     string
+	ours     []configs.Key
+	given    map[string]Override
+	order    []string // keys as given, each once
+	out      map[string]setting
+	byKey    map[string]*Row
+	defaults []*Row
+	steps    int // interpolations so far
 }
 
 // maxSteps bounds interpolation, whose cost can double with every setting that
@@ -131,7 +126,7 @@ const maxSteps = 100000
 
 // take imports the keys of the table, then reports the keys that it lacks.
 func (im *importer) take(defaults bool) {
-	for _, entry := range im.table {
+	for _, entry := range im.trainer.table {
 		for _, key := range spread(entry.key) {
 			if all, ok := strings.CutSuffix(key, ".*"); ok {
 				for _, given := range im.order {
@@ -145,7 +140,7 @@ func (im *importer) take(defaults bool) {
 				im.apply(entry, key)
 				continue
 			}
-			if def := im.usual(entry, key); def != none && defaults && im.usesDefault(key) {
+			if def := im.usual(entry, key); def != none && defaults {
 				im.applyDefault(entry, key, def)
 			}
 		}
@@ -155,12 +150,6 @@ func (im *importer) take(defaults bool) {
 			im.unknown(key)
 		}
 	}
-}
-
-// usesDefault reports whether no other given key replaces key.
-func (im *importer) usesDefault(key string) bool {
-	other := map[string][]string{"data.env_name": {"env.env_name"}}
-	return !slices.ContainsFunc(other[key], func(k string) bool { _, ok := im.given[k]; return ok })
 }
 
 // spread expands a.{b,c}.d to a.b.d and a.c.d.
@@ -345,16 +334,12 @@ func (im *importer) interpolate(s string, depth int) (any, []string) {
 func (im *importer) unknown(key string) {
 	r := &Row{Key: key, Value: im.given[key].Text, Status: Unknown, Note: "no such key"}
 	im.byKey[key] = r
-	this, other := ppoTrainer, sftTrainer
-	if im.supervised {
-		this, other = other, this
-	}
-	if hasRow(other.table, key) {
-		r.unsupported("it is a key of " + other.name + ", and the command line is read as one of " + this.name + ": remove it, or import the two apart")
+	if im.other.knows(key) {
+		r.unsupported("it is a key of " + im.other.name + ", and the command line is read as one of " + im.trainer.name + ": remove it, or import the two apart")
 		return
 	}
 	var all []string
-	for _, entry := range im.table {
+	for _, entry := range im.trainer.table {
 		for _, k := range spread(entry.key) {
 			all = append(all, strings.TrimSuffix(k, ".*"))
 		}

@@ -86,11 +86,14 @@ func keysOf(text string) []string {
 }
 
 func TestEveryUpstreamKeyHasARow(t *testing.T) {
-	for table, text := range map[*[]row]string{&ppoKeys: upstream, &sftKeys: supervised} {
-		for _, key := range keysOf(text) {
-			if !hasRow(*table, key) {
-				t.Errorf("%s has no row", key)
-			}
+	for _, key := range keysOf(upstream) {
+		if !ppoTrainer.knows(key) {
+			t.Errorf("%s has no row", key)
+		}
+	}
+	for _, key := range keysOf(supervised) {
+		if !sftTrainer.knows(key) {
+			t.Errorf("%s has no row of the SFT trainer", key)
 		}
 	}
 }
@@ -145,7 +148,7 @@ func TestEveryKeyOfOursHasARow(t *testing.T) {
 		if !known[key] {
 			t.Errorf("%s is no key of the configuration", key)
 		}
-		if from != "-" && !hasRow(ppoKeys, from) {
+		if from != "-" && !ppoTrainer.knows(from) {
 			t.Errorf("%s is from %s, which has no row", key, from)
 		}
 	}

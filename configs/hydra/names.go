@@ -35,7 +35,7 @@ func Names(text string) (map[string]bool, error) {
 	return names, nil
 }
 
-// Known reports whether a key is one of a trainer's.
+// Known reports whether a trainer has a key.
 func Known(key string) bool {
-	return (&importer{table: slices.Concat(ppoKeys, sftKeys)}).isLeaf(key)
+	return slices.ContainsFunc(slices.Concat(ppoKeys, sftKeys), func(entry row) bool { return slices.Contains(spread(entry.key), key) })
 }

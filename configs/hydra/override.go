@@ -60,11 +60,11 @@ func isKey(s string) bool {
 // branches expands a table at a node, algorithm.kl_ctrl={type: fixed}, to one
 // setting per key, which Hydra merges the same way. A table that is the value of a
 // key stays, as does one with invalid names.
-func (im *importer) branches(overrides []Override) []Override {
+func branches(overrides []Override) []Override {
 	var out []Override
 	for _, o := range overrides {
 		table, ok := o.Value.(map[string]any)
-		if !ok || len(table) == 0 || o.Delete || im.isLeaf(o.Key) {
+		if !ok || len(table) == 0 || o.Delete || Known(o.Key) {
 			out = append(out, o)
 			continue
 		}
@@ -77,12 +77,7 @@ func (im *importer) branches(overrides []Override) []Override {
 			out = append(out, o)
 			continue
 		}
-		out = append(out, im.branches(below)...)
+		out = append(out, branches(below)...)
 	}
 	return out
-}
-
-// isLeaf reports whether a key has a row of its own.
-func (im *importer) isLeaf(key string) bool {
-	return slices.ContainsFunc(im.table, func(entry row) bool { return slices.Contains(spread(entry.key), key) })
 }

@@ -1,6 +1,7 @@
 package hydra
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -34,25 +35,70 @@ var verlDefaults = map[string]string{
 	actorAt + "entropy_coeff": "0", rolloutAt + "val_kwargs.temperature": "0",
 }
 
-// whose returns the source of a command line and the reason.
-func (im *importer) whose(program string, own ownKeys) (of, why string) {
-	of, why = im.mostly(program, own)
-	if mixed := own.mixed(im.supervised); mixed != "" {
-		why += "; but " + mixed
-	}
-	return of, why
+// trainer is one of the two programs whose command lines are imported.
+type trainer struct {
+	name  string
+	table []row
 }
 
-// mostly is whose without the keys of other sources.
-func (im *importer) mostly(program string, own ownKeys) (of, why string) {
-	switch {
-	case im.supervised && program != "":
-		return sft, "the program is " + clip(program)
-	case im.supervised:
-		return sft, "only it has " + own.sft[0]
+var (
+	ppoTrainer = trainer{"the reinforcement learning trainer (main_ppo)", ppoKeys}
+	sftTrainer = trainer{"the SFT trainer (fsdp_sft_trainer)", sftKeys}
+)
+
+// knows reports whether the trainer has a key.
+func (t trainer) knows(key string) bool {
+	return slices.ContainsFunc(t.table, func(entry row) bool { return covers(entry.key, key) })
+}
+
+// covers reports whether a key is one of those that pattern stands for.
+func covers(pattern, key string) bool {
+	return slices.ContainsFunc(spread(pattern), func(k string) bool {
+		all, many := strings.CutSuffix(k, "*")
+		return k == key || many && strings.HasPrefix(key, all)
+	})
+}
+
+// identify finds the trainer and the source of a command line, and returns the
+// reason. If the program is not named, the majority of the keys that only one
+// trainer has decides.
+func (im *importer) identify(program string) (why string) {
+	var onlyPPO, onlySFT []string
+	for _, key := range im.order {
+		switch ppo, sft := ppoTrainer.knows(key), sftTrainer.knows(key); {
+		case ppo && !sft:
+			onlyPPO = append(onlyPPO, key)
+		case sft && !ppo:
+			onlySFT = append(onlySFT, key)
+		}
 	}
+	foreign := onlySFT
+	switch {
+	case strings.Contains(program, "sft"):
+		im.of, why, foreign = sft, "the program is "+clip(program), onlyPPO
+	case program == "" && len(onlySFT) > len(onlyPPO):
+		im.of, why, foreign = sft, "only it has "+onlySFT[0], onlyPPO
+	default:
+		im.of, why = im.version(program)
+	}
+	im.trainer, im.other = ppoTrainer, sftTrainer
+	if im.of == sft {
+		im.trainer, im.other = sftTrainer, ppoTrainer
+	}
+	if n := len(foreign); n > 0 {
+		why += "; but only " + im.other.name + " has " + foreign[0]
+		if n > 1 {
+			why += fmt.Sprintf(" and %d more", n-1)
+		}
+	}
+	return why
+}
+
+// version returns the source of a command line of the reinforcement learning
+// trainer, and the reason.
+func (im *importer) version(program string) (of, why string) {
 	verls := slices.Clone(ownVerl)
-	for _, entry := range im.table {
+	for _, entry := range ppoKeys {
 		if entry.source == verl {
 			verls = append(verls, entry.key)
 		}
@@ -76,6 +122,9 @@ func (im *importer) mostly(program string, own ownKeys) (of, why string) {
 
 // usual returns the default of a key.
 func (im *importer) usual(entry row, key string) string {
+	if _, named := im.given["env.env_name"]; named && key == "data.env_name" {
+		return none
+	}
 	if def, ok := verlDefaults[key]; ok && im.of != omrl {
 		return def
 	}

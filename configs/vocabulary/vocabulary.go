@@ -30,15 +30,13 @@ func New() registry.Vocabulary {
 		Aggregations: loss.Aggregations.Entries(),
 		Reweightings: advantage.Reweightings.Entries(),
 		KLEstimators: kl.Estimators.Entries(),
+		Rejections:   correction.RuleNames(),
 		Sinks:        track.Sinks.Entries(),
 		LoRATargets:  model.LoRATargets(),
 		TaskFiles:    table.Endings(),
 	}
 	v.Scores = append(v.Scores, registry.Entry{Name: "model", Doc: "the output of the reward model at reward.model_path"})
 	slices.SortFunc(v.Scores, func(a, b registry.Entry) int { return strings.Compare(a.Name, b.Name) })
-	for _, name := range correction.RuleNames() {
-		v.Rejections = append(v.Rejections, registry.Entry{Name: name})
-	}
 	env.Specs.Each(func(e registry.Entry, s env.Spec) {
 		var calls []string
 		for _, format := range s.ActionFormats {

@@ -16,7 +16,7 @@ type Vocabulary struct {
 	Aggregations []Entry       // actor.loss_agg
 	Reweightings []Entry       // algo.pf_ppo
 	KLEstimators []Entry       // algo.kl_penalty; with "+" and "full" actor.kl_loss_type
-	Rejections   []Entry       // algo.rollout_correction.rollout_rs
+	Rejections   []string      // algo.rollout_correction.rollout_rs
 	Sinks        []Entry       // log.backends
 	LoRATargets  []string      // model.target_modules
 	TaskFiles    []string      // endings of the names of task files

@@ -55,7 +55,7 @@ func TestImportTrains(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
-	mustContain(t, "the report", stderr, "mapped", "ignored", "reads it nowhere")
+	mustContain(t, "the report", stderr, "mapped", "ignored", "never reads it")
 	if strings.Contains(stderr, "config check refuses") {
 		t.Fatalf("config check reports errors:\n%s", stderr)
 	}

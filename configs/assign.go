@@ -23,8 +23,8 @@ func instance(name string, i int) string {
 	return name
 }
 
-// generic is the inverse of instance, and of the paths of components, which
-// have a name in the index's place.
+// generic returns the name of a path in the table of keys: the path without the
+// index of an [[env]] table or the name of a component.
 func generic(path string) string {
 	if rest, ok := strings.CutPrefix(path, components); ok {
 		if _, after, ok := strings.Cut(rest, "."); ok {
@@ -43,8 +43,7 @@ func generic(path string) string {
 }
 
 // field returns the value at a path such as "env.0.tasks". It panics if the
-// path is not that of a Ready key. The value of a parameter is not settable:
-// use store.
+// path is not a Ready key. The value of a parameter is not settable: use store.
 func (c *Config) field(path string) reflect.Value {
 	v, params, key := c.find(path)
 	if params == nil {

@@ -8,15 +8,15 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// components is where the keys of [reward.components.NAME] begin. In the table
-// of keys they have no NAME, in paths they have it.
+// components is the prefix of the keys of [reward.components.NAME]. Names in the
+// table of keys omit NAME; paths contain it.
 const components = "reward.components."
 
-// ModelScoreFn is the score function that is a reward model's output.
+// ModelScoreFn is the score function of the reward model.
 const ModelScoreFn = "model"
 
-// ExternalScoreFn reports whether a score function is the user's own, behind
-// an address or a command.
+// ExternalScoreFn reports whether a score function is an address or a command of
+// the user.
 func ExternalScoreFn(fn string) bool {
 	return strings.HasPrefix(fn, "http://") || strings.HasPrefix(fn, "https://") || strings.HasPrefix(fn, "exec:")
 }
@@ -69,7 +69,7 @@ func componentName(name string) string {
 func (c *Config) checkReward(fs *Faults) {
 	r := c.Reward
 	if r.ScoreFn != "" && len(r.Components) > 0 {
-		fs.add("reward.score_fn", "there are reward.components too: make it one of them, with a weight, and take it out here")
+		fs.add("reward.score_fn", "reward.components are set too: write the function as a component with a weight, and take it out here")
 	}
 	if r.Allocation == "per_turn" && (r.ScoreFn != "" || len(r.Components) > 0) {
 		fs.add("reward.allocation", "per_turn allocates the environment's reward of each turn, and a score function has no rewards per turn; use another allocation")
@@ -82,7 +82,7 @@ func (c *Config) checkReward(fs *Faults) {
 	if r.Signal == "sum" {
 		for _, e := range c.Env {
 			if c.environment(e.Name).Cumulative {
-				fs.add("reward.signal", "the rewards of %s are a running score, of which a sum counts the same points again with every turn: write last", e.Name)
+				fs.add("reward.signal", "the rewards of %s are running totals, so a sum counts the same points in every turn: write last", e.Name)
 				break
 			}
 		}
@@ -90,7 +90,7 @@ func (c *Config) checkReward(fs *Faults) {
 	if r.Signal == "env_score" {
 		for _, e := range c.Env {
 			if !c.environment(e.Name).KeepsScore {
-				fs.add("reward.signal", "%s keeps no score beside its reward, only these do: %s; write last", e.Name,
+				fs.add("reward.signal", "%s keeps no score besides its reward; environments with a score: %s; write last", e.Name,
 					c.environmentsThat(func(e registry.Environment) bool { return e.KeepsScore }))
 				break
 			}
@@ -117,9 +117,9 @@ func (c *Config) checkRewardModel(fs *Faults) {
 	}
 	switch {
 	case uses > 0 && r.ModelPath == "":
-		fs.add("reward.model_path", "the score function model is a reward model: give the folder it is in")
+		fs.add("reward.model_path", "the score function model needs a reward model: give its folder")
 	case uses > 1:
-		fs.add("reward.components", "there is one reward model: name it in one component")
+		fs.add("reward.components", "a run has one reward model: use it in one component only")
 	}
 }
 

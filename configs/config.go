@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Config is one run, section by section. The names are those of the TOML file;
-// docs/configuration.md says what each key means.
+// Config is the configuration of a run. The tags are the keys of the TOML file;
+// docs/configuration.md describes them.
 type Config struct {
 	Model      Model      `toml:"model"`
 	Env        []Env      `toml:"env"`
@@ -43,7 +43,7 @@ type Model struct {
 	Device        string `toml:"device"`
 	MasterDtype   string `toml:"master_dtype"`
 	ComputeDtype  string `toml:"compute_dtype"`
-	// How little of a large model is held and trained.
+	// Memory savings and adapters.
 	GradientCheckpointing bool     `toml:"gradient_checkpointing"`
 	LoRARank              int      `toml:"lora_rank"`
 	LoRAAlpha             float64  `toml:"lora_alpha"`
@@ -62,7 +62,7 @@ type Fresh struct {
 	KVHeads          int    `toml:"kv_heads"`
 	Vocabulary       string `toml:"vocabulary"`
 	VocabSize        int    `toml:"vocab_size"`
-	// Walks that the model is trained on before anything else.
+	// The pretraining on random walks.
 	Walks         int     `toml:"walks"`
 	WalkTurns     int     `toml:"walk_turns"`
 	WalkBatchSize int     `toml:"walk_batch_size"`
@@ -116,7 +116,7 @@ type Env struct {
 	HangTimeoutS  float64           `toml:"hang_timeout_s"`
 }
 
-// Called is the name by which a run speaks of the table: its label, or else the
+// Called returns the name of the table in metrics and messages: its label, or the
 // environment's name.
 func (e Env) Called() string { return cmp.Or(e.Label, e.Name) }
 
@@ -135,8 +135,8 @@ type Data struct {
 	OffPolicy bool   `toml:"off_policy"`
 }
 
-// Agent bounds the episode loop; Format, MaxTurns, HistoryLength and
-// MemoryFile hold for every environment that does not set its own.
+// Agent bounds the episode loop. Format, MaxTurns, HistoryLength and MemoryFile
+// are the defaults of [[env]] tables.
 type Agent struct {
 	Format           string  `toml:"format"`
 	MaxTurns         int     `toml:"max_turns"`
@@ -221,14 +221,14 @@ type Reward struct {
 	Components []Component `toml:"components"`
 }
 
-// Component is one [reward.components.NAME] table: a score function, its
-// weight, and the parameters of whichever function it is.
+// Component is one [reward.components.NAME] table: a score function with its
+// weight and parameters.
 type Component struct {
 	Name   string  `toml:"-"`
 	Fn     string  `toml:"fn"`
 	Weight float64 `toml:"weight"`
 
-	// Params are the parameters of every score function; Fn reads its own.
+	// Params has the parameters of all score functions; Fn uses those it declares.
 	Params registry.Values `toml:"-"`
 }
 
@@ -246,8 +246,8 @@ type Algo struct {
 	FilterGroups  bool    `toml:"filter_groups"`
 	MaxGenBatches int     `toml:"max_gen_batches"`
 	PFPPO         string  `toml:"pf_ppo"`
-	// Params are the parameters of every estimator and of every weighting of
-	// PF-PPO; the chosen ones read their own.
+	// Params has the parameters of all estimators and of all weightings of PF-PPO;
+	// the configured ones use those they declare.
 	Params            registry.Values   `toml:"-"`
 	AgentEvol         AgentEvol         `toml:"agentevol"`
 	RolloutCorrection RolloutCorrection `toml:"rollout_correction"`
@@ -300,7 +300,7 @@ type Actor struct {
 	OffloadOptimizer       bool    `toml:"offload_optimizer"`
 	Optim                  Optim   `toml:"optim"`
 
-	// Params are the parameters of every policy loss; PolicyLoss reads its own.
+	// Params has the parameters of all policy losses; PolicyLoss uses those it declares.
 	Params registry.Values `toml:"-"`
 }
 
@@ -334,16 +334,16 @@ type Optim struct {
 	MinLRRatio  float64    `toml:"min_lr_ratio"`
 }
 
-// Ref is the frozen reference policy, loaded only where the KL to it is part of
-// the loss or of the reward.
+// Ref is the frozen reference policy. It is loaded only if the loss or the reward
+// contains the KL to it.
 type Ref struct {
 	Path           string `toml:"path"`
 	MicroBatchSize int    `toml:"micro_batch_size"`
 	OffloadParams  bool   `toml:"offload_params"`
 }
 
-// SFT is supervised training on recorded trajectories: all of `openmanus sft`,
-// and the warm start of `openmanus train` where Epochs is not 0.
+// SFT configures supervised training on recorded trajectories: `openmanus sft`,
+// and the warm start of `openmanus train` if Epochs is not 0.
 type SFT struct {
 	Epochs         int      `toml:"epochs"`
 	TotalSteps     int      `toml:"total_steps"`
@@ -395,7 +395,7 @@ type Log struct {
 	Level    string   `toml:"level"`
 }
 
-// Clone copies c with everything it points at.
+// Clone returns a deep copy of c.
 func (c Config) Clone() Config {
 	c.Env, c.Derived = slices.Clone(c.Env), slices.Clone(c.Derived)
 	c.Reward.Components = slices.Clone(c.Reward.Components)
@@ -429,7 +429,7 @@ func (c *Config) Evolves() bool { return c.Algo.Name == "agentevol" }
 // UsesCritic reports whether advantages are estimated with a critic's values.
 func (c *Config) UsesCritic() bool { return c.estimator().Critic }
 
-// updatesCritic reports whether the critic has updates of its own.
+// updatesCritic reports whether the critic is updated separately from the policy.
 func (c *Config) updatesCritic() bool {
 	return c.UsesCritic() && !c.Evolves() && (!c.Critic.Shared || c.Trainer.CriticWarmup > 0)
 }

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Change is one key that two configurations disagree on.
+// Change is a key with different values in two configurations.
 type Change struct {
 	Key      string // "actor.optim.lr", "env.0.max_turns"
 	Old, New string // as TOML; "" where a table is missing
-	Free     bool   // a resumed run may have the new value
+	Free     bool   // a resumed run may use the new value
 }
 
 // String returns the change as "key: old -> new".

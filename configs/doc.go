@@ -1,5 +1,5 @@
 // Package configs owns the run configuration: its sections and keys, their
-// defaults, what values are allowed, how TOML and --set overrides become a
+// defaults and allowed values, how TOML and --set overrides become a
 // Config, and how a Config becomes TOML again.
 //
 // It does not implement the keys: cli and cli/run convert a Config to the

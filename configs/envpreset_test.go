@@ -122,10 +122,10 @@ func TestPresetsThatDoNotCombine(t *testing.T) {
 		envs   []string
 		want   string
 	}{
-		{"quickstart", []string{"maze"}, "has its own environment; presets for any environment: "},
+		{"quickstart", []string{"maze"}, "is specific to its environment; presets for any environment: "},
 		{"grpo", []string{"textcarft"}, "did you mean textcraft?"},
 		{"gpro", []string{"maze"}, "did you mean grpo?"},
-		{"grpo", []string{"maze", "maze"}, "env.0 is called maze already"},
+		{"grpo", []string{"maze", "maze"}, "env.0 already has the name maze"},
 		{"grpo", []string{"../grpo"}, "there is no preset of an environment"},
 	} {
 		if _, err := schema.LoadPreset(tt.preset, tt.envs, nil); err == nil || !strings.Contains(err.Error(), tt.want) {

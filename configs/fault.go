@@ -16,7 +16,7 @@ type Fault struct {
 	Msg    string // the fault and the allowed values
 }
 
-// Error returns the fault as one line: where, what, what to do.
+// Error returns the source, the key and the message as one line.
 func (f Fault) Error() string {
 	var b strings.Builder
 	if f.Source != "" {
@@ -29,7 +29,7 @@ func (f Fault) Error() string {
 	if f.Key != "" {
 		key := f.Key
 		if strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			key = strconv.Quote(key) // the file's text must not reach the terminal as commands
+			key = strconv.Quote(key) // control characters must not reach the terminal
 		}
 		b.WriteString(key + ": ")
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Status is how this version treats a key.
+// Status states whether this version implements a key.
 type Status string
 
 const (
@@ -15,9 +15,9 @@ const (
 	Ready Status = "ready"
 	// Fixed keys accept only their one value.
 	Fixed Status = "fixed"
-	// Later keys are part of the specification; setting one is an error.
+	// Later keys are specified but not implemented; setting one is an error.
 	Later Status = "not implemented yet"
-	// Moved keys have another name here; setting one is an error that names it.
+	// Moved keys have another name here; setting one is an error with that name.
 	Moved Status = "moved"
 )
 
@@ -28,7 +28,7 @@ type Key struct {
 	Doc     string
 	Default string // a TOML value; "" unless Ready or Fixed
 	Allowed string // "" if every value of the type is allowed
-	With    string // the settings under which it is read, "" if it is always read
+	With    string // the setting that it needs to have an effect, or ""
 	Status  Status
 }
 

@@ -11,7 +11,7 @@ import (
 
 func (s *Schema) rewardKeys() []entry {
 	return []entry{
-		ready("reward.signal", "last", "reduction of an episode's rewards to one: that of the last step, their sum, their maximum, or the environment's own score (babyai, sciworld)", oneOf(registry.NamesOf(s.words.Signals, nil)), policyGradient),
+		ready("reward.signal", "last", "reduction of an episode's rewards to one number: the last reward, their sum, their maximum, or the environment's score (babyai, sciworld)", oneOf(registry.NamesOf(s.words.Signals, nil)), policyGradient),
 		ready("reward.allocation", "last_token", "distribution of the reward over tokens (docs/rewards.md)", oneOf(registry.NamesOf(s.words.Allocations, nil)), policyGradient),
 		ready("reward.gamma", 1, "discount per token, for the allocation discounted", aboveTo(0, 1), policyGradient, among("reward.allocation", "discounted")),
 		ready("reward.turn_penalty", 0, "subtracted from an episode's score for every turn, in the comparison with its group, so that the shorter of two successful episodes is better", atLeast(0), policyGradient),

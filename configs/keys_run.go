@@ -24,7 +24,7 @@ func (s *Schema) sftKeys() []entry {
 		ready("sft.max_tokens_per_micro_batch", 16384, "tokens per pass with dynamic_batch", atLeast(1), imitation, on("sft.dynamic_batch")),
 		ready("sft.max_length", 1024, "maximum tokens of a trajectory", atLeast(2), imitates),
 		ready("sft.truncation", "error", "handling of a longer trajectory: error ends the command, drop leaves it out and counts it, left keeps its end, right its start", oneOf([]string{"error", "drop", "left", "right"}), imitates),
-		ready("sft.skip_idle", false, "exclude from the loss the recorded replies that changed nothing (the observation after them equals the one before); they stay in the context", anything, withTrajectories),
+		ready("sft.skip_idle", false, "exclude from the loss the recorded replies without effect (the observations before and after them are equal); they stay in the context", anything, withTrajectories),
 		ready("sft.grad_clip", 1, "maximum global L2 norm of the gradient", above(0), imitation),
 		ready("sft.dump_success", true, "train only on the successful episodes of data.from_dump", anything, imitation, fromDump),
 		ready("sft.dump_min_reward", 0, "with dump_success = false: train on the episodes with at least this reward", anything, imitation, fromDump, off("sft.dump_success")),
@@ -44,7 +44,7 @@ func (s *Schema) trainerKeys() []entry {
 	keepsRollouts := either("trainer.keep_rollouts at least 0", func(c *Config) bool { return c.Trainer.KeepRollouts >= 0 })
 	return []entry{
 		ready("trainer.project", "openmanus", "first part of the run folder's name", notEmpty, among("trainer.experiment", "")),
-		ready("trainer.experiment", "", "folder of the run under output_dir; empty: trainer.project, the name of the model's folder and those of the [[env]] tables, with - between them", folderName),
+		ready("trainer.experiment", "", "folder of the run under output_dir; empty: trainer.project, the name of the model's folder and the names of the [[env]] tables, joined by -", folderName),
 		ready("trainer.experiment_suffix", "", "appended to the experiment's name after an underscore", folderName),
 		ready("trainer.epochs", 15, "passes over the tasks, used if total_steps is 0", atLeast(1), zero("trainer.total_steps")),
 		ready("trainer.total_steps", 305, "number of steps of the run; 0: computed from epochs", atLeast(0)),
@@ -56,7 +56,7 @@ func (s *Schema) trainerKeys() []entry {
 		ready("trainer.keep_checkpoints", 3, "newest checkpoints kept; 0: all", atLeast(0)),
 		ready("trainer.keep_rollouts", 0, "number of newest steps whose episodes are kept in the run folder's rollouts, in addition to those of every validation; 0: all; -1: write no episodes, not even those of validations", atLeast(-1)),
 		ready("trainer.compress_rollouts", false, "compress these files with zstd to step_N.jsonl.zst, about an eighth of the size; every command that reads a dump accepts them", anything, keepsRollouts),
-		ready("trainer.best_metric", "success_rate", "validation metric of the best checkpoint, which is kept in addition to the newest ones and linked as best in the run folder; success_rate and mean_score are over the episodes of all environments, loss is that of sft.val_files; empty: keep no best checkpoint", oneOf([]string{"success_rate", "mean_score", "loss", ""})),
+		ready("trainer.best_metric", "success_rate", "validation metric of the best checkpoint, which is kept in addition to the newest ones and linked as best in the run folder; success_rate and mean_score are over the episodes of all environments, loss is the loss on sft.val_files; empty: keep no best checkpoint", oneOf([]string{"success_rate", "mean_score", "loss", ""})),
 		ready("trainer.resume", "auto", "auto: resume from the newest checkpoint, if any; never: start a new run in its own folder; or the path of one of the run's own checkpoints", notEmpty),
 		ready("trainer.output_dir", "runs", "folder of all runs", notEmpty),
 		ready("trainer.seed", 1, "seed of all random numbers except the order of tasks (data.seed)", anything),

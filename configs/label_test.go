@@ -26,8 +26,8 @@ func TestLabels(t *testing.T) {
 	for _, c := range []struct {
 		name, set, want string
 	}{
-		{"twice", "env.0.label=tags", "env.1.label: env.0 is called tags already"},
-		{"all together", "env.1.label=overall", "all tables together in metrics"},
+		{"twice", "env.0.label=tags", "env.1.label: env.0 already has the name tags"},
+		{"all together", "env.1.label=overall", "totals of all tables"},
 		{"another environment", "env.1.label=wordle", "another environment"},
 		{"a number", "env.1.label='0'", "number of a table"},
 		{"a path", "env.1.label=../x", "letters, digits, _ and -"},
@@ -38,10 +38,10 @@ func TestLabels(t *testing.T) {
 			}
 		})
 	}
-	if _, err := schema.Load("run.toml", []byte(labelled), []string{"env.servers=http://127.0.0.1:1"}); err == nil || !strings.Contains(err.Error(), "env.1.servers: http://127.0.0.1:1 is a server of env.0 already") {
+	if _, err := schema.Load("run.toml", []byte(labelled), []string{"env.servers=http://127.0.0.1:1"}); err == nil || !strings.Contains(err.Error(), "env.1.servers: http://127.0.0.1:1 is also a server of env.0") {
 		t.Errorf("one server of two tables: %v", err)
 	}
 	if _, err := schema.Load("run.toml", []byte(labelled), []string{"env.tag.max_turns=3"}); err == nil || !strings.Contains(err.Error(), "maze, tags") {
-		t.Errorf("a label that there is not: %v", err)
+		t.Errorf("an unknown label: %v", err)
 	}
 }

@@ -25,8 +25,8 @@ func (s *Schema) Load(name string, text []byte, sets []string) (Config, error) {
 	return s.newLoader(name, userFile).read(text, sets)
 }
 
-// LoadSaved reads the configuration that a run saved, possibly of an earlier
-// version: it accepts keys that nothing reads.
+// LoadSaved reads the saved configuration of a run. It accepts keys that have no
+// effect, since an earlier version may have written them.
 func (s *Schema) LoadSaved(name string, text []byte) (Config, error) {
 	return s.newLoader(name, written).read(text, nil)
 }
@@ -66,7 +66,8 @@ func (l *loader) finish(sets []string) (Config, error) {
 	return l.cfg, nil
 }
 
-// resolve fills what [[env]] tables leave to action_format and [agent].
+// resolve fills the keys that [[env]] tables take from action_format and [agent],
+// and the functions of components.
 func (c *Config) resolve() {
 	for i := range c.Reward.Components {
 		if p := &c.Reward.Components[i]; p.Fn == "" {
@@ -96,7 +97,7 @@ func (c *Config) resolve() {
 type loader struct {
 	schema    *Schema
 	name      string
-	source    string // of the values being read: name, or --set
+	source    string // of the values that are being read: name, or --set
 	author    author
 	cfg       Config
 	lines     lineIndex
@@ -110,8 +111,8 @@ type loader struct {
 type author bool
 
 const (
-	userFile author = true  // keys that nothing reads are errors
-	written  author = false // a preset or a saved configuration, where they are accepted
+	userFile author = true  // keys without effect are errors
+	written  author = false // a preset or a saved configuration: keys without effect are accepted
 )
 
 func (s *Schema) newLoader(name string, a author) *loader {
@@ -205,7 +206,7 @@ func (l *loader) component(path, name string, v any) {
 	l.walk(path, table)
 }
 
-// set stores one value, or notes why it cannot.
+// set stores one value, or adds a fault.
 func (l *loader) set(path string, v any) {
 	name := generic(path)
 	e, ok := l.schema.known(name)
@@ -227,7 +228,7 @@ func (l *loader) set(path string, v any) {
 			l.fault(path, "%s is not implemented yet; allowed now: %s", describe(v), describe(e.def))
 		}
 	case strings.HasPrefix(name, components) && path == name:
-		l.fault(path, "which component? write [%sNAME]", components)
+		l.fault(path, "it has no name: write [%sNAME]", components)
 	default:
 		l.cfg.store(path, func(dst reflect.Value) {
 			if msg := assign(dst, v); msg != "" {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Set stores a value, of the key's own Go type, at the path of a key such as
-// "rollout.top_p" or "env.0.max_turns". A text becomes the only entry of a
-// list. An unknown path or another type is a programmer's error and panics.
+// Set stores a value of the key's Go type at a path such as "rollout.top_p" or
+// "env.0.max_turns". In a list, a string becomes the only entry. Set panics if the
+// path is unknown or the type differs.
 func (c *Config) Set(path string, value any) {
 	c.store(path, func(dst reflect.Value) {
 		if text, ok := value.(string); ok && dst.Kind() == reflect.Slice {
@@ -25,8 +25,8 @@ func (c *Config) Set(path string, value any) {
 	})
 }
 
-// Unmet returns the settings that have to change before anything reads the key
-// at path, "" if it is read.
+// Unmet returns the settings without which the key at path has no effect, or "" if
+// it has an effect.
 func (c *Config) Unmet(path string) string {
 	i := 0
 	if rest, ok := strings.CutPrefix(path, "env."); ok {
@@ -77,8 +77,8 @@ func (c *Config) EpisodeValues() map[string]any { return c.read(episodeKeys) }
 // evaluations to be compared.
 func (c *Config) ContractValues() map[string]any { return c.read(contractKeys) }
 
-// read returns the values of keys that are in effect. An endpoint reads none of
-// the model's.
+// read returns the values of the keys that have an effect. Keys of the model have
+// none if an endpoint generates the replies.
 func (c *Config) read(keys []string) map[string]any {
 	values := map[string]any{}
 	for _, key := range keys {

@@ -24,14 +24,14 @@ func AlgorithmPresetNames() []string {
 // EnvPresetNames returns the environments with a preset: all of them.
 func EnvPresetNames() []string { return embedded("presets/env") }
 
-// EnvPreset returns the [[env]] table of an environment: where its tasks are,
-// what its server is called, how long an episode is.
+// EnvPreset returns the [[env]] table of an environment as TOML: its tasks, its
+// server and the length of its episodes.
 func EnvPreset(name string) ([]byte, error) {
 	return readPreset("presets/env", "of an environment ", name)
 }
 
-// LoadPreset reads an embedded configuration with the environments in envs in
-// place of its own, and then the overrides in sets.
+// LoadPreset loads an embedded configuration with the overrides in sets. The
+// environments in envs, if any, replace the preset's.
 func (s *Schema) LoadPreset(name string, envs, sets []string) (Config, error) {
 	text, err := Preset(name)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Schema) LoadPreset(name string, envs, sets []string) (Config, error) {
 		return s.newLoader("preset "+name, written).read(text, sets)
 	}
 	if slices.Contains(whole, name) {
-		return Config{}, fmt.Errorf("the preset %s has its own environment; presets for any environment: %s", name, strings.Join(AlgorithmPresetNames(), ", "))
+		return Config{}, fmt.Errorf("the preset %s is specific to its environment; presets for any environment: %s", name, strings.Join(AlgorithmPresetNames(), ", "))
 	}
 	with := "preset " + name + " with " + strings.Join(envs, ", ")
 	l := s.newLoader(with, written)
@@ -62,7 +62,7 @@ func (s *Schema) LoadPreset(name string, envs, sets []string) (Config, error) {
 			return Config{}, err
 		}
 	}
-	l.lines = nil // no one file has them
+	l.lines = nil // the keys are from several files
 	l.cfg.Trainer.Experiment = strings.Replace(l.cfg.Trainer.Experiment, own, strings.Join(envs, "-"), 1)
 	return l.finish(sets)
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // override applies one --set argument, "key=value". The value is TOML; a bare
-// word is a string. In an [[env]] key the table is named by its position or
-// its label or environment (env.0.max_turns, env.maze.max_turns); without
-// either all tables are meant.
+// word is a string. An [[env]] key names the table by its position, label or
+// environment (env.0.max_turns, env.maze.max_turns), or applies to all tables
+// (env.max_turns).
 func (l *loader) override(arg string) {
 	key, raw, ok := strings.Cut(arg, "=")
 	key, raw = strings.TrimSpace(key), strings.TrimSpace(raw)
@@ -41,7 +41,7 @@ func (l *loader) paths(key string) ([]string, string) {
 	if rest, ok := strings.CutPrefix(key, components); ok {
 		name, _, ok := strings.Cut(rest, ".")
 		if msg := componentName(name); !ok || msg != "" {
-			return nil, "write " + components + "NAME.weight=1, for one"
+			return nil, "write " + components + "NAME.weight=1, for example"
 		}
 		l.cfg.component(name)
 		return []string{key}, ""
@@ -56,7 +56,7 @@ func (l *loader) paths(key string) ([]string, string) {
 	which, leaf, named := strings.Cut(rest, ".")
 	found, names := l.named(which, leaf)
 	if _, ok := l.schema.byName["env."+leaf]; ok && len(found) > 0 {
-		return found, "" // also where a section has the environment's name
+		return found, "" // an environment may have the name of a section
 	}
 	if _, ok := l.schema.known(key); ok || !named {
 		var all []string

@@ -19,7 +19,7 @@ func ParseStages(entries []string) ([]Stage, error) {
 		from, err := strconv.Atoi(step)
 		most, err2 := strconv.Atoi(turns)
 		if !ok || err != nil || err2 != nil || from < 1 || most < 1 {
-			return nil, fmt.Errorf("%q is no stage: write STEP:TURNS, such as \"100:10\" for 10 turns from step 100 on", e)
+			return nil, fmt.Errorf("%q is not a stage: write STEP:TURNS, such as \"100:10\" for 10 turns from step 100 on", e)
 		}
 		if n := len(out); n > 0 && out[n-1].From >= from {
 			return nil, fmt.Errorf("%q does not come after %q: give the stages in the order of their steps", e, entries[n-1])
@@ -36,10 +36,10 @@ var stages = registry.Range{Allowed: "STEP:TURNS, in the order of the steps", Ch
 	return ""
 }}
 
-// curriculumKeys determine the tasks and turn limit of a step.
+// curriculumKeys are the keys of [curriculum].
 var curriculumKeys = []entry{
-	ready("curriculum.max_turns", nil, "turns of a training episode in stages, such as [\"1:5\", \"100:10\"]: 5 from the first step, 10 from step 100 on; never more than the environment's own limit, which validation always has; empty: that limit", stages),
+	ready("curriculum.max_turns", nil, "turns of a training episode in stages, such as [\"1:5\", \"100:10\"]: 5 from the first step, 10 from step 100 on; at most the environment's limit, which validation always uses; empty: that limit", stages),
 	ready("curriculum.sampler", "uniform", "uniform: every task once an epoch; success_rate: tasks that succeed about half of the time come most often, the others seldom", oneOf([]string{"uniform", "success_rate"})),
 	ready("curriculum.failures", 0, "visits in a row without a success after which a task rests; 0: never", atLeast(0)),
-	ready("curriculum.rest_steps", 20, "steps that it rests", atLeast(1), above0("curriculum.failures")),
+	ready("curriculum.rest_steps", 20, "steps for which such a task rests", atLeast(1), above0("curriculum.failures")),
 }

@@ -13,7 +13,7 @@ func TestParseStages(t *testing.T) {
 		t.Errorf("%v\n%s", err, d)
 	}
 	for entry, want := range map[string]string{
-		"5": "no stage", "0:5": "no stage", "2:0": "no stage", "a:b": "no stage", "1:5:6": "no stage", "": "no stage", "1:2,1:3": "does not come after", "5:2,4:9": "does not come after",
+		"5": "not a stage", "0:5": "not a stage", "2:0": "not a stage", "a:b": "not a stage", "1:5:6": "not a stage", "": "not a stage", "1:2,1:3": "does not come after", "5:2,4:9": "does not come after",
 	} {
 		if _, err := ParseStages(strings.Split(entry, ",")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", entry, err, want)

@@ -6,9 +6,8 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// suggestKey returns the known key that an unknown one most likely meant: the
-// same last name in another section, or a name a few letters away, which may
-// be that of a section.
+// suggestKey returns the most likely intended key for an unknown one: a key with a
+// similar name, one with the same last name in another section, or a section.
 func (s *Schema) suggestKey(key string) string {
 	var names []string
 	for _, e := range s.table {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// unread returns the paths of the keys that c does not read, in the order of the
+// unread returns the paths of the keys that have no effect in c, in the order of the
 // table of keys, and the missing conditions of each.
 func (c *Config) unread() (paths []string, missing map[string]string) {
 	missing = map[string]string{}

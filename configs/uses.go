@@ -9,15 +9,15 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// A condition is a setting without which a key has no effect.
+// A condition is a setting that a key needs to have an effect.
 type condition struct {
 	with  string                      // the setting, as the user writes it
 	holds func(c *Config, i int) bool // i is the index of the key's [[env]] table or component
 }
 
-// A use lists the conditions under which a key is read. Setting a key of which a
-// condition does not hold is an error that names the condition. Keys for one kind
-// of device count as always read, so that one file serves a CPU and a GPU.
+// A use lists the conditions under which a key has an effect. Setting the key while
+// one of them does not hold is an error. Keys for a GPU have no condition, so that
+// one file works on both devices.
 type use []condition
 
 // and returns the conditions of u and others, each once.

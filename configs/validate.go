@@ -11,7 +11,7 @@ import (
 // faults returns all faults of c.
 func (c *Config) faults() Faults {
 	fs := c.valueFaults()
-	// A rule across keys is skipped for a key whose own value is invalid.
+	// Rules across keys are skipped for keys with invalid values.
 	var across Faults
 	c.checkModel(&across)
 	c.checkEnvs(&across)
@@ -64,11 +64,11 @@ func (c *Config) checkModel(fs *Faults) {
 	c.checkLoRA(fs)
 	f := c.Model.Fresh
 	switch {
-	case c.Rollout.Engine == openai: // the endpoint has the model
+	case c.Rollout.Engine == openai: // the endpoint provides the model
 	case c.Model.Path == "" && f.Layers == 0:
 		fs.add("model.path", "no model: give a folder or a .gguf file, or set model.fresh.layers for a new model with random weights")
 	case c.Model.Path != "" && f.Layers != 0:
-		fs.add("model.fresh.layers", "model.path names a model already: take out one of the two")
+		fs.add("model.fresh.layers", "model.path names a model: take out one of the two")
 	}
 	if f.Layers == 0 {
 		return
@@ -119,18 +119,18 @@ func (c *Config) checkEnvs(fs *Faults) {
 	for i, e := range c.Env {
 		at := "env." + strconv.Itoa(i) + "."
 		if before, taken := first[e.Called()]; taken {
-			fs.add(at+"label", "env.%d is called %s already: give each table its own label, or put all tasks and servers in one [[env]] table", before, e.Called())
+			fs.add(at+"label", "env.%d already has the name %s: give each table a different label, or put all tasks and servers in one [[env]] table", before, e.Called())
 		} else {
 			first[e.Called()] = i
 		}
 		if e.Label == overall {
-			fs.add(at+"label", "%q is the name of all tables together in metrics: choose another", overall)
+			fs.add(at+"label", "%q is the name of the totals of all tables in metrics: choose another", overall)
 		} else if e.Label != e.Name && c.environment(e.Label).Name != "" {
 			fs.add(at+"label", "%q is another environment: choose another label", e.Label)
 		}
 		for _, url := range e.Servers {
 			if before, taken := served[url]; taken && before != i {
-				fs.add(at+"servers", "%s is a server of env.%d already, and instances are counted per table: give each table its own servers", url, before)
+				fs.add(at+"servers", "%s is also a server of env.%d, but instances are counted per table: give the tables different servers", url, before)
 			}
 			served[url] = i
 		}
@@ -149,7 +149,7 @@ func (c *Config) checkEnvs(fs *Faults) {
 			fs.add(at+"expert_tasks", "%s has no built-in solver: give trajectories in sft.files", e.Name)
 		}
 		if c.Model.Fresh.Walks > 0 && e.Name != "maze" {
-			fs.add("model.fresh.walks", "there are no random walks in %s, only in maze: set it to 0", e.Name)
+			fs.add("model.fresh.walks", "random walks exist only in maze, not in %s: set it to 0", e.Name)
 		}
 		c.checkPlayed(fs, at, e)
 	}
@@ -163,7 +163,7 @@ func (c *Config) checkEnvs(fs *Faults) {
 	}
 }
 
-// checkPlayed checks the keys of an [[env]] table that concern its episodes.
+// checkPlayed checks the keys of an [[env]] table that affect its episodes.
 func (c *Config) checkPlayed(fs *Faults, at string, e Env) {
 	if e.Instruction != "" && e.InstructionFile != "" {
 		fs.add(at+"instruction", "instruction_file is set too: take out one of the two")
@@ -181,11 +181,11 @@ func (c *Config) checkUnplayed(fs *Faults) {
 		fs.add("env", add)
 		return
 	case c.SFT.Epochs == 0:
-		fs.add("env", add+", or set sft.epochs above 0 for `openmanus sft`, which needs none for sft.files")
+		fs.add("env", add+", or set sft.epochs above 0 for `openmanus sft`, which works without one on sft.files")
 		return
 	}
 	if c.Model.Fresh.Layers > 0 && c.Model.Fresh.Walks > 0 {
-		fs.add("model.fresh.walks", "there are no random walks without an [[env]], only in maze: set it to 0")
+		fs.add("model.fresh.walks", "random walks need an [[env]] table for maze: set it to 0")
 	}
 	if len(c.SFT.ValFiles) == 0 && (c.Trainer.TestEvery > 0 || c.Trainer.ValBeforeTrain) {
 		fs.add("sft.val_files", "no validation files: give some, or set trainer.test_every = 0 and trainer.val_before_train = false")
@@ -197,7 +197,7 @@ func (c *Config) checkActionFormat(fs *Faults, at string, e Env) {
 	case c.Schema.format(e.ActionFormat).Calls:
 		switch {
 		case !slices.Contains(c.environment(e.Name).Calls, e.ActionFormat):
-			fs.add(at+"action_format", "%s has no functions to call, only %s have: take it out", e.Name, c.environmentsThat(func(e registry.Environment) bool { return len(e.Calls) > 0 }))
+			fs.add(at+"action_format", "%s has no functions to call; environments with functions: %s; take it out", e.Name, c.environmentsThat(func(e registry.Environment) bool { return len(e.Calls) > 0 }))
 		case e.Parser != "g2":
 			fs.add(at+"action_format", "%q needs parser = \"g2\"", e.ActionFormat)
 		case e.Format != "" && e.Format != e.ActionFormat:
@@ -229,7 +229,7 @@ func (c *Config) checkAPI(fs *Faults) {
 		fs.add("rollout.deterministic", "the replies of an endpoint are not reproducible: set it to false")
 	}
 	if c.Rollout.IgnoreEOS {
-		fs.add("rollout.ignore_eos", "an endpoint decides the end of its replies: set it to false")
+		fs.add("rollout.ignore_eos", "an endpoint determines the end of its replies: set it to false")
 	}
 	if c.Agent.MaxObsTokens != 0 {
 		fs.add("agent.max_obs_tokens", "an endpoint does not reveal its tokenizer, so the tokens of an observation cannot be counted: set it to 0")
@@ -242,7 +242,7 @@ func (c *Config) checkFormat(fs *Faults, at string, e Env) {
 		fs.add(at+"memory_file", "its content depends on when the run was started and resumed, which conflicts with rollout.deterministic: take out one of the two")
 	}
 	if c.Schema.format(e.Format).Tools && !c.environment(e.Name).Tools {
-		fs.add(at+"format", "%s has no tools to call, only %s have: use react or action_tags", e.Name, c.environmentsThat(func(e registry.Environment) bool { return e.Tools }))
+		fs.add(at+"format", "%s has no tools to call; environments with tools: %s; use react or action_tags", e.Name, c.environmentsThat(func(e registry.Environment) bool { return e.Tools }))
 	}
 	switch {
 	case !e.UseSummary:
@@ -310,7 +310,7 @@ func (c *Config) checkLoss(fs *Faults) {
 		}
 	}
 	if loss.Aggregation != "" && a.LossAgg != loss.Aggregation {
-		fs.add("actor.loss_agg", "policy_loss %s requires its own aggregation: write loss_agg = %q", a.PolicyLoss, loss.Aggregation)
+		fs.add("actor.loss_agg", "policy_loss %s requires loss_agg = %q", a.PolicyLoss, loss.Aggregation)
 	}
 	if a.PolicyLoss == "vespo" && c.Algo.RolloutCorrection.IS == "sequence" {
 		fs.add("algo.rollout_correction.rollout_is", "policy_loss vespo multiplies the weights of a sequence's tokens: write rollout_is = \"token\"")
@@ -422,7 +422,7 @@ func (c *Config) checkDump(fs *Faults) {
 	case d.FromDump != "" && c.estimator().Greedy:
 		fs.add("algo.adv_estimator", "%s plays a greedy episode of every task, and training from data.from_dump plays none: choose another estimator", c.Algo.AdvEstimator)
 	case d.FromDump != "" && c.Model.Path == "":
-		fs.add("data.from_dump", "training from a dump needs an existing model: set model.path to the one that played, and model.fresh.layers = 0")
+		fs.add("data.from_dump", "training from a dump needs an existing model: set model.path to the model that played the episodes, and model.fresh.layers = 0")
 	}
 }
 

@@ -14,7 +14,7 @@ type variable struct {
 	list    []expanded // elements of an array
 	array   bool
 	missing []string
-	maybe   []string // variables it was made of that a branch may change
+	maybe   []string // variables in the value that a branch may change
 }
 
 // expander replaces variables by their values.
@@ -23,8 +23,8 @@ type expander struct {
 	fixed   map[string]string   // from the command line; a script does not change them
 	vars    map[string]variable // from the script
 	environ func(string) string
-	inside  int      // functions around the word: they have arguments of their own
-	missing []string // of the word that is being expanded
+	inside  int      // enclosing functions: $1 is their argument and not the script's
+	missing []string // variables without a value in the current word
 	maybe   []string
 }
 
@@ -39,7 +39,7 @@ type expanded struct {
 	maybe   []string
 }
 
-// join returns names with the names of more that it lacks.
+// join appends the elements of more that names lacks.
 func join(names, more []string) []string {
 	for _, name := range more {
 		if !slices.Contains(names, name) {
@@ -99,7 +99,7 @@ func indexOf(p *syntax.ParamExp) string {
 	return ""
 }
 
-// one expands a word that stays one, such as the value of a variable.
+// one expands a word without splitting it, such as the value of a variable.
 func (x *expander) one(w *syntax.Word) expanded {
 	missing, maybe := x.missing, x.maybe
 	x.missing, x.maybe = nil, nil
@@ -133,7 +133,7 @@ func (x *expander) parts(parts []syntax.WordPart, quoted bool) string {
 			b.WriteString(x.literal(unescape(p.Value, special)))
 		case *syntax.SglQuoted:
 			text := p.Value
-			if quoted { // in "${NAME:-'x'}" a ' is a letter
+			if quoted { // in "${NAME:-'x'}" the quotes are part of the text
 				text = "'" + text + "'"
 			}
 			b.WriteString(x.literal(text))

@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// finish makes the settings that several keys decide together, as the original
-// does where that is sensible.
+// finish makes the settings that depend on several keys.
 func (im *importer) finish() {
 	if im.of == sft {
-		im.playsNothing()
+		im.finishSFT()
 		return
 	}
 	im.batches()
@@ -127,7 +126,7 @@ func (im *importer) components() {
 	if !length && !format && !overlong {
 		for _, key := range im.order {
 			if r := im.byKey[key]; strings.HasPrefix(key, partsAt) && r.Status == Mapped {
-				r.ignored("only the environment's reward is used, the default")
+				r.ignored("the environment's reward is the only one, the default")
 			}
 		}
 		return
@@ -168,9 +167,9 @@ func (im *importer) components() {
 	}
 }
 
-// playsNothing makes the settings of SFT, which has no environment: it validates
-// on files or not at all.
-func (im *importer) playsNothing() {
+// finishSFT makes the settings of SFT. Without an environment it validates on files
+// or not at all.
+func (im *importer) finishSFT() {
 	im.schedule("sft.optim.")
 	if _, ok := im.out["sft.val_files"]; !ok {
 		im.out["trainer.test_every"] = setting{int64(0), nil}

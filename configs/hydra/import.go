@@ -46,7 +46,7 @@ type Result struct {
 	Words  []string // words that are not settings
 	Others []string // other programs that the script starts; they are not imported
 	TOML   []byte
-	Faults error // the result of `config check`
+	Faults error // the faults of TOML
 }
 
 // Doubtful counts the problems that make --strict fail.
@@ -120,8 +120,8 @@ type importer struct {
 	steps    int // interpolations so far
 }
 
-// maxSteps bounds interpolation, whose cost can double with every setting that
-// refers twice to another.
+// maxSteps bounds interpolation: its cost can double with every setting that refers
+// to another one twice.
 const maxSteps = 100000
 
 // take imports the keys of the table, then reports the keys that it lacks.
@@ -365,7 +365,7 @@ func (im *importer) val(key string, other any) any {
 	return other
 }
 
-// drop removes the settings that match, and gives their rows the reason why.
+// drop removes the settings that match and adds the reason to their rows.
 func (im *importer) drop(why string, match func(key string) bool) {
 	for _, key := range slices.Sorted(maps.Keys(im.out)) {
 		if !match(key) {
@@ -388,8 +388,8 @@ func (im *importer) dropUsual() {
 	}
 }
 
-// dropUnread removes settings that have no effect in the configuration, and notes
-// the settings that would use them.
+// dropUnread removes settings that have no effect in the configuration. Their notes
+// name the settings that they need.
 func (im *importer) dropUnread(c Command, o Options) {
 	for _, f := range im.schema.Unread(im.write(c, o)) {
 		name := f.Key
@@ -406,7 +406,7 @@ func same(def string, v any) bool {
 	return def == lit || def == lit+".0"
 }
 
-// report returns a row with the settings that its value went to.
+// report returns a row with the settings made from its value.
 func (im *importer) report(r *Row) Row {
 	out := *r
 	for _, key := range slices.Sorted(maps.Keys(im.out)) {

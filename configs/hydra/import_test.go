@@ -71,10 +71,10 @@ func TestImportSaysWhatBecameOfKeys(t *testing.T) {
 	}{
 		{ppo, "actor_rollout_ref.actor.optim.lr", Mapped, "actor.optim.lr = 1e-06"},
 		{ppo, "data.env_ports", Open, "$PORT_LIST"},
-		{ppo, "actor_rollout_ref.rollout.n_agent", Mapped, "reads it nowhere; here it works"},
+		{ppo, "actor_rollout_ref.rollout.n_agent", Mapped, "never reads it; here it works"},
 		{ppo, "actor_rollout_ref.actor.ppo_mini_batch_size", Mapped, "all rows"},
 		{ppo, "actor_rollout_ref.ref.fsdp_config.param_offload", Ignored, "has no effect here: only used with actor.use_kl_loss = true or algo.use_kl_in_reward = true"},
-		{ppo, "data.max_start_length", Ignored, "reads it nowhere"},
+		{ppo, "data.max_start_length", Ignored, "never reads it"},
 		{ppo, "data.max_obs_length", Mapped, "agent.max_obs_tokens = 1000"},
 		{ppo, "data.max_prompt_length", Mapped, "rollout.max_context_tokens = 5096"},
 		{ppo, "data.train_data_num", Ignored, "no limit"},
@@ -310,7 +310,7 @@ func TestImportSources(t *testing.T) {
 				t.Errorf("greedy validation: %v\n%s", greedy, text)
 			}
 			for _, key := range []string{dead, "actor_rollout_ref.actor.fsdp_config.fsdp_size"} {
-				if row := rowOf(t, r, key); strings.Contains(row.Note, "reads it nowhere") != (tt.of == omrl) {
+				if row := rowOf(t, r, key); strings.Contains(row.Note, "never reads it") != (tt.of == omrl) {
 					t.Errorf("%+v", row)
 				}
 			}

@@ -2,9 +2,8 @@ package hydra
 
 import "strings"
 
-// The table of keys maps every setting of the trainers that commands are imported
-// from. A row describes one key; {a,b} stands for several keys, and .* at the end
-// for all keys below.
+// The table of keys maps every setting of the supported trainers. A row describes
+// one key; {a,b} stands for several keys, and .* at the end for all keys below.
 //
 // Sources: OpenManus-RL's ppo_trainer.yaml and start scripts (spec 1.3), its
 // version of September 2025 (spec 1.5), verl 0.8 (spec 1.6) and its
@@ -18,7 +17,7 @@ const (
 	sft   = "verl, SFT"
 )
 
-// none marks a key whose default does not matter.
+// none is the default of keys that are imported only if they are given.
 const none = "-"
 
 // row is one key.
@@ -37,8 +36,8 @@ func (r row) target(key string) string { return strings.ReplaceAll(r.to, "*", la
 // lastName returns the part of a key behind its last dot.
 func lastName(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
-// readNowhere is the note of keys that the original accepts and never reads.
-const readNowhere = "the original reads it nowhere; here it works"
+// readNowhere is the note of keys that the original accepts but never reads.
+const readNowhere = "the original never reads it; here it works"
 
 const (
 	actorAt   = "actor_rollout_ref.actor."
@@ -78,7 +77,7 @@ func forgotten(source, key, why string) row {
 	return taken(source, key, "", none, func(im *importer, r *Row, _ any) any {
 		r.ignored(why)
 		if im.of == omrl {
-			r.ignored("the original reads it nowhere; " + why)
+			r.ignored("the original never reads it; " + why)
 		}
 		return nil
 	})
@@ -98,8 +97,8 @@ const (
 	keepEvery   = "episodes are kept in the folder rollouts of the run; trainer.keep_rollouts bounds their number"
 )
 
-// ppoKeys are the keys of main_ppo in the order in which they are applied: of two
-// that set the same key, the later one wins.
+// ppoKeys are the keys of main_ppo in the order in which they are applied. If two
+// set the same key, the later one applies.
 var ppoKeys = []row{
 	// ---- data (spec 1.3)
 	taken(omrl, "data.env_name", "env.name", "webshop", envName),
@@ -116,7 +115,7 @@ var ppoKeys = []row{
 	mapped(omrl, "data.prompt_key", "data.prompt_key", none),
 	taken(omrl, "data.max_prompt_length", "data.max_prompt_tokens rollout.max_context_tokens", "512", promptLength).
 		noting("bounds the conversation before a reply; a whole episode may be longer by data.max_response_length"),
-	mapped(omrl, "data.max_response_length", "rollout.max_new_tokens", "512").noting("tokens of one reply; the original trains on the last so many tokens of a conversation, openmanus on all of it"),
+	mapped(omrl, "data.max_response_length", "rollout.max_new_tokens", "512").noting("tokens of one reply; the original trains on this many tokens at the end of a conversation, openmanus on the whole conversation"),
 	forgotten(omrl, "data.max_start_length", "data.max_prompt_tokens bounds the first prompt"),
 	dead(omrl, "data.max_obs_length", "agent.max_obs_tokens", none),
 	mapped(omrl, "data.train_batch_size", "data.train_batch_size", "1024"),
@@ -127,7 +126,7 @@ var ppoKeys = []row{
 	mapped(omrl, "data.shuffle_train_dataloader", "data.shuffle", none),
 	mapped(verl, "data.{shuffle,seed}", "data.*", none),
 	dropped(verl, "data.validation_shuffle", "validation takes tasks in order"),
-	dropped(omrl, "data.env_data_len", "the length of the task list decides"),
+	dropped(omrl, "data.env_data_len", "the length of the task list is used"),
 	forgotten(omrl, "data.react_format", "agent.format sets how the model writes actions"),
 	forgotten(omrl, "data.rollout_strategy", "every episode is played to its end"),
 	dead(omrl, "data.max_workers", "agent.max_workers", none),
@@ -240,9 +239,9 @@ var ppoKeys = []row{
 	// ---- top level (spec 1.3, 1.5)
 	mapped(omrl, "max_turns", "agent.max_turns", none),
 	mapped(omrl2, "env.max_steps", "agent.max_turns", none),
-	forgotten(omrl, "{do_search,retriever.url,retriever.topk}", "the environment searchqa does the searching"),
+	forgotten(omrl, "{do_search,retriever.url,retriever.topk}", "the environment searchqa searches"),
 	mapped(omrl, "format_score", "reward.format_score", none),
-	refused(omrl2, "env.seed", "the index of a task determines it; trainer.seed and data.seed control all other randomness"),
+	refused(omrl2, "env.seed", "the index of a task determines its content; trainer.seed and data.seed control all other randomness"),
 	taken(omrl2, "env.history_length", "agent.history_length agent.format", none, history),
 	taken(omrl2, "env.use_summary", "env.use_summary agent.format", none, summary),
 	mapped(omrl2, "env.summary_endpoint", "agent.summary.base_url", none),
@@ -310,7 +309,7 @@ var ppoKeys = []row{
 	mapped(omrl, "algorithm.use_kl_in_reward", "algo.use_kl_in_reward", none).noting("applied to every row; the original applies it to the first two rows only"),
 	mapped(omrl, "algorithm.reward_allocation", "reward.allocation", none),
 	taken(omrl, partsAt+"{goal_reward.*,length_penalty.*,format_reward.*}", "reward.components.weight", none, hold).noting(readNowhere),
-	forgotten(omrl, "algorithm.state_masking.{start_state_marker,end_state_marker}", "sampled tokens and observations are told apart token by token"),
+	forgotten(omrl, "algorithm.state_masking.{start_state_marker,end_state_marker}", "every token is recorded as sampled or observed"),
 	refused(verl, "algorithm.{gdpo_reward_keys,gdpo_reward_weights}", "gdpo compares the parts of the reward; list them in [reward.components] with their weights", nil),
 	mapped(verl, "algorithm.norm_adv_by_std_in_grpo", "algo.norm_by_std", none),
 	mapped(omrl2, "algorithm.filter_groups.enable", "algo.filter_groups", none),

@@ -44,8 +44,8 @@ func instead(program string) string {
 }
 
 // run records a command that starts a trainer: python3 -m with the trainer's name,
-// or the path of its file. The name alone is not enough: logs/main_ppo is a folder,
-// and pkill -f main_ppo ends a training.
+// or the path of its file. The name alone is not enough: it occurs in the names of
+// folders, as in logs/main_ppo, and in pkill -f main_ppo.
 func (r *reader) run(words []*syntax.Word) {
 	if len(words) > 0 && slices.Contains(naming, words[0].Lit()) {
 		return
@@ -83,12 +83,12 @@ func choose(found []launch) (Command, error) {
 	}
 	c := found[best].command
 	for i, l := range found {
-		what := "is started too and not imported"
+		note := "is started too and not imported"
 		if !trains(l) {
-			what = "corresponds to " + instead(l.command.Program)
+			note = "corresponds to " + instead(l.command.Program)
 		}
 		if i != best {
-			c.Others = append(c.Others, fmt.Sprintf("line %d: %s %s; the imported command is on line %d", l.line, clip(l.command.Program), what, found[best].line))
+			c.Others = append(c.Others, fmt.Sprintf("line %d: %s %s; the imported command is on line %d", l.line, clip(l.command.Program), note, found[best].line))
 		}
 	}
 	return c, nil

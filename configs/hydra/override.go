@@ -58,8 +58,8 @@ func isKey(s string) bool {
 }
 
 // branches expands a table at a node, algorithm.kl_ctrl={type: fixed}, to one
-// setting per key, which Hydra merges the same way. A table that is the value of a
-// key stays, as does one with invalid names.
+// setting per key, as Hydra merges it. A table that is the value of a key is kept,
+// and so is a table with invalid names.
 func branches(overrides []Override) []Override {
 	var out []Override
 	for _, o := range overrides {

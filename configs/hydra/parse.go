@@ -37,8 +37,8 @@ const (
 
 var (
 	// spacedContinuation is a backslash with blanks or a comment before the end
-	// of the line. A shell ends the command there; published start scripts mean
-	// to continue it.
+	// of the line. A shell ends the command there, but authors of start scripts
+	// intend to continue it.
 	spacedContinuation = regexp.MustCompile(`(?m)((?:^|[^\\])(?:\\\\)*\\)[ \t]+(?:#.*)?$`)
 	braced             = regexp.MustCompile(`(\\*)\$(\{([^{}\s"'\x60\\]+)\})`)
 	shellForm          = regexp.MustCompile(`^[!#]?(\w+|[@*#?$!-])(\[[^\]]*\])?(:?[-=?+].*|[#%/^,@].*|:[\w$(].*)?$`)
@@ -46,8 +46,8 @@ var (
 	unknownForm        = regexp.MustCompile(hydraOther + `\{[^}]*\}`)
 )
 
-// normalize makes what a shell would not take, and start scripts contain, into
-// text that the parser takes. Line numbers stay.
+// normalize rewrites constructs that published start scripts contain and a shell
+// would reject. It keeps line numbers.
 func normalize(text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	text = spacedContinuation.ReplaceAllString(text, "$1")

@@ -19,8 +19,8 @@ type Command struct {
 }
 
 // ReadScript finds the command that starts training in a script, or reads a file
-// of settings, one or several a line. fixed has the variables that the user sets;
-// variables that neither the user nor the script sets come from environ.
+// of settings, one or several a line. fixed has the variables of the user. Variables
+// that neither the user nor the script sets are looked up with environ.
 //
 // Nothing is executed. Assignments are followed in the order of the file. An
 // assignment inside if, case, a loop or a function, or behind && or ||, may not
@@ -39,7 +39,7 @@ func ReadScript(text string, fixed map[string]string, environ func(string) strin
 	return bare(s, fixed, environ)
 }
 
-// bare reads a file that holds settings and nothing else.
+// bare reads a file that contains only settings.
 func bare(s *script, fixed map[string]string, environ func(string) string) (Command, error) {
 	x := expander{script: s, fixed: fixed, environ: environ}
 	var words []expanded
@@ -112,7 +112,7 @@ func ReadWords(words []string) Command {
 type reader struct {
 	x       expander
 	depth   int  // of if, case, loops, functions and blocks
-	chained bool // the command stands behind && or ||
+	chained bool // the command follows && or ||
 	found   []launch
 }
 

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Keys that only one of the trainers has identify the source of a command line.
-// The source matters because defaults differ, and because other trainers read keys
-// that OpenManus-RL accepts and never reads.
+// Keys that only one version of the trainers has identify the source of a command
+// line. The source determines the defaults, and the keys that are accepted but never
+// read.
 var (
 	// ownOMRL has the keys of OpenManus-RL, May 2025 (spec 1.3).
 	ownOMRL = []string{
@@ -131,7 +131,7 @@ func (im *importer) usual(entry row, key string) string {
 	return entry.def
 }
 
-// noteOf returns the note of a row. readNowhere is true of OpenManus-RL only.
+// noteOf returns the note of a row. readNowhere applies only to OpenManus-RL.
 func (im *importer) noteOf(entry row) string {
 	if im.of == omrl {
 		return entry.note

@@ -32,7 +32,7 @@ func ignore(why string) taker {
 	}
 }
 
-// only returns a taker that ignores the values in fine and refuses all others.
+// only returns a taker that ignores the values in fine and rejects all others.
 func only(instead string, fine ...any) taker {
 	return func(_ *importer, r *Row, v any) any {
 		r.unsupported(instead)
@@ -43,7 +43,7 @@ func only(instead string, fine ...any) taker {
 	}
 }
 
-// hold leaves a key to a later taker or to finish.
+// hold is the taker of keys that a later taker or finish reads.
 func hold(*importer, *Row, any) any { return nil }
 
 // unchanged maps a value as it is.
@@ -201,8 +201,8 @@ func servers(im *importer, r *Row, v any) any {
 	return urls
 }
 
-// promptLength bounds three lengths upstream: the first prompt, the conversation
-// shown to the model, and a training row. The last reply is not included.
+// promptLength takes a bound that applies upstream to the first prompt, to the
+// conversation shown to the model, and to a training row without the last reply.
 func promptLength(im *importer, r *Row, v any) any {
 	n, ok := v.(int64)
 	if !ok || n < 1 || n > 1<<30 {
@@ -362,7 +362,7 @@ var paths = []string{
 }
 
 // atHome expands ~/ in paths, as the original does when it opens a file. In a
-// configuration ~ would name a folder.
+// configuration, ~ is the name of a folder.
 func (im *importer) atHome(v any) any {
 	switch v := v.(type) {
 	case string:

@@ -15,7 +15,7 @@ func (im *importer) write(c Command, o Options) []byte {
 	if c.Program != "" {
 		from += " (" + c.Program + ")"
 	}
-	fmt.Fprintf(&b, "# Imported from %s.\n# `openmanus config show FILE` prints every key with what it means.\n", clean(from))
+	fmt.Fprintf(&b, "# Imported from %s.\n# `openmanus config show FILE` prints every key with its documentation.\n", clean(from))
 	sec := ""
 	for _, k := range im.ours {
 		keys := []string{k.Name}
@@ -49,7 +49,7 @@ func (im *importer) write(c Command, o Options) []byte {
 	return []byte(b.String())
 }
 
-// clean removes control characters, which would end a comment.
+// clean replaces control characters: a line feed would end a comment.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -6,7 +6,7 @@ import "slices"
 type Entry struct {
 	Name    string
 	Aliases []string
-	AliasOf string // set by Entries for an alias: the name it stands for
+	AliasOf string // the name of the implementation if Name is an alias; set by Entries
 	Doc     string // one line
 	Params  []Param
 	// Check returns the key of a parameter that does not fit the others and
@@ -24,7 +24,7 @@ func (e Entry) Has(key string) bool {
 // the implementation.
 type Param struct {
 	Key     string
-	Default any // string, bool, int, float64 or []string: its type is the parameter's
+	Default any // a Value, which determines the type of the parameter
 	Doc     string
 	Range   Range
 }

@@ -1,9 +1,9 @@
 // Package registry maps names to implementations: environments, prompt
 // formats, estimators, losses, score functions, metric sinks, model families.
 //
-// An entry declares everything a configuration needs to know of it: its name,
-// aliases, one line of documentation and its parameters. Validation, decoding,
-// documentation and imports are derived from these declarations.
+// An entry declares its name, aliases, one line of documentation and its
+// parameters. Validation, decoding and documentation of configurations are derived
+// from these declarations.
 //
 // Entries are added in init functions; look-ups may then run concurrently.
 package registry
@@ -23,8 +23,8 @@ type Registry[T any] struct {
 	aliases map[string]string // alias to name
 }
 
-// New returns an empty registry. Kind names its contents in error messages,
-// such as "advantage estimator".
+// New returns an empty registry. Errors call its contents kind, such as "advantage
+// estimator".
 func New[T any](kind string) *Registry[T] {
 	return &Registry[T]{kind: kind, items: map[string]T{}, entries: map[string]Entry{}, aliases: map[string]string{}}
 }
@@ -60,8 +60,7 @@ func (r *Registry[T]) Lookup(name string) (T, error) {
 	return v, nil
 }
 
-// Names returns the names of the implementations, sorted. Aliases are not
-// among them.
+// Names returns the sorted names of the implementations, without aliases.
 func (r *Registry[T]) Names() []string { return slices.Sorted(maps.Keys(r.items)) }
 
 // all maps every name and alias to the name of its implementation.
@@ -73,11 +72,10 @@ func (r *Registry[T]) all() map[string]string {
 	return names
 }
 
-// Entry returns the declaration of a name or alias; the zero value if it is
-// unknown.
+// Entry returns the declaration of a name or alias, or the zero value.
 func (r *Registry[T]) Entry(name string) Entry { return r.entries[r.all()[name]] }
 
-// Entries returns the declarations, sorted by name. Every alias is a separate
+// Entries returns the declarations, sorted by name. Every alias has a separate
 // entry with AliasOf set.
 func (r *Registry[T]) Entries() []Entry {
 	var out []Entry

@@ -30,7 +30,7 @@ type Environment struct {
 	Cumulative    bool     // rewards are running scores
 	KeepsScore    bool     // the server keeps a score beside its reward
 	SharedAccount bool     // launched servers share one account
-	Builtin       bool     // this program has a server of it
+	Builtin       bool     // this program includes its server
 }
 
 // Format describes a prompt format.
@@ -46,10 +46,10 @@ type Format struct {
 type Estimator struct {
 	Entry
 	Groups  bool // compares the episodes of a group
-	ByScore bool // a group of equal scores has no advantage and leaves the loss
-	Critic  bool // reads a critic's values
-	Greedy  bool // reads the score of a greedy episode of the task
-	ByPart  bool // reads the parts of the reward
+	ByScore bool // advantages in a group of equal scores are 0: the loss omits the group
+	Critic  bool // needs a critic's values
+	Greedy  bool // needs the score of a greedy episode of the task
+	ByPart  bool // needs the parts of the reward
 }
 
 // Loss describes a policy loss.

@@ -16,8 +16,8 @@ tasks = "0-15"
 val_tasks = "16"
 `
 
-// Defaults that do not fit what is set are derived from it; what is set itself
-// stays an error.
+// Defaults that are inconsistent with the user's settings are derived from them. An
+// inconsistent setting of the user is an error.
 func TestDerive(t *testing.T) {
 	for name, c := range map[string]struct {
 		sets []string
@@ -48,18 +48,18 @@ func TestDerive(t *testing.T) {
 		for _, d := range cfg.Derived {
 			got = append(got, d.Key+"="+d.Value)
 			if now := literal(cfg.field(d.Key)); now != d.Value || d.Default == d.Value || d.Reason == "" {
-				t.Errorf("%s: %+v, and the value is %s", name, d, now)
+				t.Errorf("%s: derived %+v, but the value is %s", name, d, now)
 			}
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: derived %q, want %q", name, strings.Join(got, " "), c.want)
 		}
 
-		// The written configuration says so, and is the same run.
+		// The written configuration marks derived values, and loads to the same run.
 		text := cfg.Marshal()
 		for _, d := range cfg.Derived {
 			if !strings.Contains(string(text), "# derived: "+d.Default+" does not fit "+d.Reason+"\n") {
-				t.Errorf("%s: the written configuration does not say that %s is derived", name, d.Key)
+				t.Errorf("%s: the written configuration does not mark %s as derived", name, d.Key)
 			}
 		}
 		again, err := schema.LoadSaved("config.toml", text)
@@ -88,11 +88,11 @@ func TestSetValuesAreNotDerived(t *testing.T) {
 	}
 	text := small + "[data]\ntrain_batch_size = 2\n[actor]\nmini_batch_size = 32\n"
 	if _, err := schema.Load("x.toml", []byte(text), nil); err == nil || !strings.Contains(err.Error(), "x.toml:11: actor.mini_batch_size") {
-		t.Errorf("a file's own value: %v", err)
+		t.Errorf("a value of the file: %v", err)
 	}
 }
 
-// The values of a preset are nobody's own: they give way to what is set.
+// Overrides take precedence over the values of a preset.
 func TestDeriveFromAPreset(t *testing.T) {
 	cfg, err := schema.LoadPreset("grpo", []string{"maze"}, []string{"model.path=m", "data.train_batch_size=2", "rollout.group_size=4"})
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Every environment of the protocol has a preset, which holds its [[env]]
-// table and nothing else.
+// Every environment of the protocol has a preset with only its [[env]] table.
 func TestEnvPresets(t *testing.T) {
 	var names []string
 	for _, name := range EnvPresetNames() {
@@ -46,9 +45,9 @@ func TestEnvPresets(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range names { // an environment of a user needs no preset
+	for _, name := range names { // environments of users need no preset
 		if !slices.Contains(registry.NamesOf(schema.words.Environments, nil), name) {
-			t.Errorf("there is a preset of %s, which is no environment ", name)
+			t.Errorf("the preset %s belongs to no environment", name)
 		}
 	}
 }
@@ -63,14 +62,14 @@ func withoutRows(t *testing.T, env string) bool {
 	return !schema.IsTaskFile(cfg.Env[0].Tasks[0])
 }
 
-// Every algorithm goes with every environment, and with a mixture.
+// Every algorithm preset combines with every environment, and with a mixture.
 func TestPresetsCombine(t *testing.T) {
 	for _, preset := range AlgorithmPresetNames() {
 		for _, env := range EnvPresetNames() {
 			cfg, err := schema.LoadPreset(preset, []string{env}, nil)
 			if preset == "sft" && withoutRows(t, env) {
 				if err == nil || !strings.Contains(err.Error(), "no trajectories to train on") {
-					t.Errorf("sft with %s, of which there are no rows: %v", env, err)
+					t.Errorf("sft with %s, which has no rows: %v", env, err)
 				}
 				continue
 			}
@@ -83,7 +82,7 @@ func TestPresetsCombine(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want := strings.Replace(alone.Trainer.Experiment, "textcraft", env, 1); cfg.Trainer.Experiment != want || !strings.HasPrefix(want, env) {
-				t.Errorf("%s with %s is called %s", preset, env, cfg.Trainer.Experiment)
+				t.Errorf("the experiment of %s with %s is %s", preset, env, cfg.Trainer.Experiment)
 			}
 			cfg.Env, cfg.Trainer.Experiment = alone.Env, alone.Trainer.Experiment
 			if diff := cmp.Diff(alone, cfg); diff != "" {
@@ -100,8 +99,8 @@ func TestPresetsCombine(t *testing.T) {
 	}
 }
 
-// The section [env.webshop] of the specification does not stand in the way of
-// the environment of that name.
+// The override env.webshop.KEY names the environment, although the specification
+// has a section [env.webshop].
 func TestSetOfAnEnvironmentWithASectionsName(t *testing.T) {
 	cfg, err := schema.LoadPreset("grpo", []string{"webshop", "maze"}, []string{"env.webshop.max_turns=3"})
 	if err != nil {

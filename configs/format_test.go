@@ -9,7 +9,7 @@ func TestFormatOptions(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		sets []string
-		want string // of the one fault, "" if there is none
+		want string // in the message of the only fault; "": no fault
 	}{
 		{"history", []string{"env.maze.format=history", "env.maze.history_length=5"}, ""},
 		{"history without a past", []string{"env.maze.format=history", "env.maze.history_length=0"}, ""},
@@ -36,10 +36,10 @@ func TestFormatOptions(t *testing.T) {
 				return
 			}
 			if err == nil {
-				t.Fatalf("%q was taken, want %q", tt.sets, tt.want)
+				t.Fatalf("%q is accepted, want %q", tt.sets, tt.want)
 			}
 			if fs := err.(Faults); len(fs) != 1 || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%v, want %q alone", err, tt.want)
+				t.Errorf("%v, want only %q", err, tt.want)
 			}
 		})
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// specKeys are the keys of the specification's configuration file, with the
-// sections of keys that its predecessors add.
+// specKeys are the keys of the specification's configuration file, and keys of
+// earlier specifications.
 const specKeys = `
 model: path tokenizer_path master_dtype compute_dtype gradient_checkpointing remove_padding param_dtype override
 data: train_files val_files train_limit val_limit prompt_key max_prompt_tokens truncation train_batch_size val_batch_size shuffle seed
@@ -49,7 +49,7 @@ func TestSpecificationKeysAreKnown(t *testing.T) {
 		if e, ok := schema.known(sec + "." + word); !ok {
 			t.Errorf("%s.%s is not known", sec, word)
 		} else if e.doc == "" {
-			t.Errorf("%s.%s has no words", sec, word)
+			t.Errorf("%s.%s has no documentation", sec, word)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestSectionsKeepTogether(t *testing.T) {
 	}
 }
 
-// TestStatuses loads every key that is not Ready and wants what its status says.
+// TestStatuses loads every key that is not Ready and checks the message.
 func TestStatuses(t *testing.T) {
 	for _, k := range schema.Keys() {
 		if k.Status == Ready {

@@ -7,9 +7,8 @@ import (
 
 const labelled = "[model]\npath='m'\n[[env]]\nname='maze'\ntasks='0'\nval_tasks='1'\n[[env]]\nname='maze'\nlabel='tags'\nformat='action_tags'\ntasks='0'\n"
 
-// Two tables of one environment are told apart by their labels, also in --set,
-// where the environment's name means the table without a label and those with
-// one alike.
+// Labels distinguish two tables of one environment, also in --set. The name of the
+// environment in --set means all of its tables.
 func TestLabels(t *testing.T) {
 	cfg, err := schema.Load("run.toml", []byte(labelled), []string{"env.maze.timeout_s=7", "env.tags.max_turns=3", "env.0.max_turns=4"})
 	if err != nil {

@@ -41,13 +41,13 @@ start_timeout_s = 30
 	if diff := cmp.Diff(c, again); diff != "" {
 		t.Errorf("Marshal and Load (-want +got):\n%s", diff)
 	}
-	// A table of its own, an override, and none at all.
+	// The variables of a table, of an override, and of an empty table.
 	c = load(t, launched+"[env.environment]\nX = \"1\"\n", `env.textcraft.command=["serve", "{port}"]`, `env.textcraft.environment={X = "2"}`)
 	if got := fmt.Sprint(c.Env[0].Environment, c.Env[0].Command); got != "map[X:2] [serve {port}]" {
 		t.Errorf("got %s", got)
 	}
 	if e := load(t, launched, "env.environment={}").Env[0].Environment; e != nil {
-		t.Errorf("an empty table is %v", e)
+		t.Errorf("an empty table becomes %v", e)
 	}
 	clone := c.Clone()
 	clone.Env[0].Environment["X"], clone.Env[0].Command[0] = "3", "other"
@@ -56,7 +56,7 @@ start_timeout_s = 30
 	}
 	for _, ch := range Diff(load(t, launched), again) {
 		if strings.HasPrefix(ch.Key, "env.") && !ch.Free {
-			t.Errorf("a resumed run may not start its servers otherwise: %v", ch)
+			t.Errorf("a resumed run may not change the start of its servers: %v", ch)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestLaunchFaults(t *testing.T) {
 				t.Fatalf("no fault about %s: %v", test.key, err)
 			}
 			if !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%q does not say %q", err, test.want)
+				t.Errorf("%q does not contain %q", err, test.want)
 			}
 		})
 	}

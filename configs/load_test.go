@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// minimal is the shortest configuration that is right.
+// minimal is a short valid configuration.
 const minimal = `
 [model]
 path = "m"
@@ -61,10 +61,10 @@ func TestLoadResolvesEnvironments(t *testing.T) {
 	want.Tasks, want.ValTasks = []string{"0-9"}, []string{"10-12"}
 	want.Format, want.MaxTurns = "action_tags", 10
 	if diff := cmp.Diff(want, c.Env[0]); diff != "" {
-		t.Errorf("maze takes [agent]'s values (-want +got):\n%s", diff)
+		t.Errorf("maze has [agent]'s values (-want +got):\n%s", diff)
 	}
 	if e := c.Env[1]; e.Format != "react" || e.MaxTurns != 7 || len(e.Tasks) != 2 {
-		t.Errorf("textcraft lost its own values: %+v", e)
+		t.Errorf("textcraft does not keep its values: %+v", e)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestLoadReportsAllFaults(t *testing.T) {
 	golden(t, "faults.golden", registered.ReplaceAllString(err.Error(), "$1…")+"\n")
 }
 
-// A format of function calls comes with action_format, before [agent]'s.
+// A format of function calls follows from action_format and precedes [agent]'s.
 func TestActionFormat(t *testing.T) {
 	text := "[model]\npath='m'\n[agent]\nformat='history'\n[[env]]\nname='maze'\ntasks='0'\n[[env]]\nname='webshop'\nservers=['http://a']\ntasks='0'\nval_tasks='1'\naction_format='code_as_action'\n"
 	c, err := schema.Load("run.toml", []byte(text), nil)
@@ -105,63 +105,63 @@ func TestLoadFaults(t *testing.T) {
 		{"syntax", "[model]\npath = = 1\n", nil, "run.toml:2: not TOML: "},
 		{"duplicate key", "[log]\nlevel = 'info'\nlevel = 'warn'\n", nil, "run.toml:3: not TOML: "},
 		{"no environment", "[model]\npath='m'\n", nil, "run.toml: env: no environment"},
-		{"no environment and nothing to learn from", "[model]\npath='m'\n[sft]\nfiles=['a.jsonl']\n", nil, "run.toml:4: sft.files: only used with sft.epochs above 0"},
+		{"no environment and no supervised training", "[model]\npath='m'\n[sft]\nfiles=['a.jsonl']\n", nil, "run.toml:4: sft.files: only used with sft.epochs above 0"},
 		{"no environment for a dump", "[model]\npath='m'\n[sft]\nfiles=['a.jsonl']\nepochs=1\n", []string{"data.from_dump=d.jsonl"}, "run.toml: env: no environment"},
-		{"no environment to validate in", "[model]\npath='m'\n[sft]\nfiles=['a.jsonl']\nepochs=1\n", nil, "run.toml:3: sft.val_files: no validation files"},
-		{"no environment to walk in", "[model.fresh]\nlayers=1\nwalks=3\n[sft]\nfiles=['a.jsonl']\nepochs=1\n", nil, "run.toml:3: model.fresh.walks: random walks need an [[env]]"},
+		{"no environment for validation", "[model]\npath='m'\n[sft]\nfiles=['a.jsonl']\nepochs=1\n", nil, "run.toml:3: sft.val_files: no validation files"},
+		{"no environment for walks", "[model.fresh]\nlayers=1\nwalks=3\n[sft]\nfiles=['a.jsonl']\nepochs=1\n", nil, "run.toml:3: model.fresh.walks: random walks need an [[env]]"},
 		{"no model", "[[env]]\nname='maze'\n", nil, "run.toml: model.path: no model"},
 		{"single env table", "\n[env]\nname='maze'\n", nil, "run.toml:2: env: environments are a list of tables: write [[env]]"},
 		{"env is a value", "env = 3\n", nil, "run.toml:1: env: environments are a list of tables: write [[env]]"},
 		{"a value for a section", "actor = 3\n", nil, "run.toml:1: actor: 3 is not a section: write [actor]"},
 		{"a table for a value", "[trainer.seed]\nx = 1\n", nil, "run.toml:1: trainer.seed: a table has the wrong type; expected: integer"},
 		{"two instructions", minimal, []string{"env.maze.instruction=Go.", "env.maze.instruction_file=go.txt"}, "--set: env.0.instruction: instruction_file is set too"},
-		{"group of one elsewhere", minimal, []string{"rollout.group_size=1", "algo.adv_estimator='rloo'"}, "--set: rollout.group_size: 1 is not allowed with adv_estimator rloo"},
+		{"group of one with rloo", minimal, []string{"rollout.group_size=1", "algo.adv_estimator='rloo'"}, "--set: rollout.group_size: 1 is not allowed with adv_estimator rloo"},
 		{"filtered groups of one", minimal, []string{"rollout.group_size=1", "algo.adv_estimator='remax'", "algo.filter_groups=true"}, "--set: algo.filter_groups: the scores of a group of one"},
 		{"aggregation of a loss by row", minimal, []string{"actor.policy_loss='gspo'"}, `run.toml: actor.loss_agg: policy_loss gspo requires loss_agg = "seq-mean-token-mean"`},
 		{"aggregation of luspo", minimal, []string{"actor.policy_loss='luspo'", "actor.loss_agg='seq-mean-token-mean'"}, `--set: actor.loss_agg: policy_loss luspo requires loss_agg = "seq-mean-token-sum"`},
 		{"bounds without a weight between", minimal, []string{"algo.rollout_correction.rollout_is='token'", "algo.rollout_correction.rollout_is_threshold_lower=3.0"}, "--set: algo.rollout_correction.rollout_is_threshold_lower: 3 is above rollout_is_threshold 2"},
 		{"gdpo with the KL in the reward", minimal, []string{"algo.adv_estimator='gdpo'", "algo.use_kl_in_reward=true"}, "--set: algo.use_kl_in_reward: gdpo compares the parts of the reward one by one"},
-		{"full KL of truncated sampling", minimal, []string{"actor.use_kl_loss=true", "actor.kl_loss_type='full'", "rollout.top_p=0.9"}, "--set: actor.kl_loss_type: full needs the whole vocabulary"},
+		{"full KL with truncated sampling", minimal, []string{"actor.use_kl_loss=true", "actor.kl_loss_type='full'", "rollout.top_p=0.9"}, "--set: actor.kl_loss_type: full needs the whole vocabulary"},
 		{"dro without its penalty", minimal, []string{"actor.policy_loss='dro'"}, "run.toml: actor.dro_beta: policy_loss dro is a plain policy gradient without it"},
-		{"vespo with weights by sequence", minimal, []string{"actor.policy_loss='vespo'", "algo.rollout_correction.rollout_is='sequence'"}, "--set: algo.rollout_correction.rollout_is: policy_loss vespo multiplies"},
-		{"idle scale", minimal, []string{"actor.loss_scale_factor=10.0"}, `--set: actor.loss_scale_factor: only used with actor.loss_agg = "seq-mean-token-sum-norm"`},
+		{"vespo with weights of sequences", minimal, []string{"actor.policy_loss='vespo'", "algo.rollout_correction.rollout_is='sequence'"}, "--set: algo.rollout_correction.rollout_is: policy_loss vespo multiplies"},
+		{"unused scale", minimal, []string{"actor.loss_scale_factor=10.0"}, `--set: actor.loss_scale_factor: only used with actor.loss_agg = "seq-mean-token-sum-norm"`},
 		{"bounds of clip_cov", minimal, []string{"actor.policy_loss=clip_cov", "actor.clip_cov_lb=5.0"}, "--set: actor.clip_cov_lb: 5 is not below clip_cov_ub 5"},
 		{"rules without thresholds", minimal, []string{"algo.rollout_correction.rollout_rs=['token_k3']"}, "run.toml: algo.rollout_correction.rollout_rs_threshold: 0 thresholds for 1 rules"},
-		{"a threshold in words", minimal, []string{"algo.rollout_correction.rollout_rs_threshold=['tight']"}, `--set: algo.rollout_correction.rollout_rs_threshold: "tight" is not allowed`},
-		{"two bounds for one", minimal, []string{"algo.rollout_correction.rollout_rs=['token_k3']", "algo.rollout_correction.rollout_rs_threshold=['1_2']"}, `--set: algo.rollout_correction.rollout_rs_threshold: "1_2" has two bounds`},
-		{"bypass of another loss", minimal, []string{"algo.rollout_correction.bypass_mode=true", "actor.policy_loss='cispo'"}, `--set: algo.rollout_correction.bypass_mode: bypass_mode has its own loss (loss_type): take out actor.policy_loss = "cispo"`},
-		{"weights beside the ratio", minimal, []string{"algo.rollout_correction.bypass_mode=true", "algo.rollout_correction.rollout_is='token'"}, "--set: algo.rollout_correction.rollout_is: with bypass_mode"},
+		{"a threshold that is not a number", minimal, []string{"algo.rollout_correction.rollout_rs_threshold=['tight']"}, `--set: algo.rollout_correction.rollout_rs_threshold: "tight" is not allowed`},
+		{"two bounds instead of one", minimal, []string{"algo.rollout_correction.rollout_rs=['token_k3']", "algo.rollout_correction.rollout_rs_threshold=['1_2']"}, `--set: algo.rollout_correction.rollout_rs_threshold: "1_2" has two bounds`},
+		{"bypass_mode with another loss", minimal, []string{"algo.rollout_correction.bypass_mode=true", "actor.policy_loss='cispo'"}, `--set: algo.rollout_correction.bypass_mode: bypass_mode has its own loss (loss_type): take out actor.policy_loss = "cispo"`},
+		{"weights in addition to the ratio", minimal, []string{"algo.rollout_correction.bypass_mode=true", "algo.rollout_correction.rollout_is='token'"}, "--set: algo.rollout_correction.rollout_is: with bypass_mode"},
 		{"evolution with a critic", minimal, []string{"algo.name='agentevol'", "algo.adv_estimator='gae'"}, `--set: algo.adv_estimator: only used with algo.name = "policy_gradient"`},
 		{"evolution with a KL", minimal, []string{"algo.name='agentevol'", "actor.use_kl_loss=true"}, `--set: actor.use_kl_loss: only used with algo.name = "policy_gradient"`},
-		{"evolution of groups that differ", minimal, []string{"algo.name='agentevol'", "algo.filter_groups=true"}, `--set: algo.filter_groups: only used with algo.name = "policy_gradient"`},
-		{"evolution by a score", minimal, []string{"algo.name='agentevol'", "reward.score_fn='math'"}, `--set: reward.score_fn: only used with algo.name = "policy_gradient"`},
-		{"evolution by components", minimal, []string{"algo.name='agentevol'", "reward.components.goal.weight=1"}, `--set: reward.components: only used with algo.name = "policy_gradient"`},
-		{"evolution by a table", minimal + "[algo]\nname='agentevol'\n[reward.components.goal]\n", nil, `run.toml:15: reward.components: only used with algo.name = "policy_gradient"`},
-		{"evolution by another reward", minimal, []string{"algo.name='agentevol'", "reward.signal='max'", "reward.allocation='per_turn'"}, `--set: reward.allocation: only used with algo.name = "policy_gradient"`},
+		{"evolution with filtered groups", minimal, []string{"algo.name='agentevol'", "algo.filter_groups=true"}, `--set: algo.filter_groups: only used with algo.name = "policy_gradient"`},
+		{"evolution with a score function", minimal, []string{"algo.name='agentevol'", "reward.score_fn='math'"}, `--set: reward.score_fn: only used with algo.name = "policy_gradient"`},
+		{"evolution with components", minimal, []string{"algo.name='agentevol'", "reward.components.goal.weight=1"}, `--set: reward.components: only used with algo.name = "policy_gradient"`},
+		{"evolution with a table of components", minimal + "[algo]\nname='agentevol'\n[reward.components.goal]\n", nil, `run.toml:15: reward.components: only used with algo.name = "policy_gradient"`},
+		{"evolution with another reward", minimal, []string{"algo.name='agentevol'", "reward.signal='max'", "reward.allocation='per_turn'"}, `--set: reward.allocation: only used with algo.name = "policy_gradient"`},
 		{"evolution with penalties", minimal, []string{"algo.name='agentevol'", "reward.turn_penalty=0.1", "reward.invalid_action_penalty=0.1"}, `--set: reward.invalid_action_penalty: only used with algo.name = "policy_gradient"`},
 		{"evolution with a policy loss", minimal, []string{"algo.name='agentevol'", "actor.policy_loss='cispo'"}, `--set: actor.policy_loss: only used with algo.name = "policy_gradient"`},
-		{"evolution of long trajectories", minimal, []string{"algo.name='agentevol'", "sft.files='a.jsonl'", "actor.dynamic_batch=true", "sft.max_length=20000"}, `run.toml: actor.max_tokens_per_micro_batch: 16384 is less than the longest trajectory`},
-		{"weights of nothing normalized", minimal, []string{"algo.rollout_correction.rollout_is_batch_normalize=true"}, `--set: algo.rollout_correction.rollout_is_batch_normalize: only used with algo.rollout_correction.rollout_is = "token" or "sequence"`},
-		{"weights of micro-batches normalized", minimal, []string{"algo.rollout_correction.bypass_mode=true", "algo.rollout_correction.loss_type='reinforce'", "algo.rollout_correction.rollout_is='token'", "algo.rollout_correction.rollout_is_batch_normalize=true"}, "--set: algo.rollout_correction.rollout_is_batch_normalize: bypass_mode computes weights per micro-batch"},
-		{"a critic's activations without a critic", minimal, []string{"critic.gradient_checkpointing=true"}, `--set: critic.gradient_checkpointing: only used with algo.adv_estimator = "gae"`},
-		{"a shared critic's activations", minimal, []string{"algo.adv_estimator='gae'", "critic.shared=true", "critic.gradient_checkpointing=true"}, "--set: critic.gradient_checkpointing: a shared critic uses the actor's decoder: write model.gradient_checkpointing"},
-		{"a shared critic's moments", minimal, []string{"algo.adv_estimator='gae'", "critic.shared=true", "critic.offload_optimizer=true"}, "--set: critic.offload_optimizer: the optimiser of a shared critic"},
-		{"episodes kept for nothing", minimal, []string{"algo.agentevol.per_task=2"}, `--set: algo.agentevol.per_task: only used with algo.name = "agentevol"`},
-		{"a dump that evolves", minimal, []string{"algo.name='agentevol'", "data.from_dump='d.jsonl'"}, `--set: data.from_dump: algo.name = "agentevol" plays its own episodes`},
-		{"one mini-batch shuffled", minimal, []string{"actor.mini_batch_size=0", "actor.shuffle=true"}, "--set: actor.shuffle: only used with actor.mini_batch_size above 0"},
-		{"the critic's one mini-batch shuffled", minimal, []string{"algo.adv_estimator='gae'", "critic.mini_batch_size=0", "critic.shuffle=true"}, "--set: critic.shuffle: only used with critic.mini_batch_size above 0"},
-		{"no pass", minimal, []string{"actor.ppo_epochs=0"}, "--set: actor.ppo_epochs: 0 is not allowed; allowed: from 1 to 1000"},
+		{"evolution with long trajectories", minimal, []string{"algo.name='agentevol'", "sft.files='a.jsonl'", "actor.dynamic_batch=true", "sft.max_length=20000"}, `run.toml: actor.max_tokens_per_micro_batch: 16384 is less than the longest trajectory`},
+		{"normalized weights without weights", minimal, []string{"algo.rollout_correction.rollout_is_batch_normalize=true"}, `--set: algo.rollout_correction.rollout_is_batch_normalize: only used with algo.rollout_correction.rollout_is = "token" or "sequence"`},
+		{"normalized weights of micro-batches", minimal, []string{"algo.rollout_correction.bypass_mode=true", "algo.rollout_correction.loss_type='reinforce'", "algo.rollout_correction.rollout_is='token'", "algo.rollout_correction.rollout_is_batch_normalize=true"}, "--set: algo.rollout_correction.rollout_is_batch_normalize: bypass_mode computes weights per micro-batch"},
+		{"gradient checkpointing without a critic", minimal, []string{"critic.gradient_checkpointing=true"}, `--set: critic.gradient_checkpointing: only used with algo.adv_estimator = "gae"`},
+		{"gradient checkpointing of a shared critic", minimal, []string{"algo.adv_estimator='gae'", "critic.shared=true", "critic.gradient_checkpointing=true"}, "--set: critic.gradient_checkpointing: a shared critic uses the actor's decoder: write model.gradient_checkpointing"},
+		{"moments of a shared critic", minimal, []string{"algo.adv_estimator='gae'", "critic.shared=true", "critic.offload_optimizer=true"}, "--set: critic.offload_optimizer: the optimiser of a shared critic"},
+		{"per_task without evolution", minimal, []string{"algo.agentevol.per_task=2"}, `--set: algo.agentevol.per_task: only used with algo.name = "agentevol"`},
+		{"evolution from a dump", minimal, []string{"algo.name='agentevol'", "data.from_dump='d.jsonl'"}, `--set: data.from_dump: algo.name = "agentevol" plays its own episodes`},
+		{"shuffling one mini-batch", minimal, []string{"actor.mini_batch_size=0", "actor.shuffle=true"}, "--set: actor.shuffle: only used with actor.mini_batch_size above 0"},
+		{"shuffling one mini-batch of the critic", minimal, []string{"algo.adv_estimator='gae'", "critic.mini_batch_size=0", "critic.shuffle=true"}, "--set: critic.shuffle: only used with critic.mini_batch_size above 0"},
+		{"no epoch", minimal, []string{"actor.ppo_epochs=0"}, "--set: actor.ppo_epochs: 0 is not allowed; allowed: from 1 to 1000"},
 		{"group of one", minimal, []string{"rollout.group_size=1"}, "--set: rollout.group_size: 1 is not allowed with adv_estimator grpo"},
 		{"unknown environment", "[[env]]\nname='webshpo'\n", nil, `run.toml:2: env.0.name: "webshpo" is not allowed; allowed: academia | `},
 		{"functions of maze", "[[env]]\nname='maze'\naction_format='code_as_action'\n", nil, "run.toml:3: env.0.action_format: maze has no functions to call"},
 		{"functions under g1", "[[env]]\nname='webshop'\nparser='g1'\naction_format='function_calling'\n", nil, `run.toml:4: env.0.action_format: "function_calling" needs parser = "g2"`},
-		{"functions in tags", "[[env]]\nname='webshop'\nformat='react'\naction_format='function_calling'\n", nil, `run.toml:3: env.0.format: "react" does not go with action_format = "function_calling"`},
+		{"functions with another format", "[[env]]\nname='webshop'\nformat='react'\naction_format='function_calling'\n", nil, `run.toml:3: env.0.format: "react" does not go with action_format = "function_calling"`},
 		{"two kinds of functions", "[[env]]\nname='webshop'\nformat='code_as_action'\naction_format='function_calling'\n", nil, `run.toml:3: env.0.format: "code_as_action" does not go with`},
 		{"a format of functions alone", "[[env]]\nname='webshop'\nformat='function_calling'\n", nil, `run.toml:3: env.0.format: "function_calling" needs action_format = "function_calling"`},
 		{"unknown action format", "[[env]]\nname='webshop'\naction_format='default'\n", nil, `run.toml:3: env.0.action_format: "default" is not allowed; allowed: react | code_as_action | function_calling`},
-		{"later section", "[[env]]\nname='webshop'\n[env.webshop]\nmodel='m'\n", nil, "run.toml:3: env.0.webshop: not implemented yet: take it out"},
+		{"a section of a later version", "[[env]]\nname='webshop'\n[env.webshop]\nmodel='m'\n", nil, "run.toml:3: env.0.webshop: not implemented yet: take it out"},
 		{"component without a function", "[reward.components.gaol]\nweight=1\n", nil, `run.toml:1: reward.components.gaol.fn: "gaol" is not allowed; allowed: agentgym | bleu`},
-		{"component of nothing", "[reward.components]\nweight=1\n", nil, "run.toml:2: reward.components.weight: 1 is not a table: write [reward.components.NAME]"},
+		{"component without a name", "[reward.components]\nweight=1\n", nil, "run.toml:2: reward.components.weight: 1 is not a table: write [reward.components.NAME]"},
 		{"component's key", "[reward.components.goal]\nwieght=1\n", nil, "run.toml:2: reward.components.goal.wieght: unknown key; did you mean reward.components.weight?"},
 		{"component's parameter", "[reward.components.goal]\nmax_length=1\n", nil, `run.toml:2: reward.components.goal.max_length: only used with fn = "length" or "overlong"`},
 		{"component's name", "[reward.components.'a b']\nfn='goal'\n", nil, "run.toml:1: reward.components.a b: a component is named by letters"},
@@ -174,46 +174,46 @@ func TestLoadFaults(t *testing.T) {
 		{"function's score", "[reward]\nscore_fn='math'\nformat_score=0.1\n", nil, `run.toml:3: reward.format_score: only used with reward.score_fn = "countdown", `},
 		{"no command", "[reward]\nscore_fn='exec: '\n", nil, `run.toml:2: reward.score_fn: "exec:" has no command`},
 		{"no address", "[reward]\nscore_fn='http://'\n", nil, `run.toml:2: reward.score_fn: "http://" is not a server's address`},
-		{"per turn of a function", minimal, []string{"reward.score_fn=math", "reward.allocation=per_turn"}, "--set: reward.allocation: per_turn allocates"},
-		{"score of maze", minimal, []string{"reward.signal=env_score"}, "--set: reward.signal: maze keeps no score"},
+		{"rewards per turn of a score function", minimal, []string{"reward.score_fn=math", "reward.allocation=per_turn"}, "--set: reward.allocation: per_turn allocates"},
+		{"env_score of maze", minimal, []string{"reward.signal=env_score"}, "--set: reward.signal: maze keeps no score"},
 		{"sum of a running score", "[[env]]\nname='sciworld'\n[reward]\nsignal='sum'\n", nil, "run.toml:4: reward.signal: the rewards of sciworld are running totals"},
-		{"upstream name", "[trainer]\nsave_freq=1\n", nil, "run.toml:2: trainer.save_freq: this key has another place here: write trainer.save_every"},
-		{"other section", "[trainer]\nlr=1\n", nil, "run.toml:2: trainer.lr: unknown key; did you mean actor.optim.lr?"},
+		{"a name of verl", "[trainer]\nsave_freq=1\n", nil, "run.toml:2: trainer.save_freq: this key has another place here: write trainer.save_every"},
+		{"a key of another section", "[trainer]\nlr=1\n", nil, "run.toml:2: trainer.lr: unknown key; did you mean actor.optim.lr?"},
 		{"a section's name", "[modl]\npath='m'\n", nil, "run.toml:1: modl: unknown key; did you mean [model]?"},
 		{"a section's name in another", "[actor.optm]\nlr=1\n", nil, "run.toml:1: actor.optm: unknown key; did you mean [actor.optim]?"},
 		{"infinite", "[actor.optim]\nlr=inf\n", nil, "run.toml:2: actor.optim.lr: +Inf is not allowed"},
 		{"date", "[trainer]\nexperiment=2026-01-01\n", nil, "run.toml:2: trainer.experiment: 2026-01-01"},
-		{"leaves the folder", "[trainer]\nexperiment='../up'\n", nil, `run.toml:2: trainer.experiment: "../up" is not allowed`},
-		{"dtype pair", "[model]\nmaster_dtype='bfloat16'\n", nil, `run.toml:2: model.master_dtype: "bfloat16" is not implemented yet; allowed now: float32`},
+		{"a path for a folder name", "[trainer]\nexperiment='../up'\n", nil, `run.toml:2: trainer.experiment: "../up" is not allowed`},
+		{"dtype of a later version", "[model]\nmaster_dtype='bfloat16'\n", nil, `run.toml:2: model.master_dtype: "bfloat16" is not implemented yet; allowed now: float32`},
 		{"babyai needs servers", "[[env]]\nname='babyai'\ntasks='0'\n", nil, "run.toml:1: env.0.servers: babyai has no built-in server"},
 		{"no name", "[[env]]\ntasks='0'\n", nil, `run.toml:1: env.0.name: "" is not allowed; allowed: academia`},
 		{"vocabulary for maze", "[[env]]\nname='maze'\ntasks='0'\nvocabulary='w'\n", nil, "run.toml:4: env.0.vocabulary: only used with the built-in wordle server"},
 		{"warm-up twice", minimal, []string{"actor.optim.warmup_ratio=0.1", "actor.optim.warmup_steps=3"}, "--set: actor.optim.warmup_steps: warmup_ratio is set as well"},
-		{"two of one name", "[[env]]\nname='maze'\ntasks='0'\n[[env]]\nname='maze'\ntasks='1'\n", nil, "run.toml:4: env.1.label: env.0 already has the name maze: "},
+		{"two tables of one environment", "[[env]]\nname='maze'\ntasks='0'\n[[env]]\nname='maze'\ntasks='1'\n", nil, "run.toml:4: env.1.label: env.0 already has the name maze: "},
 		{"sft without data", "[[env]]\nname='maze'\ntasks='0'\n[sft]\nepochs=1\n", nil, "run.toml:5: sft.epochs: no trajectories"},
 		{"set by number", minimal, []string{"env.2.weight=1"}, "--set: env.2.weight: there is no [[env]] table 2; they are numbered 0 to 1"},
 		{"set unknown env key", minimal, []string{"env.maze.wieght=1"}, "--set: env.0.wieght: unknown key; did you mean env.weight?"},
 		{"fresh shape", "[model.fresh]\nlayers=2\nheads=3\n", nil, "run.toml:3: model.fresh.heads: 3 does not divide hidden_size 128"},
-		{"reference for nothing", "[ref]\npath='r'\n", nil, "run.toml:2: ref.path: only used with actor.use_kl_loss = true or algo.use_kl_in_reward = true"},
-		{"a KL loss for nothing", minimal, []string{"actor.use_kl_loss=true", "actor.kl_loss_coef=0"}, "--set: actor.kl_loss_coef: the KL loss has weight 0"},
+		{"reference without a KL", "[ref]\npath='r'\n", nil, "run.toml:2: ref.path: only used with actor.use_kl_loss = true or algo.use_kl_in_reward = true"},
+		{"a KL loss with weight 0", minimal, []string{"actor.use_kl_loss=true", "actor.kl_loss_coef=0"}, "--set: actor.kl_loss_coef: the KL loss has weight 0"},
 		{"adapters on random weights", "[model]\nlora_rank=4\n[model.fresh]\nlayers=2\n", nil, "run.toml:2: model.lora_rank: adapters would freeze the random weights"},
-		{"dropout of no adapters", "[model]\nlora_dropout=0.1\n", nil, "run.toml:2: model.lora_dropout: only used with model.lora_rank above 0"},
+		{"dropout without adapters", "[model]\nlora_dropout=0.1\n", nil, "run.toml:2: model.lora_dropout: only used with model.lora_rank above 0"},
 		{"unknown layer", "[model]\nlora_rank=4\ntarget_modules=['q_porj']\n", nil, `run.toml:3: model.target_modules: "q_porj" is not allowed`},
 		{"no layers", "[model]\nlora_rank=4\ntarget_modules=[]\n", nil, "run.toml:3: model.target_modules: no layer gets an adapter"},
 		{"all layers and one", "[model]\nlora_rank=4\ntarget_modules=['all-linear', 'q_proj']\n", nil, `run.toml:3: model.target_modules: "all-linear" already means every layer`},
 		{"alpha 0", "[model]\nlora_rank=4\nlora_alpha=0\n", nil, "run.toml:3: model.lora_alpha: 0 is not allowed"},
-		{"rank of sft", "[sft]\nlora_rank=8\n", nil, "run.toml:2: sft.lora_rank: this key has another place here: write model.lora_rank"},
-		{"no reference to offload", "[ref]\noffload_params=true\n", nil, "run.toml:2: ref.offload_params: only used with actor.use_kl_loss = true"},
-		{"a reference without weights", "[model]\nlora_rank=4\n[actor]\nuse_kl_loss=true\n[ref]\noffload_params=true\n", nil, "run.toml:6: ref.offload_params: with model.lora_rank the reference shares the frozen weights"},
-		{"weight of no shared critic", "[algo]\nadv_estimator='gae'\n[critic]\nvf_coef=0.5\n", nil, "run.toml:4: critic.vf_coef: only used with critic.shared = true"},
+		{"sft.lora_rank", "[sft]\nlora_rank=8\n", nil, "run.toml:2: sft.lora_rank: this key has another place here: write model.lora_rank"},
+		{"offloading without a reference", "[ref]\noffload_params=true\n", nil, "run.toml:2: ref.offload_params: only used with actor.use_kl_loss = true"},
+		{"offloading a reference that shares weights", "[model]\nlora_rank=4\n[actor]\nuse_kl_loss=true\n[ref]\noffload_params=true\n", nil, "run.toml:6: ref.offload_params: with model.lora_rank the reference shares the frozen weights"},
+		{"vf_coef without a shared critic", "[algo]\nadv_estimator='gae'\n[critic]\nvf_coef=0.5\n", nil, "run.toml:4: critic.vf_coef: only used with critic.shared = true"},
 		{"shared critic with weights", "[algo]\nadv_estimator='gae'\n[critic]\nshared=true\npath='c'\n", nil, "run.toml:5: critic.path: a shared critic"},
 		{"shared critic of grpo", "[critic]\nshared=true\n", nil, "run.toml:2: critic.shared: only used with algo.adv_estimator = \"gae\""},
 		{"value loss without weight", "[algo]\nadv_estimator='gae'\n[critic]\nshared=true\nvf_coef=0\n", nil, "run.toml:5: critic.vf_coef: 0 is not allowed"},
-		{"reward model for nothing", "[reward]\nmodel_path='r'\n", nil, "run.toml:2: reward.model_path: only used with the score function model"},
+		{"reward model without its function", "[reward]\nmodel_path='r'\n", nil, "run.toml:2: reward.model_path: only used with the score function model"},
 		{"no reward model", "[reward]\nscore_fn='model'\n", nil, "run.toml:1: reward.model_path: the score function model needs a reward model"},
 		{"no reward model for a component", "[reward.components.taste]\nfn='model'\n", nil, "run.toml:1: reward.model_path: the score function model needs a reward model"},
 		{"reward model twice", "[reward]\nmodel_path='r'\n[reward.components.model]\n[reward.components.taste]\nfn='model'\n", nil, "run.toml:3: reward.components: a run has one reward model"},
-		{"no reward model to offload", "[reward]\nmodel_offload_params=true\n", nil, "run.toml:2: reward.model_offload_params: only used with the score function model"},
+		{"offloading without a reward model", "[reward]\nmodel_offload_params=true\n", nil, "run.toml:2: reward.model_offload_params: only used with the score function model"},
 		{"negative seed", "[trainer]\nseed=-1\n", nil, "run.toml:2: trainer.seed: -1 is not allowed; allowed: at least 0"},
 		{"huge", "[actor]\nmini_batch_size=99999999999\n", nil, "run.toml:2: actor.mini_batch_size: 99999999999 is too large"},
 	}
@@ -233,8 +233,7 @@ func TestLoadFaults(t *testing.T) {
 	}
 }
 
-// Of an environment that has no name, or none that there is, no more is said
-// than that.
+// A missing or unknown name of an environment is the only fault of its table.
 func TestNoSuchEnvironment(t *testing.T) {
 	for _, name := range []string{"", "name='sokoban'\n"} {
 		_, err := schema.Load("run.toml", []byte("[model]\npath='m'\n[[env]]\n"+name+"tasks='0'\nval_tasks='1'\naction_format='function_calling'\n"), nil)
@@ -278,7 +277,7 @@ func TestSet(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a value cannot bring more keys", func(t *testing.T) {
+	t.Run("a value cannot add keys", func(t *testing.T) {
 		c := load(t, minimal, "model.path=1\ny=2")
 		if c.Model.Path != "1\ny=2" {
 			t.Errorf("path %q", c.Model.Path)
@@ -307,16 +306,16 @@ func FuzzLoad(f *testing.F) {
 		c, err := schema.Load("f", text, []string{set})
 		if err != nil {
 			if err.Error() == "" {
-				t.Fatal("an error without words")
+				t.Fatal("an empty error")
 			}
 			return
 		}
 		again, err := schema.Load("f", c.Marshal(), nil)
 		if err != nil {
-			t.Fatalf("what was written does not load: %v\n%s", err, c.Marshal())
+			t.Fatalf("the written configuration does not load: %v\n%s", err, c.Marshal())
 		}
 		if d := Diff(c, again); len(d) > 0 {
-			t.Fatalf("changed by writing: %v", d)
+			t.Fatalf("Marshal and Load change %v", d)
 		}
 	})
 }
@@ -361,7 +360,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// What is for a GPU does nothing on a CPU, and is no fault there: a run says so.
+// Keys for a GPU are no fault on a CPU: they have no effect, and a run logs that.
 func TestOffloadOnCPU(t *testing.T) {
 	c := load(t, minimal, `model.device="cpu"`, "actor.offload_optimizer=true", "actor.use_kl_loss=true", "ref.offload_params=true",
 		`reward.score_fn="model"`, `reward.model_path="r"`, "reward.model_offload_params=true",

@@ -55,17 +55,17 @@ func indicesOf(t *testing.T, entries []string) []int {
 	return all
 }
 
-// The quickstart's claim rests on this: what it validates on was never seen,
-// neither by GRPO nor in the solutions it starts from.
+// The quickstart validates on cells that neither GRPO nor the initial solutions
+// start from.
 func TestQuickstartHoldsCellsOut(t *testing.T) {
 	e := preset(t, "quickstart").Env[0]
 	train, val, expert := indicesOf(t, e.Tasks), indicesOf(t, e.ValTasks), indicesOf(t, e.ExpertTasks)
 	if len(val) != 8 {
 		t.Errorf("%d validation cells, want 8", len(val))
 	}
-	for _, tip := range []int{0, 4, 5, 9} { // (1,1) (1,5) (1,7) (1,11)
-		if !slices.Contains(val, tip) {
-			t.Errorf("corridor tip %d is not held out", tip)
+	for _, end := range []int{0, 4, 5, 9} { // (1,1) (1,5) (1,7) (1,11)
+		if !slices.Contains(val, end) {
+			t.Errorf("corridor end %d is not a validation cell", end)
 		}
 	}
 	for _, i := range val {
@@ -73,7 +73,7 @@ func TestQuickstartHoldsCellsOut(t *testing.T) {
 			t.Errorf("cell %d is trained and validated on", i)
 		}
 		if slices.Contains(expert, i) {
-			t.Errorf("the solution of the held-out cell %d is shown", i)
+			t.Errorf("validation cell %d has a solution in the training data", i)
 		}
 	}
 }

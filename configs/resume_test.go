@@ -12,7 +12,7 @@ func TestMayChangeNamesKeys(t *testing.T) {
 	for _, group := range mayChange {
 		for _, name := range group.keys {
 			if e, ok := schema.known(name); !ok || e.status != Ready {
-				t.Errorf("%s is no key that works", name)
+				t.Errorf("%s is not a Ready key", name)
 			}
 			if slices.Contains(seen, name) {
 				t.Errorf("%s is listed twice", name)
@@ -26,7 +26,7 @@ func TestMayChangeNamesKeys(t *testing.T) {
 		"sft.epochs", "sft.optim.lr", "reward.signal",
 	} {
 		if free(name) {
-			t.Errorf("%s belongs to the experiment", name)
+			t.Errorf("%s defines the experiment", name)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// TestUnreadKeys sets keys that nothing reads in a GRPO configuration, in the
-// file and by --set, and wants an error that names what reads them.
+// TestUnreadKeys sets keys without effect in a GRPO configuration, in the file and
+// by --set. The error must name the settings that they need.
 func TestUnreadKeys(t *testing.T) {
 	for _, c := range []struct{ key, value, with string }{
 		{"algo.lam", "0.9", `algo.adv_estimator = "gae"`},
@@ -79,32 +79,32 @@ func TestUnreadEnvKeys(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-	// A key for all tables is used if one of them does.
+	// An override of all tables is valid if the key has an effect in one of them.
 	c := load(t, minimal, "env.1.format=history", "env.history_length=3")
 	if c.Env[0].HistoryLength != -1 || c.Env[1].HistoryLength != 3 {
 		t.Errorf("history_length %d and %d", c.Env[0].HistoryLength, c.Env[1].HistoryLength)
 	}
 	if _, err := schema.Load("run.toml", []byte(minimal), []string{"env.history_length=3"}); err == nil || strings.Count(err.Error(), "only used with") != 1 {
-		t.Errorf("no table reads it: %v", err)
+		t.Errorf("no table has a use for the key: %v", err)
 	}
 }
 
-// TestDefaultsAreNoStatement: a file that spells out defaults is what config
-// show prints, and --set switches things off with them.
-func TestDefaultsAreNoStatement(t *testing.T) {
+// TestDefaultValuesAreNoFault: config show prints all defaults, and --set uses
+// defaults to switch features off.
+func TestDefaultValuesAreNoFault(t *testing.T) {
 	load(t, minimal+"[algo]\nlam = 1.0\n")
 	load(t, minimal, "model.fresh.walks=0", "env.expert_tasks=[]")
 }
 
-// TestOverridesMaySwitchOff: a file's keys are judged by the file alone, so
-// that --set can switch off what they belong to.
+// TestOverridesMaySwitchOff: only the other keys of the file determine whether a key
+// of the file has an effect, so that --set can switch off its feature.
 func TestOverridesMaySwitchOff(t *testing.T) {
 	ppo := minimal + "[algo]\nadv_estimator = \"gae\"\nlam = 0.9\n[critic]\nepochs = 2\n"
 	c := load(t, ppo, "algo.adv_estimator=grpo")
 	if want := schema.Defaults(); c.Algo.Params["lam"] != want.Algo.Params["lam"] || c.Critic.Epochs != want.Critic.Epochs {
-		t.Errorf("values that nothing reads are kept: lam %v, critic.epochs %v", c.Algo.Params["lam"], c.Critic.Epochs)
+		t.Errorf("values without effect are kept: lam %v, critic.epochs %v", c.Algo.Params["lam"], c.Critic.Epochs)
 	}
-	load(t, string(c.Marshal())) // what a run saves is read back
+	load(t, string(c.Marshal())) // the saved configuration loads
 	dump := minimal + "[sft]\nepochs = 1\nfiles = [\"x.jsonl\"]\ndump_success = false\n"
 	if _, err := schema.Load("run.toml", []byte(dump), nil); err == nil {
 		t.Error("sft.dump_success is accepted without a dump")
@@ -112,15 +112,15 @@ func TestOverridesMaySwitchOff(t *testing.T) {
 	load(t, dump, "data.from_dump=d.jsonl", "model.path=m")
 }
 
-// TestPresetKeysMayBeUnread: the keys of a preset are not the user's, and nor
-// are those of a run's saved configuration.
+// TestPresetKeysMayBeUnread: keys without effect are accepted in a preset and in the
+// saved configuration of a run.
 func TestPresetKeysMayBeUnread(t *testing.T) {
 	c, err := schema.LoadPreset("ppo", nil, []string{"algo.adv_estimator=grpo", "rollout.group_size=4"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Trainer.CriticWarmup != 0 || c.Critic.MiniBatchSize != schema.Defaults().Critic.MiniBatchSize {
-		t.Errorf("the preset's critic is left: %+v", c.Critic)
+		t.Errorf("the critic's keys of the preset are kept: %+v", c.Critic)
 	}
 	old := minimal + "[algo]\nlam = 0.9\n"
 	saved, err := schema.LoadSaved("config.toml", []byte(old))
@@ -128,12 +128,12 @@ func TestPresetKeysMayBeUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := Diff(saved, load(t, minimal)); len(d) > 0 {
-		t.Errorf("an unread key of a saved configuration is a difference: %v", d)
+		t.Errorf("a key without effect in a saved configuration is a difference: %v", d)
 	}
 }
 
-// TestShownConfigurationsAreAccepted feeds what config show prints back, for
-// every preset under every estimator and both kinds of formats.
+// TestShownConfigurationsAreAccepted loads the output of config show for every preset
+// with every estimator and with both kinds of formats.
 func TestShownConfigurationsAreAccepted(t *testing.T) {
 	for _, name := range PresetNames() {
 		text, err := Preset(name)
@@ -141,7 +141,7 @@ func TestShownConfigurationsAreAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := schema.Load(name, text, nil); err != nil {
-			t.Errorf("the text of the preset as a file of the user's: %v", err)
+			t.Errorf("the text of the preset as a user's file: %v", err)
 		}
 		variants := [][]string{nil, {"actor.dynamic_batch=true"}, {"env.format=staged"}, {"env.format=react"}, {"sft.epochs=0"}, {"algo.name=agentevol"}}
 		for _, e := range registry.NamesOf(schema.words.Estimators, nil) {
@@ -154,7 +154,7 @@ func TestShownConfigurationsAreAccepted(t *testing.T) {
 		for _, sets := range variants {
 			c, err := schema.LoadPreset(name, nil, sets)
 			if err != nil {
-				continue // contradictions, such as remax with agentevol
+				continue // invalid combinations, such as remax with agentevol
 			}
 			accepted++
 			again, err := schema.Load("shown.toml", c.Marshal(), nil)
@@ -166,7 +166,7 @@ func TestShownConfigurationsAreAccepted(t *testing.T) {
 				t.Errorf("%s %v: %v", name, sets, d)
 			}
 		}
-		if accepted < len(variants)/2 && name != "agentevol" { // which has no estimators
+		if accepted < len(variants)/2 && name != "agentevol" { // estimators have no effect in agentevol
 			t.Errorf("%s: only %d of %d variants are accepted", name, accepted, len(variants))
 		}
 	}

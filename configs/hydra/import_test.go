@@ -32,8 +32,8 @@ func rowOf(t *testing.T, r Result, key string) Row {
 	return r.Rows[i]
 }
 
-// TestImportScripts compares what becomes of start scripts in the original's
-// form with golden files, and wants config check to take it.
+// TestImportScripts compares imported start scripts with golden files, and checks
+// that they are valid.
 func TestImportScripts(t *testing.T) {
 	for file, vars := range map[string]map[string]string{
 		"train_ppo.sh":  {"PORT_LIST": "36005"},
@@ -61,13 +61,13 @@ func TestImportScripts(t *testing.T) {
 	}
 }
 
-func TestImportSaysWhatBecameOfKeys(t *testing.T) {
+func TestImportReportsEveryKey(t *testing.T) {
 	ppo, grpo := imported(t, "train_ppo.sh", nil), imported(t, "train_grpo.sh", nil)
 	for _, tt := range []struct {
 		r      Result
 		key    string
 		status Status
-		says   string // among its note and where it leads
+		says   string // in its settings or its note
 	}{
 		{ppo, "actor_rollout_ref.actor.optim.lr", Mapped, "actor.optim.lr = 1e-06"},
 		{ppo, "data.env_ports", Open, "$PORT_LIST"},
@@ -84,7 +84,7 @@ func TestImportSaysWhatBecameOfKeys(t *testing.T) {
 		{ppo, "trainer.val_only", Ignored, ""},
 		{ppo, "trainer.default_local_dir", Mapped, `trainer.output_dir = "verl_checkpoints"`},
 		{ppo, "critic.model.enable_gradient_checkpointing", Mapped, ""},
-		{ppo, "actor_rollout_ref.actor.entropy_coeff", Mapped, "actor.entropy_coef = 0.001"}, // its default
+		{ppo, "actor_rollout_ref.actor.entropy_coeff", Mapped, "actor.entropy_coef = 0.001"}, // a default
 		{grpo, "data.env_ports", Mapped, `["http://gym.local:36001", "http://gym.local:36002"]`},
 		{grpo, "critic.model.path", Ignored, `has no effect here: only used with algo.adv_estimator = "gae"`},
 		{grpo, "actor_rollout_ref.model.path", Mapped, `model.path = "Qwen/Qwen2.5-3B"`},
@@ -99,7 +99,7 @@ func TestImportSaysWhatBecameOfKeys(t *testing.T) {
 		}
 	}
 	if ppo.Doubtful() == 0 || len(ppo.Words) != 0 {
-		t.Errorf("%d doubtful, words %q", ppo.Doubtful(), ppo.Words)
+		t.Errorf("%d doubtful, other words %q", ppo.Doubtful(), ppo.Words)
 	}
 }
 
@@ -228,8 +228,7 @@ func TestImportRefusals(t *testing.T) {
 	}
 }
 
-// With nothing but its defaults the original's command line is a
-// configuration, with the values of the original.
+// A command line with only data files has the original's defaults.
 func TestImportDefaults(t *testing.T) {
 	r := Import(ReadWords([]string{"data.train_files=train.parquet", "data.val_files=val.parquet"}), Options{Schema: schema, From: "test", Defaults: true})
 	if r.Faults != nil {
@@ -245,7 +244,7 @@ func TestImportDefaults(t *testing.T) {
 	}
 }
 
-// The documentation's example makes as many updates a step as the original.
+// The example of the documentation makes as many updates per step as the original.
 func TestImportMiniBatchesOfGroups(t *testing.T) {
 	r := Import(ReadWords([]string{"algorithm.adv_estimator=grpo", "actor_rollout_ref.rollout.n=8", "data.train_files=a.parquet", "data.val_files=b.parquet"}),
 		Options{Schema: schema, Defaults: true})
@@ -261,12 +260,12 @@ func TestImportMiniBatchesOfGroups(t *testing.T) {
 		{Key: "actor_rollout_ref.actor.ppo_mini_batch_size", Text: "4", Value: int64(4)},
 	}}, Options{Schema: schema})
 	if row := rowOf(t, r, "actor_rollout_ref.actor.ppo_mini_batch_size"); row.Status != Open {
-		t.Errorf("without the factor it is %+v", row)
+		t.Errorf("without a known group size: %+v", row)
 	}
 }
 
-// Defaults, and what is said of keys that one of the originals forgets, depend
-// on whose command line it is.
+// The source of a command line determines the defaults and the notes on keys that
+// the original never reads.
 func TestImportSources(t *testing.T) {
 	const dead, entropy, val = "actor_rollout_ref.actor.ppo_epochs", "actor_rollout_ref.actor.entropy_coeff", "actor_rollout_ref.rollout.val_kwargs.temperature"
 	for _, tt := range []struct {
@@ -286,7 +285,7 @@ func TestImportSources(t *testing.T) {
 			given := append(strings.Fields(tt.given), dead+"=2", "actor_rollout_ref.actor.fsdp_config.fsdp_size=-1")
 			r := Import(ReadWords(given), Options{Schema: schema, Defaults: true})
 			if r.Source != tt.of || !strings.Contains(r.Why, tt.why) {
-				t.Errorf("it is of %q, since %q", r.Source, r.Why)
+				t.Errorf("source %q, reason %q", r.Source, r.Why)
 			}
 			with := append(given, "data.env_name=maze", "data.train_files=a.parquet", "data.val_files=b.parquet", modelAt+"path=m")
 			if tt.of == omrl {
@@ -333,7 +332,7 @@ func TestImportFlags(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if r.Source != verl {
-		t.Errorf("it is of %q", r.Source)
+		t.Errorf("source %q", r.Source)
 	}
 }
 
@@ -369,7 +368,7 @@ func TestImportSFT(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(cfg.Env) > 0 {
-		t.Errorf("an environment for what plays nothing:\n%s", r.TOML)
+		t.Errorf("an environment for SFT:\n%s", r.TOML)
 	}
 	s := cfg.SFT
 	if s.Epochs != 5 || s.Files[0] != "a.parquet" || s.ValFiles[0] != "b.parquet" || s.PromptKey != "prompt" || s.MaxLength != 2048 || s.MicroBatchSize != 4 ||
@@ -378,9 +377,9 @@ func TestImportSFT(t *testing.T) {
 	}
 }
 
-// Where no program is named, the keys that only the SFT trainer has tell that
-// it is one; of a mixture the more decide, and the others are refused.
-func TestImportTellsTheTrainers(t *testing.T) {
+// Without a program, the majority of the keys that only one trainer has identifies
+// the trainer. The keys of the other one are not supported.
+func TestImportIdentifiesTheTrainer(t *testing.T) {
 	const both = "data.train_files=a.parquet trainer.total_epochs=2 "
 	for _, tt := range []struct {
 		given, program string
@@ -401,7 +400,7 @@ func TestImportTellsTheTrainers(t *testing.T) {
 			c.Program = tt.program
 			r := Import(c, Options{Schema: schema, Defaults: true})
 			if r.Source != tt.of || !strings.Contains(r.Why, tt.why) {
-				t.Errorf("it is of %q, since %q; want %q, since %q", r.Source, r.Why, tt.of, tt.why)
+				t.Errorf("source %q, reason %q; want %q, %q", r.Source, r.Why, tt.of, tt.why)
 			}
 			if got := strings.Contains(string(r.TOML), `files = ["a.parquet"]`); got != (tt.of == sft) {
 				t.Errorf("files of [sft]: %v\n%s", got, r.TOML)
@@ -416,7 +415,7 @@ func TestImportTellsTheTrainers(t *testing.T) {
 	}
 }
 
-// Settings that name each other twice do not take for ever.
+// Settings that refer to another one twice do not take exponential time.
 func TestImportBoundsInterpolation(t *testing.T) {
 	var words []string
 	for c := 'a'; c < 'z'; c++ {

@@ -8,9 +8,8 @@ import (
 	"github.com/openmanus/openmanus/configs"
 )
 
-// upstream are the keys of the trainers, as their documentation and their
-// files of defaults have them (spec 1.3, 1.5, 1.6). The part before the colon
-// stands before every key of a line.
+// upstream has the keys in the documentation and the default files of the trainers
+// (spec 1.3, 1.5, 1.6). The part before a colon is the prefix of the keys after it.
 const upstream = `
 data: tokenizer train_files val_files train_data_num val_data_num prompt_key max_prompt_length max_response_length max_start_length
 	max_obs_length train_batch_size val_batch_size return_raw_input_ids return_raw_chat shuffle_train_dataloader env_name
@@ -62,7 +61,7 @@ env: env_name seed max_steps rollout.n history_length use_summary summary_api_ke
 	webshop.use_small webshop.human_goals data_path available_tools memory_file use_staged_format
 `
 
-// supervised are those of the SFT trainer (spec 1.7).
+// supervised has the keys of the SFT trainer (spec 1.7).
 const supervised = `
 data: train_files val_files train_batch_size micro_batch_size prompt_key response_key max_length truncation balance_dp_token
 model: partial_pretrain lora_rank lora_alpha target_modules enable_gradient_checkpointing
@@ -98,8 +97,8 @@ func TestEveryUpstreamKeyHasARow(t *testing.T) {
 	}
 }
 
-// ours are the keys of the configuration that the specification makes of these
-// (spec 1.8), each with the upstream key it is from; those behind a - are new.
+// ours has the keys of the configuration in the specification (spec 1.8), each with
+// the upstream key that it replaces, or - for a new key.
 var ours = strings.NewReplacer("A.", actorAt, "M.", modelAt, "R.", rolloutAt).Replace(`
 model.path=M.path model.tokenizer_path=data.tokenizer model.master_dtype=- model.compute_dtype=M.torch_dtype
 model.gradient_checkpointing=M.enable_gradient_checkpointing model.remove_padding=M.use_remove_padding
@@ -146,16 +145,15 @@ func TestEveryKeyOfOursHasARow(t *testing.T) {
 	for pair := range strings.FieldsSeq(ours) {
 		key, from, _ := strings.Cut(pair, "=")
 		if !known[key] {
-			t.Errorf("%s is no key of the configuration", key)
+			t.Errorf("%s is not a key of the configuration", key)
 		}
 		if from != "-" && !ppoTrainer.knows(from) {
-			t.Errorf("%s is from %s, which has no row", key, from)
+			t.Errorf("%s replaces %s, which has no row", key, from)
 		}
 	}
 }
 
-// Rows lead to keys that there are, say something where they lead nowhere, and
-// have no other row before them.
+// Rows map to existing keys or have a taker, and no key has two rows.
 func TestRows(t *testing.T) {
 	known := map[string]configs.Status{}
 	for _, k := range schema.Keys() {
@@ -165,7 +163,7 @@ func TestRows(t *testing.T) {
 		var seen []string
 		for _, entry := range table {
 			if entry.to == "" && entry.take == nil || entry.source == "" {
-				t.Errorf("%s says nothing", entry.key)
+				t.Errorf("%s has no target, no taker or no source", entry.key)
 			}
 			if entry.def != none {
 				if _, err := ParseValue(entry.def); err != nil {
@@ -175,11 +173,11 @@ func TestRows(t *testing.T) {
 			for _, key := range spread(entry.key) {
 				for to := range strings.FieldsSeq(entry.target(key)) {
 					if s := known[to]; s != configs.Ready && s != configs.Fixed {
-						t.Errorf("%s leads to %s, which is %q", key, to, s)
+						t.Errorf("%s maps to %s, which is %q", key, to, s)
 					}
 				}
 				if !isKey(strings.TrimSuffix(key, ".*")) || slices.Contains(seen, key) {
-					t.Errorf("%s is twice in the table, or no key", key)
+					t.Errorf("%s is listed twice, or is not a key", key)
 				}
 				seen = append(seen, key)
 			}

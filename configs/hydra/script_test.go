@@ -17,7 +17,7 @@ func read(t *testing.T, name string) string {
 	return string(b)
 }
 
-// texts of the overrides by key, with what is missing behind a !.
+// values returns the texts of the overrides by key, with the missing variables after a !.
 func values(c Command) map[string]string {
 	out := map[string]string{}
 	for _, o := range c.Overrides {
@@ -38,7 +38,7 @@ func TestReadScript(t *testing.T) {
 	}{
 		{"words", run + "a.b=1 +c='x y' d=\"[1, 2]\"", map[string]string{"a.b": "1", "c": "x y", "d": "[1, 2]"}},
 		{"continued", run + "\\\n  a=1 \\\n  b=2 # rest\nc=3", map[string]string{"a": "1", "b": "2"}},
-		{"blanks behind the backslash", run + "a=1 \\  \n b=2 \\ # why\n c=3", map[string]string{"a": "1", "b": "2", "c": "3"}},
+		{"blanks after the backslash", run + "a=1 \\  \n b=2 \\ # why\n c=3", map[string]string{"a": "1", "b": "2", "c": "3"}},
 		{"windows", strings.ReplaceAll(run+"a=1 \\\n b=2\n", "\n", "\r\n"), map[string]string{"a": "1", "b": "2"}},
 		{"variables", "X=1\nexport Y=\"$X/2\"" + run + "a=$Y b=${X}0 c='$X'", map[string]string{"a": "1/2", "b": "10", "c": "$X"}},
 		{"defaults", "X=\nA=${X:-d}\nB=${X-d}\nC=${NOT:-'e f'}" + run + "a=$A b=$B c=\"$C\"", map[string]string{"a": "d", "b": "", "c": "e f"}},
@@ -48,26 +48,26 @@ func TestReadScript(t *testing.T) {
 		{"names of files", "M=a/b/c" + run + "a=${M##*/} b=$(basename $M) c=$(dirname \"$M\") d=${M%/*}", map[string]string{"a": "c", "b": "c", "c": "a/b", "d": "a/b"}},
 		{"a list", "L=(a=1 \"b=$X\")\nX=2\nL+=(c=$X)" + run + "\"${L[@]}\"", map[string]string{"a": "1", "b": "${X} !$X", "c": "2"}},
 		{"several words of one variable", "ARGS='a=1 b=2'" + run + "$ARGS", map[string]string{"a": "1", "b": "2"}},
-		{"nothing given", run + "a=1 \"$@\" $@", map[string]string{"a": "1"}},
-		{"branches do not count against what is set", "X=1\nif true; then X=2; fi\nwhile :; do X=3; done\ncase a in b) X=4;; esac\nf() { X=5; }" + run + "a=$X", map[string]string{"a": "1"}},
-		{"branches alone leave it open", "if true; then X=2; else X=3; fi" + run + "a=$X", map[string]string{"a": "2 !$X"}},
+		{"no arguments", run + "a=1 \"$@\" $@", map[string]string{"a": "1"}},
+		{"assignments in branches do not replace others", "X=1\nif true; then X=2; fi\nwhile :; do X=3; done\ncase a in b) X=4;; esac\nf() { X=5; }" + run + "a=$X", map[string]string{"a": "1"}},
+		{"assignments only in branches", "if true; then X=2; else X=3; fi" + run + "a=$X", map[string]string{"a": "2 !$X"}},
 		{"pipes and redirections", run + "a=1 2>&1 | tee log", map[string]string{"a": "1"}},
 		{"a here-document", "cat <<END\npython3 -m verl.trainer.main_ppo a=2\nEND" + run + "a=1", map[string]string{"a": "1"}},
 		{"flags of hydra", run + "--config-name ppo_trainer --config-path=config a=1", map[string]string{"a": "1"}},
 		{"a file", "python3 verl/trainer/main_ppo.py a=1", map[string]string{"a": "1"}},
 		{"variables before it", "X=1 Y=2 nohup python3 -m verl.trainer.main_ppo a=1 &", map[string]string{"a": "1"}},
 		{"the first of two", run + "a=1" + run + "a=2", map[string]string{"a": "1"}},
-		{"behind && and ||", "B=1\n[ \"$D\" = 1 ] && B=2\ntest x ||\n  B=3\nC=4 && E=5\n[ x ] && F=6\nG=7" + run + "b=$B c=$C e=$E f=$F g=$G",
+		{"after && and ||", "B=1\n[ \"$D\" = 1 ] && B=2\ntest x ||\n  B=3\nC=4 && E=5\n[ x ] && F=6\nG=7" + run + "b=$B c=$C e=$E f=$F g=$G",
 			map[string]string{"b": "1", "c": "4", "e": "5", "f": "6 !$F", "g": "7"}},
-		{"braces behind &&", "B=1\n[ x ] && {\n B=2\n}\nC=3" + run + "b=$B c=$C", map[string]string{"b": "1", "c": "3"}},
+		{"braces after &&", "B=1\n[ x ] && {\n B=2\n}\nC=3" + run + "b=$B c=$C", map[string]string{"b": "1", "c": "3"}},
 		{"a function without parentheses", "X=1\nfunction f {\n X=2\n Y=3\n}\nfunction g () {\n X=5\n}\nZ=4" + run + "x=$X y=$Y z=$Z",
 			map[string]string{"x": "1", "y": "3 !$Y", "z": "4"}},
-		{"the name elsewhere", "pkill -f main_ppo\nmkdir -p logs/main_ppo\necho \"running verl.trainer.main_ppo\"\necho python3 -m verl.trainer.main_ppo a=7\n" +
+		{"the name in other commands", "pkill -f main_ppo\nmkdir -p logs/main_ppo\necho \"running verl.trainer.main_ppo\"\necho python3 -m verl.trainer.main_ppo a=7\n" +
 			"cp main_ppo.py backup a=8" + run + "a=1", map[string]string{"a": "1"}},
-		{"the one with settings", "python3 -m verl.trainer.main_ppo --help" + run + "a=1", map[string]string{"a": "1"}},
-		{"the one that trains", "python3 -m verl.trainer.main_generation a=2" + run + "a=1", map[string]string{"a": "1"}},
+		{"the command with settings", "python3 -m verl.trainer.main_ppo --help" + run + "a=1", map[string]string{"a": "1"}},
+		{"the command that trains", "python3 -m verl.trainer.main_generation a=2" + run + "a=1", map[string]string{"a": "1"}},
 		{"an interpreter from outside", "$PY -u -m verl.trainer.main_ppo a=1", map[string]string{"a": "1"}},
-		{"arguments that nobody gives", run + "a=${1:-8} b=${2-9} c=${10:=x}", map[string]string{"a": "8", "b": "9", "c": "x"}},
+		{"arguments of the script", run + "a=${1:-8} b=${2-9} c=${10:=x}", map[string]string{"a": "8", "b": "9", "c": "x"}},
 		{"arguments of a function", "f() {\n python3 -m verl.trainer.main_ppo a=${1:-8}\n}\nf 9", map[string]string{"a": "${1:-8} !${1:-8}"}},
 		{"quotes in quotes", run + `a="$(echo "can't")" b="${NOT:-it's}" c='d'`, map[string]string{"a": `$(echo "can't") !$(echo "can't")`, "b": "it's", "c": "d"}},
 		{"Hydra's own variables", run + "a.b=${c.d}/x", map[string]string{"a.b": "${c.d}/x"}},
@@ -86,7 +86,7 @@ func TestReadScript(t *testing.T) {
 	}
 }
 
-func TestReadScriptRefuses(t *testing.T) {
+func TestReadScriptFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                        "no command that trains",
 		"echo hello\n":            "line 1: neither a command that trains",
@@ -104,8 +104,8 @@ func TestReadScriptRefuses(t *testing.T) {
 	}
 }
 
-// What a branch may change is said, through other variables and lists too, and
-// a file of settings takes what the user gives.
+// Overrides list the variables that a branch may change, also through other variables
+// and lists. A file of settings uses the variables of the user.
 func TestReadScriptWatchesBranches(t *testing.T) {
 	c, err := ReadScript(`X=1; Y=1; Z=1; L=(d=0)
 if true; then X=2; Y=1; fi
@@ -162,7 +162,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestReadScriptOfTheOriginalsForm(t *testing.T) {
+func TestReadScriptOfOpenManusRL(t *testing.T) {
 	environ := func(string) string { return "" }
 	c, err := ReadScript(read(t, "train_ppo.sh"), nil, environ)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Row is an episode as the algorithms see it, or one context of an episode with
@@ -85,20 +86,14 @@ func (r *Row) Validate() error {
 	if n == 0 {
 		fault("it has no tokens")
 	}
-	for i, id := range r.Tokens {
-		if id < 0 {
-			fault("token %d has id %d", i, id)
-			break
-		}
+	if i := slices.IndexFunc(r.Tokens, func(id int32) bool { return id < 0 }); i >= 0 {
+		fault("token %d has id %d", i, r.Tokens[i])
 	}
 	if len(r.Mask) != n {
 		fault("Mask has %d entries for %d tokens", len(r.Mask), n)
 	}
-	for i, m := range r.Mask {
-		if m > 1 {
-			fault("Mask[%d] is %d, not 0 or 1", i, m)
-			break
-		}
+	if i := slices.IndexFunc(r.Mask, func(m uint8) bool { return m > 1 }); i >= 0 {
+		fault("Mask[%d] is %d, not 0 or 1", i, r.Mask[i])
 	}
 	for _, f := range r.floats() {
 		name, v := f.name, *f.values
@@ -109,11 +104,8 @@ func (r *Row) Validate() error {
 			fault("%s has %d entries for %d tokens", name, len(v), n)
 			continue
 		}
-		for i, x := range v {
-			if !finite(float64(x)) {
-				fault("%s[%d] is %v", name, i, x)
-				break
-			}
+		if i := slices.IndexFunc(v, func(x float32) bool { return !finite(float64(x)) }); i >= 0 {
+			fault("%s[%d] is %v", name, i, v[i])
 		}
 	}
 	if r.Contexts < 0 || r.Context < 0 || r.Context >= max(r.Contexts, 1) {
@@ -159,10 +151,8 @@ func checkTurns(turns []Turn, mask []uint8) error {
 		if t.Start < end || t.End < t.Start || t.End > len(mask) {
 			return fmt.Errorf("turn %d spans tokens [%d, %d), which does not fit after %d of %d", i, t.Start, t.End, end, len(mask))
 		}
-		for j, m := range mask[t.Start:t.End] {
-			if m != 1 {
-				return fmt.Errorf("turn %d: token %d was sampled but Mask is 0 there", i, t.Start+j)
-			}
+		if j := bytes.IndexByte(mask[t.Start:t.End], 0); j >= 0 {
+			return fmt.Errorf("turn %d: token %d was sampled but Mask is 0 there", i, t.Start+j)
 		}
 		end = t.End
 		sampled += t.End - t.Start

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/internal/plainjson"
@@ -32,15 +31,11 @@ type Header struct {
 type mask []uint8
 
 func (m mask) MarshalJSON() ([]byte, error) {
-	out := make([]byte, 0, 2*len(m)+2)
-	out = append(out, '[')
+	numbers := make([]uint16, len(m))
 	for i, v := range m {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = strconv.AppendUint(out, uint64(v), 10)
+		numbers[i] = uint16(v)
 	}
-	return append(out, ']'), nil
+	return json.Marshal(numbers)
 }
 
 func (m *mask) UnmarshalJSON(text []byte) error {

@@ -1,6 +1,9 @@
 package builtin
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // cell is a position in the maze.
 type cell struct{ row, col int }
@@ -77,8 +80,7 @@ func mazeText(c cell) string {
 
 // wallText describes the walls around c, in the order right, left, above, below.
 func wallText(c cell) string {
-	text := ""
-	walls := 0
+	var walls []string
 	for _, side := range [...]struct {
 		words string
 		by    cell
@@ -88,19 +90,15 @@ func wallText(c cell) string {
 		{"above you", cell{-1, 0}},
 		{"below you", cell{1, 0}},
 	} {
-		if c.plus(side.by).free() {
-			continue
+		if !c.plus(side.by).free() {
+			walls = append(walls, side.words)
 		}
-		if walls++; walls > 1 {
-			text += ", "
-		}
-		text += side.words
 	}
-	switch walls {
+	switch len(walls) {
 	case 0:
 		return "There are no walls near you."
 	case 1:
-		return "There is a wall " + text + "."
+		return "There is a wall " + walls[0] + "."
 	}
-	return "There are walls " + text + "."
+	return "There are walls " + strings.Join(walls, ", ") + "."
 }

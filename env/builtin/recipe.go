@@ -35,13 +35,9 @@ type recipe struct {
 
 // String returns the craft command, as in a task's observation.
 func (r *recipe) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "craft %d %s using ", r.count, itemName(r.item))
-	for i, in := range r.in {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%d %s", in.count, itemName(in.id))
+	var parts []string
+	for _, in := range r.in {
+		parts = append(parts, fmt.Sprintf("%d %s", in.count, itemName(in.id)))
 	}
-	return b.String()
+	return fmt.Sprintf("craft %d %s using %s", r.count, itemName(r.item), strings.Join(parts, ", "))
 }

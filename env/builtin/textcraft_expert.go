@@ -1,9 +1,6 @@
 package builtin
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // TextcraftExpert returns actions that win task index of OwnBook.
 func TextcraftExpert(index int) []string { return OwnBook().Expert(index) }
@@ -45,17 +42,17 @@ func (p *plan) need(id string, n int64) {
 	}
 	r := p.book.easiest(p.book.byItem[id])
 	for p.free[id] < n {
-		parts := make([]string, len(r.in))
-		for i, in := range r.in {
+		craft := recipe{item: r.item, count: r.count}
+		for _, in := range r.in {
 			kind := in.id
 			if in.group {
 				kind = p.book.easiest(p.book.byGroup[in.id]).item
 			}
 			p.need(kind, in.count)
 			p.free[kind] -= in.count // reserve it from the crafts of the next ingredients
-			parts[i] = fmt.Sprintf("%d %s", in.count, itemName(kind))
+			craft.in = append(craft.in, ingredient{id: kind, count: in.count})
 		}
-		p.crafts = append(p.crafts, fmt.Sprintf("craft %d %s using %s", r.count, itemName(r.item), strings.Join(parts, ", ")))
+		p.crafts = append(p.crafts, craft.String())
 		p.free[id] += r.count
 	}
 }

@@ -80,8 +80,7 @@ func (c *crafter) craft(out, in string) (text, item string, err error) {
 	if !ok {
 		n, name = 1, out
 	}
-	want := c.thing(name)
-	want.count = n
+	want := c.thing(n, name)
 	var given []ingredient
 	for _, part := range strings.Split(in, ",") {
 		part = strings.TrimSpace(part)
@@ -89,9 +88,7 @@ func (c *crafter) craft(out, in string) (text, item string, err error) {
 		if !ok {
 			return "", "", refused("Wrong item format: " + part)
 		}
-		g := c.thing(name)
-		g.count = n
-		given = append(given, g)
+		given = append(given, c.thing(n, name))
 	}
 	if !c.holds(given) {
 		id := want.id
@@ -118,10 +115,10 @@ func (c *crafter) craft(out, in string) (text, item string, err error) {
 	return fmt.Sprintf("Crafted %d %s", r.count, r.item), r.item, nil
 }
 
-// thing returns the item or group of a name.
-func (c *crafter) thing(name string) ingredient {
+// thing returns n of the item or group of a name.
+func (c *crafter) thing(n int64, name string) ingredient {
 	id := itemID(name)
-	return ingredient{id: id, group: c.book.groups[id]}
+	return ingredient{id: id, group: c.book.groups[id], count: n}
 }
 
 // holds reports whether the inventory has all of given together. The original checks

@@ -261,8 +261,8 @@ func TestCompareRefuses(t *testing.T) {
 	if err != nil || c.Tasks != 1 || c.OnlyA != 1 || c.OnlyB != 1 || len(c.Contract) != 2 || c.Metrics[SuccessRate].Difference != -1 {
 		t.Errorf("with anyway: %+v, %v", c, err)
 	}
-	strange := result("w", a.Contract.Parts, trials("y", "", "tt"), trials("z", "", "st"))
-	c, err = Compare(a, strange, false)
+	disjoint := result("w", a.Contract.Parts, trials("y", "", "tt"), trials("z", "", "st"))
+	c, err = Compare(a, disjoint, false)
 	if m := c.Metrics[SuccessRate]; err != nil || c.Tasks != 0 || m.Difference != -0.5 || !(m.Low < -0.5 && m.High > -0.5) {
 		t.Errorf("with no task in common: %+v, %v", c, err)
 	}

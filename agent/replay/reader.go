@@ -102,7 +102,7 @@ type recordedTemplate struct {
 }
 
 // Start implements agent.Renderer. It starts the first context or, under a
-// Prompting format, that of the next turn.
+// Prompting format, the context of the next turn.
 func (r recordedTemplate) Start([]data.Message) ([]int32, error) { return r.ids() }
 
 // Next implements agent.Renderer.

@@ -5,7 +5,7 @@
 //
 // It contains the comparison. It reads no files and opens no model: the caller
 // provides an engine over a backend whose engine.Teacher is a Teacher of this
-// package. Each episode is played in its own goroutine.
+// package. Every episode is played in another goroutine.
 package replay
 
 import (

@@ -97,8 +97,8 @@ func (r *Folder) Clear(keepServers bool) (bool, error) {
 // inside reports whether path is in the folder dir.
 func inside(path, dir string) bool { return strings.HasPrefix(path, dir+string(filepath.Separator)) }
 
-// WriteEpisodes writes the episodes of a training step to rollouts/step_N.jsonl, in
-// place of those of an earlier attempt, and removes episodes beyond KeepRollouts.
+// WriteEpisodes writes the episodes of a training step to rollouts/step_N.jsonl. It
+// replaces the file of an earlier attempt, and removes files beyond KeepRollouts.
 func (r *Folder) WriteEpisodes(step int, episodes []*data.Episode) error {
 	if err := r.write(fmt.Sprintf("step_%d.jsonl", step), episodes); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 
 // TestContextsAreTrainedAsSampled: in formats with one context per turn, training
 // computes the same log-prob for every token as sampling did, although each
-// context is a row of its own.
+// context is a separate row.
 func TestContextsAreTrainedAsSampled(t *testing.T) {
 	for name, sets := range map[string][]string{
 		"history": {"env.maze.format=history", "env.maze.history_length=1"},

@@ -71,8 +71,8 @@ func tasksPart(tasks []data.Task) string {
 	return fmt.Sprintf("%s (%d tasks, %s to %s)", eval.Digest([]byte(b.String())), len(tasks), tasks[0].ID, tasks[len(tasks)-1].ID)
 }
 
-// instructionPart is the digest of the instructions of all tasks; a task may
-// have its own.
+// instructionPart is the digest of the instructions of all tasks, which may
+// differ.
 func instructionPart(tasks []data.Task, setup agent.Setup) string {
 	var b strings.Builder
 	for _, t := range tasks {
@@ -92,11 +92,11 @@ func addFormat(ctx context.Context, parts map[string]string, setup agent.Setup, 
 	turns := 3
 	if e.UseSummary {
 		turns = 4 // the prompts of the first and of later summaries differ
-		asked, err := agent.FormatFor(e.Format, setup.Spec, agent.FormatOptions{HistoryLength: e.HistoryLength, Summarizer: promptRecorder{&words}})
+		recording, err := agent.FormatFor(e.Format, setup.Spec, agent.FormatOptions{HistoryLength: e.HistoryLength, Summarizer: promptRecorder{&words}})
 		if err != nil {
 			return fmt.Errorf("prompts of summaries: %w", err)
 		}
-		format = asked.(agent.Prompting) // because the format itself is one
+		format = recording.(agent.Prompting) // because the format itself is one
 	}
 	prompter := format.Begin(data.Task{}, 0)
 	seen := agent.PromptState{Observation: "observation"}

@@ -85,7 +85,7 @@ func TestTrainError(t *testing.T) {
 	}
 }
 
-// Reading has the exit codes of training, and its own hint for divergence.
+// Reading has the exit codes of training, and another hint for divergence.
 func TestReadingError(t *testing.T) {
 	for want, err := range map[errext.ExitCode]error{
 		errext.Diverged: &learner.DivergedError{Steps: 3, Last: &learner.NotFiniteError{What: "loss"}},

@@ -163,7 +163,7 @@ func (r *runFolder) checkExperiment(h *Host, cfg configs.Config, m mode) error {
 	if len(refused) == 0 {
 		return nil
 	}
-	return errext.With(errext.Input, "", fmt.Errorf("the configuration differs from that of the checkpoint %s:\n%s\n"+
+	return errext.With(errext.Input, "", fmt.Errorf("the configuration differs from the configuration of the checkpoint %s:\n%s\n"+
 		"restore these settings to resume, or give trainer.experiment another name to train anew; to start from these weights, also %s",
 		r.checkpoint.Path, strings.Join(refused, "\n"), weightsAdvice(cfg, m)))
 }

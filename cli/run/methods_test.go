@@ -168,7 +168,7 @@ func TestSimilarityReachesTheTrainer(t *testing.T) {
 	}
 }
 
-// The two bounds of IcePop are in the options of the correction, or with bypass_mode in those of the loss.
+// The two bounds of IcePop are in the options of the correction, or with bypass_mode in the options of the loss.
 func TestBoundsOfWeightsReachTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	const at = "algo.rollout_correction."

@@ -56,8 +56,8 @@ func (p *player) concurrency() int { return min(p.cfg.Agent.MaxWorkers, p.cfg.Ro
 
 // openPlayer opens the environment, the tasks, and then the model or the
 // endpoint. The files of a model must exist before a server is started. day is
-// that of the prompts; "" is today. The caller closes the result, also after
-// an error.
+// the date in prompts; "" is today. The caller closes the result, also after an
+// error.
 func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*player, error) {
 	h, cfg := &r.host, r.cfg
 	p := &player{host: h, cfg: cfg, day: PromptDay(h, day)}

@@ -14,7 +14,7 @@ func TestWorkChanges(t *testing.T) {
 	for _, c := range []struct{ name, was, want string }{
 		{"another command", strings.Replace(score, "score", "generate", 1), `command: "generate" -> "score"`},
 		{"another input", strings.ReplaceAll(score, "ab", "cd"), `input_sha256: "cdcdcdcdcdcd" -> "abababababab"`},
-		{"another judge", strings.ReplaceAll(score, "a.sh", "b.sh"), `judges_sha256: {"b.sh":"1"} -> {"a.sh":"1"}`},
+		{"another file", strings.ReplaceAll(score, "a.sh", "b.sh"), `judges_sha256: {"b.sh":"1"} -> {"a.sh":"1"}`},
 		{"another function", strings.ReplaceAll(score, "math", "f1"), `reward.score_fn: "f1" -> "math"`},
 		{"a part more", strings.Replace(score, "{", `{"seed":1,`, 1), "seed: 1 -> (absent)"},
 		{"another order", strings.Replace(score, "{", "{ ", 1), "another version of openmanus may have written it"},
@@ -28,25 +28,25 @@ func TestWorkChanges(t *testing.T) {
 // The digest of a reward model covers all files of its folder.
 func TestJudgesOfARewardModel(t *testing.T) {
 	h := newTestHost(t)
-	if err := os.Mkdir(filepath.Join(h.Dir, "judge"), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(h.Dir, "rm"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(h.Dir, "judge"), "config.json", "{}")
-	writeFile(t, filepath.Join(h.Dir, "judge"), "model.safetensors", "weights")
-	r := configs.Reward{ScoreFn: configs.ModelScoreFn, ModelPath: "judge"}
+	writeFile(t, filepath.Join(h.Dir, "rm"), "config.json", "{}")
+	writeFile(t, filepath.Join(h.Dir, "rm"), "model.safetensors", "weights")
+	r := configs.Reward{ScoreFn: configs.ModelScoreFn, ModelPath: "rm"}
 	hash := func() string {
 		t.Helper()
 		files, err := rewardDigests(&h.Host, r)
-		if err != nil || len(files) != 1 || files["judge"] == "" {
+		if err != nil || len(files) != 1 || files["rm"] == "" {
 			t.Fatalf("%v, %v", files, err)
 		}
-		return files["judge"]
+		return files["rm"]
 	}
 	before := hash()
 	if hash() != before {
 		t.Error("two hashes of the same folder differ")
 	}
-	writeFile(t, filepath.Join(h.Dir, "judge"), "model.safetensors", "others")
+	writeFile(t, filepath.Join(h.Dir, "rm"), "model.safetensors", "others")
 	if hash() == before {
 		t.Error("the hash does not depend on the weights")
 	}

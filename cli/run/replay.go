@@ -56,9 +56,8 @@ type EpisodeDifference struct {
 }
 
 // Replay replays recorded episodes without a server: observations come from the
-// dump, the recorded tokens are forced, and the sampler reports at every token
-// its own choice. The model is that of [model], or without a path the recorded
-// one.
+// dump, the recorded tokens are forced, and the sampler reports the token that it
+// would have drawn. The model is model.path, or by default the recorded model.
 func (r *Run) Replay(ctx context.Context, o ReplayOptions) (_ *ReplayReport, err error) {
 	in, err := dump.Open(r.host.Path(o.Path))
 	if err != nil {
@@ -127,8 +126,8 @@ func (p *replaying) prepare(ctx context.Context) error {
 	return p.openModel(ctx)
 }
 
-// openModel opens the model that played, with a sampler that reports its own
-// choices beside the forced tokens.
+// openModel opens the model that played, with a sampler that reports the tokens
+// that it would have drawn.
 func (p *replaying) openModel(ctx context.Context) error {
 	played := p.played.Config
 	m := configs.Model{Path: cmp.Or(p.model.Path, played.Model.Path), ComputeDtype: played.Model.ComputeDtype, Device: p.model.Device}
@@ -238,7 +237,7 @@ func (p *replaying) some(ctx context.Context, set []recorded) error {
 	var episodes []*data.Episode
 	for _, e := range set {
 		if e.Task.Env != p.played.Config.Env[0].Name {
-			return errext.With(errext.Input, "", fmt.Errorf("%s: episode %d is of environment %q, and the header says %q", p.o.Path, e.row, e.Task.Env, p.played.Config.Env[0].Name))
+			return errext.With(errext.Input, "", fmt.Errorf("%s: episode %d is of environment %q, but the header has %q", p.o.Path, e.row, e.Task.Env, p.played.Config.Env[0].Name))
 		}
 		if why := p.setup.Replayable(e.Episode); why == "" {
 			play, episodes = append(play, e), append(episodes, e.Episode)

@@ -14,8 +14,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// The default columns of the files that Generate and Score read and write.
-// Apart from the replies, they are those of OpenManus-RL's files.
+// The default columns of the files that Generate and Score read and write. Files
+// of OpenManus-RL have the same columns, except the replies.
 const (
 	PromptColumn      = "prompt"
 	ResponseColumn    = "responses"

@@ -63,7 +63,7 @@ func (r *Run) Fit(ctx, soft context.Context) (*Result, error) {
 		return nil, ErrNoEnv
 	}
 	cfg := r.cfg
-	if cfg.Data.FromDump != "" { // another folder than that of a run that plays
+	if cfg.Data.FromDump != "" { // a run that plays has another folder
 		cfg.Trainer.Experiment = experimentName(cfg) + "-dump"
 	}
 	return r.train(ctx, soft, cfg, reinforced)

@@ -21,7 +21,7 @@ func TestRunLogHoldsWhatQuietHides(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Log.Info("a server is back", "pause", 1500*time.Millisecond)
-		s.Log.Debug("nobody asked for this")
+		s.Log.Debug("a debug line")
 		if err := end(outcome); err != nil {
 			t.Fatal(err)
 		}
@@ -49,11 +49,11 @@ func TestRunLogHoldsWhatQuietHides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Log.Debug("asked for")
+	s.Log.Debug("a wanted line")
 	if err := end(nil); err != nil {
 		t.Fatal(err)
 	}
-	if text, err = os.ReadFile(path); err != nil || !strings.Contains(string(text), "asked for") {
-		t.Errorf("with --log-level debug run.log lacks it: %v", err)
+	if text, err = os.ReadFile(path); err != nil || !strings.Contains(string(text), "a wanted line") {
+		t.Errorf("with --log-level debug run.log lacks the debug line: %v", err)
 	}
 }

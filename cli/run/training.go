@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -322,15 +323,13 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	if !t.cfg.UsesReference() || t.mode == supervised {
 		return nil, nil
 	}
-	path := ModelPath(t.host, t.cfg.Model.Path)
+	path, frozen := ModelPath(t.host, cmp.Or(t.cfg.Ref.Path, t.cfg.Model.Path)), t.freezesReference()
 	switch {
 	case t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "":
 		return t.frozenReference(ctx)
-	case t.cfg.Ref.Path != "":
-		path = ModelPath(t.host, t.cfg.Ref.Path)
-	case t.freezesReference() && t.run.state != nil && t.run.state.WarmStarted:
+	case frozen && t.run.state != nil && t.run.state.WarmStarted:
 		path = t.run.Reference()
-	case t.freezesReference() || t.run.checkpoint == nil: // the trainer overwrites it after a warm start
+	case frozen, t.cfg.Ref.Path == "" && t.run.checkpoint == nil: // the trainer overwrites it after a warm start
 		m, err := t.bundle.Model.Shadow(ctx, t.compute)
 		if err != nil {
 			return nil, errext.With(errext.Native, "", err)

@@ -81,7 +81,7 @@ func (t *training) groupDump() (err error) {
 		return fmt.Errorf("data.from_dump: %s: "+format, append([]any{d.path}, args...)...)
 	}
 	if cfg.Evolves() {
-		return fault("algo.name = \"agentevol\" plays its episodes: imitate those of a dump with openmanus sft --from-dump")
+		return fault("algo.name = \"agentevol\" does not learn from a dump: imitate its episodes with openmanus sft --from-dump")
 	}
 	if cfg.SFT.Epochs > 0 {
 		return fault("a warm start changes the weights that played: set sft.epochs = 0")

@@ -64,7 +64,7 @@ const (
 	craftRow = `{"item_id":"textcraft_3","conversations":[{"from":"human","value":"Craft."},{"from":"gpt","value":"Action:\nget 1 log","loss":true}]}` + "\n"
 )
 
-// Recorded trajectories and those of the built-in solver are both learned.
+// Recorded trajectories and solutions of the built-in solver are both learned.
 func TestRecordedAndMadeTrajectories(t *testing.T) {
 	for _, sets := range [][]string{
 		{"env.maze.tasks=rows.jsonl"},

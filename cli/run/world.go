@@ -27,14 +27,14 @@ type WorldOptions struct {
 	SpecOnly bool   // nothing is played: no server is started or called
 }
 
-// World is an environment with its servers: those of env.servers, those that
-// env.launch starts, or else the built-in server.
+// World is an environment with its servers: the servers of env.servers, started
+// by env.launch, or else the built-in server.
 type World struct {
 	log    *slog.Logger
 	Spec   env.Spec
 	Pool   *pool.Pool          // nil with SpecOnly
 	Server *builtin.Server     // nil unless the built-in server plays
-	words  *builtin.Vocabulary // of the built-in wordle; nil: its own
+	words  *builtin.Vocabulary // of the built-in wordle; nil: the default words
 
 	closers []func(context.Context) error // called in reverse order
 }

@@ -30,8 +30,8 @@ var (
 // the rename on. It replaces a checkpoint of the same step.
 //
 // Then Save removes the oldest checkpoints until keep are left (keep 0: all are kept).
-// It never removes the new one, nor those of the steps in also, which do not count. If
-// Save fails before the rename, it leaves no files of the step and does not change older
+// It never removes the new checkpoint, nor the checkpoints of the steps in also, which do
+// not count. If Save fails before the rename, it leaves no files of the step and does not change older
 // checkpoints. It checks ctx between operations, not during one.
 func Save(ctx context.Context, root string, step, keep int, fill func(dir string) error, also ...int) error {
 	return disk{}.save(ctx, root, step, keep, fill, also...)

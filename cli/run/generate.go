@@ -60,8 +60,8 @@ type replies struct {
 
 // Generate answers every prompt of a file rollout.val.group_size times with the
 // sampling settings rollout.val, rollout.top_p and rollout.top_k, and writes the
-// replies beside the prompts. Finished rows are kept in a progress file, from which the
-// same call resumes after an interruption.
+// replies beside the prompts. Finished rows are kept in a progress file, from which
+// the same call resumes after an interruption.
 func (r *Run) Generate(ctx context.Context, o GenerateOptions) (result GenerateResult, err error) {
 	h := &r.host
 	in, err := readTable(ctx, h, o.In, o.Out, o.Force, o.ResponseKey, tokensKey(o.ResponseKey))

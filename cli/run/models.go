@@ -95,7 +95,10 @@ func (t *training) checkModels() error {
 			return err
 		}
 	}
-	if cfg.Reward.ModelPath != "" && t.mode == reinforced {
+	if t.mode == supervised {
+		return nil
+	}
+	if cfg.Reward.ModelPath != "" {
 		d, err := model.Describe(ModelPath(t.host, cfg.Reward.ModelPath))
 		if err == nil {
 			err = d.CheckReward()
@@ -104,12 +107,10 @@ func (t *training) checkModels() error {
 			return errext.With(errext.Model, "", fmt.Errorf("reward.model_path: %w", err))
 		}
 	}
-	if t.mode == reinforced {
-		if err := CheckPrograms(t.host, cfg.Reward); err != nil {
-			return err
-		}
+	if err := CheckPrograms(t.host, cfg.Reward); err != nil {
+		return err
 	}
-	if cfg.Ref.Path == "" || cfg.Model.Path == "" || t.mode == supervised {
+	if cfg.Ref.Path == "" || cfg.Model.Path == "" {
 		return nil
 	}
 	policy, err := model.Describe(ModelPath(t.host, cfg.Model.Path))

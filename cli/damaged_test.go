@@ -54,7 +54,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	if code != int(errext.Disk) || !slices.Equal(entries(t, checkpoints), before) {
 		t.Errorf("exit code %d, checkpoints %v, were %v", code, entries(t, checkpoints), before)
 	}
-	mustContain(t, "stderr", stderr, "no valid checkpoint", "remove the damaged folders")
+	mustContain(t, "stderr", stderr, "no valid checkpoint", "remove damaged checkpoints")
 }
 
 // TestNoFolder checks the errors for a run folder that cannot be created and for an unknown crash point in the

@@ -90,14 +90,11 @@ func (r *runFolder) resume(ctx context.Context, h *Host, cfg configs.Config, m m
 		for _, bad := range damaged {
 			h.Log.Warn("checkpoint is damaged", "error", bad)
 		}
-		if errors.Is(err, checkpoint.ErrNone) {
-			if len(damaged) > 0 {
-				return errext.With(errext.Disk, "remove the damaged folders to start from the beginning", err)
-			}
+		if errors.Is(err, checkpoint.ErrNone) && len(damaged) == 0 {
 			return nil
 		}
 		if err != nil {
-			return errext.With(errext.Disk, "", err)
+			return errext.With(errext.Disk, "remove damaged checkpoints to start from the beginning", err)
 		}
 		r.checkpoint = found
 	default:

@@ -29,7 +29,7 @@ import (
 // of an episode and cannot be guessed.
 func (t *training) playWalks(ctx context.Context) error {
 	f := t.cfg.Model.Fresh
-	if f.Layers == 0 || t.run.checkpoint != nil {
+	if f.Layers == 0 || t.run.checkpoint != nil || t.dump != nil {
 		return nil
 	}
 	for _, e := range t.envs {

@@ -72,32 +72,12 @@ func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *runFold
 		return t, err
 	}
 	t.warnOffloadOnCPU()
-	if cfg.Data.FromDump != "" {
-		if err := t.openDump(ctx); err != nil {
-			return t, err
-		}
-		t.openDumpEnvs()
-	} else {
-		for _, e := range cfg.Env {
-			if err := t.openEnv(ctx, e); err != nil {
-				return t, err
-			}
-		}
-	}
-	if err := t.openScorer(ctx); err != nil {
-		return t, err
-	}
-	if t.dump == nil {
-		train, val := t.tasks()
-		warnLeak(t.host, "trained on", train, val)
-		if err := t.playWalks(ctx); err != nil {
-			return t, err
-		}
-		if err := t.loadExperts(ctx); err != nil {
+	for _, open := range []func(context.Context) error{t.openEnvs, t.openScorer, t.playWalks, t.loadExperts, t.openModel} {
+		if err := open(ctx); err != nil {
 			return t, err
 		}
 	}
-	return t, t.openModel(ctx)
+	return t, nil
 }
 
 func (t *training) close() error { return t.open.Close() }
@@ -108,6 +88,21 @@ func (t *training) tasks() (train, val []data.Task) {
 		train, val = append(train, e.train...), append(val, e.val...)
 	}
 	return train, val
+}
+
+// openEnvs opens the dump of data.from_dump, or else the environments.
+func (t *training) openEnvs(ctx context.Context) error {
+	if t.cfg.Data.FromDump != "" {
+		return t.openDump(ctx)
+	}
+	for _, e := range t.cfg.Env {
+		if err := t.openEnv(ctx, e); err != nil {
+			return err
+		}
+	}
+	train, val := t.tasks()
+	warnLeak(t.host, "trained on", train, val)
+	return nil
 }
 
 // openEnv opens an environment, its format and its tasks.

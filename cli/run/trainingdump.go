@@ -68,9 +68,18 @@ func (t *training) openDump(ctx context.Context) error {
 			return errext.With(errext.Input, "set sft.dump_success = false and a low sft.dump_min_reward, or roll out with a model that solves more",
 				fmt.Errorf("data.from_dump: all episodes of %s are skipped", d.path))
 		}
-		return nil
+	} else if err := t.groupDump(); err != nil {
+		return errext.With(errext.Input, "", err)
 	}
-	return errext.With(errext.Input, "", t.groupDump())
+	for _, task := range d.tasks { // an environment for each [[env]] table, which cannot be played
+		i := slices.IndexFunc(t.envs, func(e *trainingEnv) bool { return e.cfg.Name == task.Table() })
+		if i < 0 {
+			i = len(t.envs)
+			t.envs = append(t.envs, &trainingEnv{World: &World{}, cfg: configs.Env{Name: task.Table(), Weight: 1}})
+		}
+		t.envs[i].train = append(t.envs[i].train, task)
+	}
+	return nil
 }
 
 // groupDump groups the episodes into training steps. It returns an error if the
@@ -123,19 +132,6 @@ func recordKeptTokens(episodes []*data.Episode) bool {
 		}
 	}
 	return true
-}
-
-// openDumpEnvs makes an environment for each [[env]] table of the tasks. They
-// cannot be played.
-func (t *training) openDumpEnvs() {
-	for _, task := range t.dump.tasks {
-		i := slices.IndexFunc(t.envs, func(e *trainingEnv) bool { return e.cfg.Name == task.Table() })
-		if i < 0 {
-			i = len(t.envs)
-			t.envs = append(t.envs, &trainingEnv{World: &World{}, cfg: configs.Env{Name: task.Table(), Weight: 1}})
-		}
-		t.envs[i].train = append(t.envs[i].train, task)
-	}
 }
 
 // fromDump completes the options of a trainer that learns from a dump. It

@@ -17,7 +17,7 @@ import (
 // expert_tasks, played against the built-in servers, and the conversations of
 // sft.files, or else of the training rows.
 func (t *training) loadExperts(ctx context.Context) error {
-	if t.cfg.SFT.Epochs == 0 && t.cfg.Model.Fresh.Layers == 0 && !t.evolves() {
+	if t.dump != nil || t.cfg.SFT.Epochs == 0 && t.cfg.Model.Fresh.Layers == 0 && !t.evolves() {
 		return nil
 	}
 	fromFiles, err := t.fromFiles(ctx, "sft.files", t.cfg.SFT.Files)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/rundir"
@@ -23,14 +22,6 @@ type core struct {
 	heldOut *SFTOptions        // ValRows to report the loss of in a validation; nil: none
 	unsaved bool               // the state has changed since the last checkpoint
 	tokens  map[string]float64 // by phase of the step: the tokens of all its passes
-}
-
-// Engine is the part of the sampling scheduler that training uses.
-type Engine interface {
-	// Exclusive runs f while no batch is in flight.
-	Exclusive(ctx context.Context, f func() error) error
-	// Stats returns counts since the start.
-	Stats() engine.Stats
 }
 
 // phase runs one named part of a step and adds its seconds to the metrics.

@@ -19,10 +19,10 @@ import (
 var ErrInterrupted = errors.New("interrupted; run the same command to resume from the last checkpoint")
 
 // Fit runs the whole training: the method's Begin, the remaining steps, a validation and
-// a checkpoint at the end. When soft ends, Fit finishes
-// the step, cancels a running validation, saves and returns ErrInterrupted. When
-// ctx ends, Fit returns at once. After any other failure Fit first saves the
-// finished work, unless the weights are between two steps.
+// a checkpoint at the end. When soft ends, Fit finishes the step, cancels a running
+// validation, saves and returns ErrInterrupted. When ctx ends, Fit returns at once. After
+// any other failure Fit first saves the finished work, unless the weights are between two
+// steps.
 func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 	if t.state.Finished && t.state.Step >= t.steps {
 		return nil

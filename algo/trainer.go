@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/rundir"
@@ -27,7 +28,7 @@ type Parts struct {
 	Actor   *learner.Actor
 	Critic  *learner.Critic // nil: no critic
 	Ref     *model.Model    // frozen reference of the KL; nil: none
-	Engine  Engine
+	Engine  *engine.Scheduler
 	KVBytes int64 // of the engine's cache; 0: unknown
 	// RewardModelBytes is the size of the reward model behind Scoring.Scorer.
 	RewardModelBytes int64

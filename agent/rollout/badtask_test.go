@@ -94,7 +94,7 @@ func sqlStage(t *testing.T, log io.Writer, servers ...*sqlServer) map[string]Env
 		}
 	})
 	e := s.envs["fake"]
-	e.Pool, e.MaxLeases, e.Setup.Spec = pool, pool.MaxLeases(), spec
+	e.Pool, e.Setup.Spec = pool, spec
 	return map[string]Env{"sqlgym": e}
 }
 

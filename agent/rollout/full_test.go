@@ -28,13 +28,13 @@ func TestWaveOnFewerServers(t *testing.T) {
 	}
 	defer pool.Close(context.Background())
 	e := s.envs["fake"]
-	e.Pool, e.MaxLeases = pool, pool.MaxLeases()
+	e.Pool = pool
 	s.envs["fake"] = e
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	eps, stats, err := RunEpisodes(ctx, s.envs, tasks(7), Options{GroupSize: 1, Concurrency: 4, Deterministic: true})
-	if err != nil || e.MaxLeases != 4 || s.world.most > 2 || stats.Failed > 0 || stats.Retries > 0 {
-		t.Errorf("%v; %d leases at most, %d instances at once, stats %+v", err, e.MaxLeases, s.world.most, stats)
+	if err != nil || pool.MaxLeases() != 4 || s.world.most > 2 || stats.Failed > 0 || stats.Retries > 0 {
+		t.Errorf("%v; %d leases at most, %d instances at once, stats %+v", err, pool.MaxLeases(), s.world.most, stats)
 	}
 	for _, ep := range eps {
 		if !ep.Outcome.Trainable() || ep.Outcome == data.Cancelled {

@@ -37,7 +37,7 @@ func (s *stage) twoServers(t *testing.T, o pool.Options, log *bytes.Buffer) {
 		}
 	})
 	e := s.envs["fake"]
-	e.Pool, e.MaxLeases = pool, pool.MaxLeases()
+	e.Pool = pool
 	s.envs["fake"] = e
 }
 

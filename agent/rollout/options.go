@@ -16,10 +16,6 @@ import (
 type Env struct {
 	Pool  *pool.Pool
 	Setup agent.Setup
-	// MaxLeases is the number of instances that Pool can lease at once, 0 if
-	// unlimited. It bounds the size of a deterministic wave, which holds all its
-	// leases at once.
-	MaxLeases int
 }
 
 // Options of RunEpisodes.

@@ -182,11 +182,12 @@ func (r *run) endWave(ctx context.Context, n int, final []*data.Episode) {
 	}
 }
 
-// waveSize returns the number of leading jobs that fit into one wave.
+// waveSize returns the number of leading jobs that fit into one wave, which holds all its
+// leases at once.
 func (r *run) waveSize(jobs []*job) int {
 	taken := map[string]int{}
 	for i, j := range jobs {
-		limit := r.envs[j.task.Table()].MaxLeases
+		limit := r.envs[j.task.Table()].Pool.MaxLeases()
 		if i == r.o.Concurrency || limit > 0 && taken[j.task.Table()] == limit {
 			return i
 		}

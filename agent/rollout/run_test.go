@@ -447,8 +447,13 @@ func TestDeterministicBatches(t *testing.T) {
 			var episodes []*data.Episode
 			for round := range 4 {
 				s := newStage(t, true)
+				p, err := pool.New(s.world.spec(), []string{"http://127.0.0.1:1"}, pool.Options{MaxPerServer: maxLeases})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer p.Close(context.Background())
 				e := s.envs["fake"]
-				e.MaxLeases = maxLeases
+				e.Pool = p
 				s.envs["fake"] = e
 				var mu sync.Mutex
 				rng := rand.New(rand.NewPCG(uint64(round), 1))

@@ -88,7 +88,7 @@ func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*playe
 	options.MaxPrompt, options.Truncation, options.FilterOverlong, options.IgnoreEOS = 0, "", false, false
 	temperature, greedy := sampledAt(cfg)
 	options.Temperature, options.Greedy = float32(temperature), greedy
-	p.env = rollout.Env{Pool: w.Pool, MaxLeases: w.Pool.MaxLeases(), Setup: setup}
+	p.env = rollout.Env{Pool: w.Pool, Setup: setup}
 	if local {
 		return p, p.openLocal(ctx)
 	}

@@ -286,7 +286,7 @@ func (t *training) trainerEnvs() []algo.Env {
 	for _, e := range t.envs {
 		a := algo.Env{Name: e.cfg.Called(), Weight: e.cfg.Weight, TrainTasks: e.train, ValTasks: e.val}
 		if e.Pool != nil {
-			a.Train = rollout.Env{Pool: e.Pool, Setup: e.setup, MaxLeases: e.Pool.MaxLeases()}
+			a.Train = rollout.Env{Pool: e.Pool, Setup: e.setup}
 			a.Val = a.Train
 			a.Val.Setup.Options = valOptions(e.setup.Options, t.cfg.Rollout.Val)
 		}

@@ -113,6 +113,7 @@ func (a *Actor) Bytes() (weights, optimizer float64) {
 	return weights, optimizer
 }
 
+// ModelBytes returns the size of the weights of m without adapters.
 func ModelBytes(m *model.Model) float64 {
 	n := 0.0
 	for _, p := range m.Params() {

@@ -67,7 +67,7 @@ func TestJointLossGradient(t *testing.T) {
 	const coef, clip = .7, .25
 	plain := onActor(t, testActor(t, torch.Float32))
 	rows := oldValueRows(t, plain)
-	held := 0
+	clipped := 0
 	must(t, torch.Run(t.Context(), plain.master.Thread(), func(s *torch.Scope) error {
 		p, err := pack(rows)
 		must(t, err)
@@ -86,14 +86,14 @@ func TestJointLossGradient(t *testing.T) {
 			} else if math.Abs(value-old) <= clip {
 				slopes[i] = float32(near - ret)
 			} else {
-				held++
+				clipped++
 			}
 		}
 		l := logp.Mul(adv).Sum().MulScalar(-1 / n).Add(v.Mul(s.Float32s(slopes, len(slopes))).Sum().MulScalar(coef / n))
 		l.Backward()
 		return nil
 	}))
-	if held == 0 {
+	if clipped == 0 {
 		t.Error("no value is clipped")
 	}
 	want := withHead(t, plain, gradients(t, plain.Actor))
@@ -107,8 +107,8 @@ func TestJointLossGradient(t *testing.T) {
 		if d, name := relative(t, withHead(t, c, gradients(t, c.Actor)), want); d > 1e-4 {
 			t.Errorf("%s: the gradient of %s is off by %.2g", split.name, name, d)
 		}
-		if st.Value.ClipFrac != float64(held) {
-			t.Errorf("%s: %v values are clipped, want %d", split.name, st.Value.ClipFrac, held)
+		if st.Value.ClipFrac != float64(clipped) {
+			t.Errorf("%s: %v values are clipped, want %d", split.name, st.Value.ClipFrac, clipped)
 		}
 	}
 }

@@ -58,28 +58,22 @@ func (h *valueHead) values(hidden torch.Tensor) torch.Tensor {
 // hidden [M,D], and adds their statistics to st.
 func (h *valueHead) loss(s *torch.Scope, p *packed, hidden torch.Tensor, clip float64, st *CriticStats) torch.Tensor {
 	v := h.values(hidden)
-	l, held := loss.Value(v, p.gather(s, values), p.gather(s, func(r *data.Row) *[]float32 { return &r.Returns }), clip)
+	l, clipped := loss.Value(v, p.gather(s, values), p.gather(s, func(r *data.Row) *[]float32 { return &r.Returns }), clip)
 	sum := l.Sum()
 	st.Loss += sum.Item()
-	st.ClipFrac += held
+	st.ClipFrac += clipped
 	st.Mean += v.Detach().Sum().Item()
 	return sum
 }
 
 // bytes returns the size of the weights.
-func (h *valueHead) bytes() float64 {
-	n := 0.0
-	for _, p := range h.params() {
-		n += float64(p.Tensor.Numel() * p.Tensor.DType().Size())
-	}
-	return n
-}
+func (h *valueHead) bytes() float64 { return 4 * float64(h.Weight.Numel()+h.Bias.Numel()) }
 
 func (h *valueHead) stored() []store.Param {
 	return []store.Param{{Name: headWeight, Tensor: h.Weight}, {Name: headBias, Tensor: h.Bias}}
 }
 
-// save writes the head into a folder, which it makes if needed.
+// save writes the head into a folder, which it creates if needed.
 func (h *valueHead) save(ctx context.Context, dir string) error {
 	err := os.MkdirAll(dir, 0o755)
 	if err == nil {
@@ -91,7 +85,7 @@ func (h *valueHead) save(ctx context.Context, dir string) error {
 	return nil
 }
 
-// load restores what save wrote.
+// load restores the head from a folder.
 func (h *valueHead) load(ctx context.Context, dir string) error {
 	f, err := safetensors.Open(filepath.Join(dir, headFile))
 	if err != nil {

@@ -50,8 +50,8 @@ func chooseClipCov(tokens []Token, o Options, seed uint64) []bool {
 	var eligible []int
 	for i, t := range tokens {
 		ratio := math.Exp(max(-maxLogRatio, min(maxLogRatio, t.LogP-t.Old)))
-		held := t.Adv > 0 && ratio > 1+clipHigh.In(o.Params) || t.Adv < 0 && ratio < 1-clipLow.In(o.Params)
-		if !held && cov[i] > clipCovLow.In(o.Params) && cov[i] < clipCovHigh.In(o.Params) {
+		outside := t.Adv > 0 && ratio > 1+clipHigh.In(o.Params) || t.Adv < 0 && ratio < 1-clipLow.In(o.Params)
+		if !outside && cov[i] > clipCovLow.In(o.Params) && cov[i] < clipCovHigh.In(o.Params) {
 			eligible = append(eligible, i)
 		}
 	}

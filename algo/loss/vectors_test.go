@@ -236,10 +236,10 @@ func TestValue(t *testing.T) {
 		moved[i] += old[i]
 	}
 	torchtest.Run(t, func(s *torch.Scope) {
-		l, held := Value(s.Float64s(moved, 14), s.Float64s(old, 14), s.Float64s(returns, 14), .5)
+		l, cut := Value(s.Float64s(moved, 14), s.Float64s(old, 14), s.Float64s(returns, 14), .5)
 		torchtest.Values(t, l.Mean(), 1e-6, .225357)
-		if math.Abs(held/14-.142857) > 1e-6 {
-			t.Errorf("%g of 14 values are clipped, want 2", held)
+		if math.Abs(cut/14-.142857) > 1e-6 {
+			t.Errorf("%g of 14 values are clipped, want 2", cut)
 		}
 	})
 	torchtest.GradCheck(t, func(s *torch.Scope, in []torch.Tensor) torch.Tensor {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/openmanus/openmanus/algo/curriculum"
 	"github.com/openmanus/openmanus/algo/track"
-	"github.com/openmanus/openmanus/data/dump"
 )
 
 // courseRun returns a run with a growing turn limit, in which a task rests after a failure.
@@ -72,15 +71,12 @@ func drawn(t *testing.T, dir string, steps int) []string {
 	t.Helper()
 	var out []string
 	for step := 1; step <= steps; step++ {
-		r, err := dump.Open(fmt.Sprintf("%s/rollouts/step_%d.jsonl", dir, step))
-		must(t, err)
 		var names []string
-		for e, err := r.Next(); err == nil; e, err = r.Next() {
+		for _, e := range dumped(t, fmt.Sprintf("%s/rollouts/step_%d.jsonl", dir, step)) {
 			if e.Sample == 0 {
 				names = append(names, e.Task.ID)
 			}
 		}
-		must(t, r.Close())
 		out = append(out, strings.Join(names, " "))
 	}
 	return out

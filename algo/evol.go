@@ -20,7 +20,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 
@@ -72,7 +71,7 @@ func (e *evolution) Restore(dir string) error {
 	if err := e.player.Restore(dir); err != nil || e.state.Kept == 0 {
 		return err
 	}
-	kept, err := readKept(filepath.Join(dir, keptFile))
+	kept, err := dump.ReadFile(filepath.Join(dir, keptFile))
 	if err != nil {
 		return fmt.Errorf("the kept episodes: %w", err)
 	}
@@ -80,24 +79,6 @@ func (e *evolution) Restore(dir string) error {
 		return fmt.Errorf("%s has %d episodes, want %d", keptFile, len(kept), e.state.Kept)
 	}
 	return nil
-}
-
-func readKept(path string) (episodes []*data.Episode, err error) {
-	r, err := dump.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	for {
-		ep, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return episodes, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		episodes = append(episodes, ep)
-	}
 }
 
 // Save writes the kept episodes to a checkpoint folder.

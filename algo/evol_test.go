@@ -139,8 +139,7 @@ func TestAgentEvol(t *testing.T) {
 	last := filepath.Join(calm.dir, "checkpoints", "step_000003")
 	st, err := rundir.ReadState(last)
 	must(t, err)
-	kept, err := readKept(filepath.Join(last, keptFile))
-	must(t, err)
+	kept := dumped(t, filepath.Join(last, keptFile))
 	n := 0
 	for _, ep := range kept {
 		n += ep.SampledTokens()

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"maps"
 	"math"
 	"net/http"
@@ -296,18 +294,10 @@ func (b *batchNumbers) Score(_ context.Context, samples []reward.Sample) ([]rewa
 
 func (*batchNumbers) Close() error { return nil }
 
+// dumped returns the episodes of a dump.
 func dumped(t *testing.T, path string) []*data.Episode {
 	t.Helper()
-	d, err := dump.Open(path)
+	episodes, err := dump.ReadFile(path)
 	must(t, err)
-	defer d.Close()
-	var out []*data.Episode
-	for {
-		e, err := d.Next()
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		must(t, err)
-		out = append(out, e)
-	}
+	return episodes
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/algo/kl"
-	"github.com/openmanus/openmanus/data/dump"
 )
 
 // TestTruncatedSampling trains on episodes sampled with top-p and top-k: every training pass computes log-probs over
@@ -38,11 +37,7 @@ func TestTruncatedSampling(t *testing.T) {
 			if !(m["actor/grad_norm"] > 0) {
 				t.Errorf("the gradient's norm is %v", m["actor/grad_norm"])
 			}
-			dump, err := dump.Open(filepath.Join(r.dir, "rollouts", "step_1.jsonl"))
-			must(t, err)
-			defer dump.Close()
-			e, err := dump.Next()
-			must(t, err)
+			e := dumped(t, filepath.Join(r.dir, "rollouts", "step_1.jsonl"))[0]
 			for _, turn := range e.Turns {
 				if len(turn.Kept) != turn.End-turn.Start || len(turn.Kept) == 0 {
 					t.Fatalf("%d sets of kept tokens for %d tokens", len(turn.Kept), turn.End-turn.Start)

@@ -132,6 +132,25 @@ func parseHeader(line []byte) (Header, error) {
 	return h, nil
 }
 
+// ReadFile returns the episodes of a dump.
+func ReadFile(path string) (episodes []*data.Episode, err error) {
+	r, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return episodes, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		episodes = append(episodes, e)
+	}
+}
+
 // Header returns the dump's header.
 func (r *Reader) Header() Header { return r.header }
 

@@ -278,24 +278,15 @@ func (r *FaultRun) readRun(run string) error {
 // sampledTokens returns the number of sampled tokens in the trainable episodes of
 // a step, and the number of episodes that are not trainable.
 func sampledTokens(path string) (tokens, lost int, err error) {
-	d, err := dump.Open(path)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer d.Close()
-	for {
-		ep, err := d.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return tokens, lost, nil
-		case err != nil:
-			return 0, 0, err
-		case ep.Outcome.Trainable():
+	episodes, err := dump.ReadFile(path)
+	for _, ep := range episodes {
+		if ep.Outcome.Trainable() {
 			tokens += ep.SampledTokens()
-		default:
+		} else {
 			lost++
 		}
 	}
+	return tokens, lost, err
 }
 
 func inOrder(counts map[string]int64) string {

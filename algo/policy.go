@@ -300,7 +300,7 @@ func (p *policyGradient) updateActor(ctx context.Context, step int, rows []data.
 			return err
 		})
 	})
-	if old || o.Recorded { // this gap covers all rows and tokens, also the ones left out since
+	if old || o.Recorded { // measured before rows and tokens were left out
 		st.Gap = p.gap
 	}
 	p.gap = st.Gap

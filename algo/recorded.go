@@ -60,7 +60,7 @@ func RecordedSteps(episodes []*data.Episode, groups int) ([][]*data.Episode, err
 // Recorded makes every step a policy-gradient update on recorded episodes. Only validations play.
 type Recorded struct {
 	Steps     [][]*data.Episode // of RecordedSteps
-	OffPolicy bool              // weights other than the initial ones played them
+	OffPolicy bool              // weights other than the initial weights played the episodes
 }
 
 type recorded struct {

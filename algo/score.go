@@ -83,8 +83,8 @@ func (p *player) withPenalties(parts []data.RewardPart, turns []data.Turn) []dat
 	return parts
 }
 
-// scores returns the score of each episode and its parts, of the environment's signal or
-// of the score functions.
+// scores returns the score of each episode and the parts of the score, from the
+// environment's signal or from the score functions.
 func (p *player) scores(ctx context.Context, episodes []*data.Episode, found *scored) ([]float64, [][]data.RewardPart, error) {
 	out, parts := make([]float64, len(episodes)), make([][]data.RewardPart, len(episodes))
 	samples := make([]reward.Sample, len(episodes))

@@ -78,7 +78,7 @@ func (f *flagFaults) override(c *cli.Context, flags []keyFlag, cfg *configs.Conf
 func (f *flagFaults) check(c *cli.Context, flags []keyFlag, cfg *configs.Config) {
 	for _, k := range flags {
 		if k.local && c.IsSet(k.name()) && cfg.Rollout.Engine != engineLocal {
-			f.add(k.name(), "it does not apply to the endpoint of --base-url: leave it out")
+			f.add(k.name(), "it does not apply to the endpoint of --base-url: remove this flag")
 		}
 	}
 	f.values(flags, cfg)
@@ -91,7 +91,7 @@ func (f *flagFaults) check(c *cli.Context, flags []keyFlag, cfg *configs.Config)
 		}
 		for key := range strings.FieldsSeq(k.keys) {
 			if condition := cfg.Unmet(key); condition != "" && !f.about(k.name()) {
-				f.add(k.name(), "only used with %s: add that, or leave it out", cmp.Or(k.needs, condition))
+				f.add(k.name(), "only used with %s: add that, or remove this flag", cmp.Or(k.needs, condition))
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func playKeys() []keyFlag {
 		{flag: &cli.StringFlag{Name: "api-key-env", Value: api.KeyEnv, Usage: "environment `VARIABLE` that holds the endpoint's key; none is sent if it is empty"}, keys: "rollout.api.key_env", needs: "--base-url"},
 		{flag: &cli.IntFlag{Name: "api-concurrency", Usage: "requests to the endpoint at once; 0: as many as episodes"}, keys: "rollout.api.concurrency", needs: "--base-url"},
 		{flag: &cli.Float64Flag{Name: "api-timeout", Value: api.TimeoutS, Usage: "timeout of a request to the endpoint in seconds"}, keys: "rollout.api.timeout_s", needs: "--base-url"},
-		{flag: &cli.IntFlag{Name: "api-retries", Value: api.Retries, Usage: "retries after status 429, 5xx and broken replies"}, keys: "rollout.api.retries", needs: "--base-url"},
+		{flag: &cli.IntFlag{Name: "api-retries", Value: api.Retries, Usage: "retries after status 429 or 5xx, or a broken reply"}, keys: "rollout.api.retries", needs: "--base-url"},
 
 		// The environment, its servers and its tasks.
 		{flag: &cli.StringFlag{Name: "env", Usage: "environment: " + strings.Join(env.Names(), ", ")}, keys: "env.0.name"},
@@ -227,7 +227,7 @@ func playKeys() []keyFlag {
 				e.CreateTimeoutS, e.ResetTimeoutS, e.StepTimeoutS, e.ObserveTimeoutS, e.CloseTimeoutS = 0, 0, 0, 0, server.CloseTimeoutS
 			},
 		},
-		{flag: &cli.Float64Flag{Name: "wait-healthy", Value: server.WaitHealthyS, Usage: "seconds to wait for a server when all are down; at the start, one must answer at once"}, keys: "env.0.wait_healthy_s"},
+		{flag: &cli.Float64Flag{Name: "wait-healthy", Value: server.WaitHealthyS, Usage: "seconds to wait for a server if all are down; at the start of the command, a server must respond at once"}, keys: "env.0.wait_healthy_s"},
 		{
 			flag: &cli.StringFlag{Name: "instruction", Usage: "text that replaces the environment's instruction"},
 			keys: "env.0.instruction", then: clears("instruction-file", func(e *configs.Env) { e.InstructionFile = "" }),
@@ -286,7 +286,7 @@ func (f *flagFaults) sampling(c *cli.Context) {
 	case c.Float64("temperature") == 0:
 		f.add("temperature", "0 is not allowed: --greedy takes the most likely token")
 	case c.Bool("greedy") && c.IsSet("temperature"):
-		f.add("greedy", "--temperature is given as well: take out one of the two")
+		f.add("greedy", "--temperature is given as well: remove one of them")
 	}
 }
 
@@ -309,8 +309,8 @@ func launchKeys() []keyFlag {
 			flag: &cli.StringSliceFlag{Name: "environment", Usage: "`NAME=VALUE` of an environment variable of the servers; may be given again"},
 			keys: "env.0.environment", needs: needs, value: variables,
 		},
-		{flag: &cli.Float64Flag{Name: "start-timeout", Usage: "seconds until a started server must answer; 0: the default of its environment"}, keys: "env.0.start_timeout_s", needs: needs},
-		{flag: &cli.Float64Flag{Name: "hang-timeout", Value: usual.HangTimeoutS, Usage: "seconds without an answer after which a server is restarted; 0: never"}, keys: "env.0.hang_timeout_s", needs: needs},
+		{flag: &cli.Float64Flag{Name: "start-timeout", Usage: "seconds until a started server must respond; 0: the default of its environment"}, keys: "env.0.start_timeout_s", needs: needs},
+		{flag: &cli.Float64Flag{Name: "hang-timeout", Value: usual.HangTimeoutS, Usage: "seconds without a response after which a server is restarted; 0: never"}, keys: "env.0.hang_timeout_s", needs: needs},
 	}
 }
 

@@ -91,7 +91,7 @@ func (f modelFacts) text() string {
 	case f.Labels == 1:
 		line("head", "score of a reward model, for reward.model_path")
 	case f.Labels > 1:
-		line("head", fmt.Sprintf("%d labels; a classifier, which no command takes", f.Labels))
+		line("head", fmt.Sprintf("%d labels; no command supports such a classifier", f.Labels))
 	}
 	line("parameters", fmt.Sprintf("%d (%.1f MB on disk)", f.Parameters, float64(f.WeightBytes)/1e6))
 	for _, t := range sortedKeys(f.Tensors) {

@@ -52,7 +52,7 @@ func serverLogsFlag() cli.Flag {
 // serverLogs checks the value of serverLogsFlag.
 func (f *flagFaults) serverLogs(c *cli.Context, launch bool) {
 	if c.IsSet("server-logs") && !launch {
-		f.add("server-logs", "only used with --launch: add that, or leave it out")
+		f.add("server-logs", "only used with --launch: add --launch, or remove this flag")
 	}
 	if c.String("server-logs") == "" {
 		f.add("server-logs", "missing; give a folder")
@@ -68,7 +68,7 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, er
 	if file == "" {
 		for _, name := range []string{"split", "set"} {
 			if c.IsSet(name) {
-				f.add(name, "it is about a configuration: give CONFIG.toml, or leave it out")
+				f.add(name, "only used with a configuration: give CONFIG.toml, or remove this flag")
 			}
 		}
 		cfg = schema.Defaults()

@@ -42,7 +42,7 @@ func runReplay(ctx context.Context, s *State, c *cli.Context) error {
 	f.check(c, replayKeys(), &cfg)
 	f.atLeast("episode", o.Episode, -1)
 	if o.NoModel && cfg.Model.Path != "" {
-		f.add("no-model", "--model is given as well: leave out one of the two")
+		f.add("no-model", "--model is given as well: remove one of them")
 	}
 	if !(o.Margin >= 0 && o.Margin < 1) {
 		f.add("margin", "%v is not allowed; allowed: 0 to 1", o.Margin)

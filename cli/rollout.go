@@ -47,7 +47,7 @@ func (s *State) parseRollout(c *cli.Context) (rolloutOptions, error) {
 	}
 	f.need("dump", o.Dump, "the file for the episodes")
 	if o.Continue && c.Bool("force") {
-		f.add("continue", "--force, which replaces the dump, is given as well: leave out one of the two")
+		f.add("continue", "--force, which replaces the dump, is given as well: remove one of them")
 	}
 	if o.RetryLost && !o.Continue {
 		f.add("retry-lost", "it applies to an existing dump: add --continue")

@@ -70,7 +70,7 @@ func (s *State) scoreConfig(c *cli.Context, f *flagFaults) (cfg configs.Config, 
 	}
 	for _, k := range scoreKeys() {
 		if c.IsSet(k.name()) {
-			f.add(k.name(), "--config sets it: leave out one of the two")
+			f.add(k.name(), "--config sets it: remove one of them")
 		}
 	}
 	if err := f.err(); err != nil {

@@ -122,7 +122,8 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-func TestWriteWithLeavesNothingAfterAnError(t *testing.T) {
+// TestWriteWithError checks that WriteWith returns the error of its callback and leaves no file.
+func TestWriteWithError(t *testing.T) {
 	s := newTestState(t)
 	fault := errors.New("half")
 	err := s.WriteWith("half.txt", true, func(w io.Writer) error {
@@ -130,7 +131,7 @@ func TestWriteWithLeavesNothingAfterAnError(t *testing.T) {
 		return errors.Join(err, fault)
 	})
 	if _, coded := errext.CodeOf(err); !errors.Is(err, fault) || coded {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error %v", err)
 	}
 	left, err := os.ReadDir(s.Dir)
 	if err != nil {

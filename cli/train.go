@@ -133,7 +133,7 @@ func (s *State) printOutcome(r *run.Result) error {
 		if model.IsFolder(folder.Base()) {
 			base = folder.Base()
 		}
-		text += "\nThe weights are adapters on " + base + ", as PEFT writes them. This merges both into one model:\n" +
+		text += "\nThe weights are adapters of " + base + " in the format of PEFT. This command merges both into one model:\n" +
 			"  " + program + " model convert " + errext.ShellQuote(actor) + " merged\n"
 	}
 	if len(cfg.Env) == 0 {

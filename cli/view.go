@@ -67,10 +67,10 @@ func parseView(c *cli.Context) (viewOptions, error) {
 	o.Note = fmt.Sprintf("Selection: %sat most %d episodes", o.Note, o.Max)
 	var f flagFaults
 	if o.HTML != "" && o.Text {
-		f.add("text", "--html is given as well: take out one of the two")
+		f.add("text", "--html is given as well: remove one of them")
 	}
 	if o.HTML == "" && o.Tokenizer != "" {
-		f.add("tokenizer", "only used with --html: add that, or leave it out")
+		f.add("tokenizer", "only used with --html: add --html, or remove this flag")
 	}
 	f.atLeast("episode", o.Episode, -1)
 	f.atLeast("step", o.Step, -1)

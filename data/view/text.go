@@ -81,7 +81,7 @@ func textTurn(b *strings.Builder, i int, e *data.Episode, t *data.Turn) {
 	}
 	textBlock(b, "reply", t.Text)
 	if t.Unjudged {
-		b.WriteString("    the episode ended before the environment saw it\n")
+		b.WriteString("    the episode ended before the environment received the reply\n")
 	} else if t.Parsed {
 		fmt.Fprintf(b, "    action: %s\n", OneLine(t.Action, 0))
 	} else {

@@ -4,7 +4,6 @@ package mmap
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -39,9 +38,6 @@ func Open(path string) (*File, error) {
 	size := st.Size()
 	if size == 0 {
 		return &File{path: path}, nil
-	}
-	if size > math.MaxInt {
-		return nil, fmt.Errorf("%s: %d bytes exceed the address space of this machine", path, size)
 	}
 	m, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil {

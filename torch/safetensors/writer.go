@@ -27,13 +27,6 @@ type WriteOptions struct {
 	create func(path string) (tempFile, error) // replaced in tests to make writes fail
 }
 
-func (o WriteOptions) metadata() map[string]string {
-	if o.Metadata == nil {
-		return map[string]string{"format": "pt"}
-	}
-	return o.Metadata
-}
-
 // tempFile is the part of os.File that writing needs.
 type tempFile interface {
 	io.WriterAt
@@ -60,7 +53,10 @@ func WriteFile(path string, specs []Spec, data func(i int) ([]byte, error), o Wr
 
 // writeTensors writes the temporary file of a safetensors file.
 func writeTensors(path string, specs []Spec, data func(i int) ([]byte, error), o WriteOptions) error {
-	head, tensors, err := buildHeader(specs, o.metadata())
+	if o.Metadata == nil {
+		o.Metadata = map[string]string{"format": "pt"}
+	}
+	head, tensors, err := buildHeader(specs, o.Metadata)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}

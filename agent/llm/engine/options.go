@@ -36,14 +36,11 @@ type Options struct {
 	Deterministic bool
 }
 
-func (o Options) withDefaults() Options {
+// normalize validates o and replaces zero values by their defaults.
+func (o Options) normalize() (Options, error) {
+	var errs []error
 	o.ChunkTokens = cmp.Or(o.ChunkTokens, 256)
 	o.PrefillTokens = cmp.Or(o.PrefillTokens, 512)
-	return o
-}
-
-func (o Options) validate() error {
-	var errs []error
 	if o.ChunkTokens < 1 {
 		errs = append(errs, fmt.Errorf("chunk tokens is %d, want at least 1", o.ChunkTokens))
 	}
@@ -53,7 +50,7 @@ func (o Options) validate() error {
 	if o.ExpectTokens < 0 {
 		errs = append(errs, fmt.Errorf("expected tokens is %d, want 0 (not known) or more", o.ExpectTokens))
 	}
-	return errors.Join(errs...)
+	return o, errors.Join(errs...)
 }
 
 // normalize validates p and replaces zero values by their defaults.

@@ -48,8 +48,8 @@ var _ Engine = (*Scheduler)(nil)
 
 // New starts a scheduler. Shutdown stops it.
 func New(b Backend, o Options) (*Scheduler, error) {
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
+	o, err := o.normalize()
+	if err != nil {
 		return nil, fmt.Errorf("engine options: %w", err)
 	}
 	block := b.BlockSize()

@@ -155,7 +155,7 @@ func (b *Backend) pack(batch []engine.Work) (*packed, error) {
 		d.Seqs.Lens = append(d.Seqs.Lens, end)
 		d.Seqs.Blocks = append(d.Seqs.Blocks, seq.blocks)
 		if w.Sample {
-			d.Outputs = append(d.Outputs, len(d.IDs)-1)
+			d.Outputs = append(d.Outputs, int64(len(d.IDs)-1))
 			p.rows = append(p.rows, torch.SampleRow{
 				Key: drawKey(w.Draw), Position: uint64(w.Draw.Position),
 				Temperature: w.Temperature, TopP: w.TopP, TopK: w.TopK, Greedy: w.Greedy,

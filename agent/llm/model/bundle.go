@@ -1,8 +1,8 @@
 package model
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -125,21 +125,13 @@ func (b *Bundle) saveRest(dir string) error {
 	if err != nil {
 		return fmt.Errorf("save model: %w", err)
 	}
-	var generation bytes.Buffer
-	if err := b.Generation.WriteJSON(&generation); err != nil {
+	generation, err := b.Generation.JSON()
+	if err != nil {
 		return fmt.Errorf("save model: %w", err)
 	}
-	for _, f := range []struct {
-		name string
-		data []byte
-	}{
-		{"tokenizer.json", b.Tokenizer.RawJSON()},
-		{"tokenizer_config.json", tc},
-		{"generation_config.json", generation.Bytes()},
-	} {
-		if err := writeFile(filepath.Join(dir, f.name), f.data); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(
+		writeFile(filepath.Join(dir, "tokenizer.json"), b.Tokenizer.RawJSON()),
+		writeFile(filepath.Join(dir, "tokenizer_config.json"), tc),
+		writeFile(filepath.Join(dir, "generation_config.json"), generation),
+	)
 }

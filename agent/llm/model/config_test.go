@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -73,16 +72,16 @@ func TestParseConfig(t *testing.T) {
 			if d := cmp.Diff(tt.want, got); d != "" {
 				t.Errorf("(-want +got)\n%s", d)
 			}
-			var b bytes.Buffer
-			if err := got.WriteJSON(&b, "float32"); err != nil {
+			b, err := got.JSON("float32")
+			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(b.String(), `"rope_theta": 100000,`) {
-				t.Errorf("rope_theta is written as an integer:\n%s", b.String())
+			if strings.Contains(string(b), `"rope_theta": 100000,`) {
+				t.Errorf("rope_theta is written as an integer:\n%s", b)
 			}
-			again, err := ParseConfig(b.Bytes())
+			again, err := ParseConfig(b)
 			if err != nil {
-				t.Fatalf("the written text cannot be read: %v\n%s", err, b.String())
+				t.Fatalf("the written text cannot be read: %v\n%s", err, b)
 			}
 			got.DType = "float32"
 			if got.RopeScaling.Type == "" {
@@ -165,8 +164,8 @@ func TestBothLayouts(t *testing.T) {
 			if want.RopeScaling.Type == "" {
 				want.RopeScaling.Type = "default"
 			}
-			var b bytes.Buffer
-			if err := want.WriteJSON(&b, want.DType); err != nil {
+			b, err := want.JSON(want.DType)
+			if err != nil {
 				t.Fatal(err)
 			}
 			for layout, drop := range map[string][]string{
@@ -174,7 +173,7 @@ func TestBothLayouts(t *testing.T) {
 				"transformers 5": {"torch_dtype", "rope_theta", "rope_scaling"},
 			} {
 				var keys map[string]any
-				if err := json.Unmarshal(b.Bytes(), &keys); err != nil {
+				if err := json.Unmarshal(b, &keys); err != nil {
 					t.Fatal(err)
 				}
 				for _, k := range drop {
@@ -236,12 +235,12 @@ func FuzzParseConfig(f *testing.F) {
 		if err := c.Validate(); err != nil {
 			t.Fatalf("accepted, but %v", err)
 		}
-		var b bytes.Buffer
-		if err := c.WriteJSON(&b, "float32"); err != nil {
+		b, err := c.JSON("float32")
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ParseConfig(b.Bytes()); err != nil {
-			t.Fatalf("the written text cannot be read: %v\n%s", err, b.String())
+		if _, err := ParseConfig(b); err != nil {
+			t.Fatalf("the written text cannot be read: %v\n%s", err, b)
 		}
 	})
 }

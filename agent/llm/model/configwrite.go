@@ -3,17 +3,16 @@ package model
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 )
 
-// WriteJSON writes the configuration as a config.json that transformers reads.
+// JSON returns the configuration as a config.json that transformers reads.
 // dtype is the dtype in which the weights are stored.
-func (c *Config) WriteJSON(w io.Writer, dtype string) error {
+func (c *Config) JSON(dtype string) ([]byte, error) {
 	family, err := lookupFamily(c.ModelType)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Transformers 5 reads dtype and rope_parameters. Transformers 4 reads
 	// torch_dtype, rope_theta and rope_scaling, and silently uses its defaults
@@ -38,9 +37,13 @@ func (c *Config) WriteJSON(w io.Writer, dtype string) error {
 		}
 		f["architectures"], f["id2label"], f["label2id"] = []string{family.classifier()}, names, ids
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(f)
+	return indented(f)
+}
+
+// indented returns the JSON of a settings file.
+func indented(v any) ([]byte, error) {
+	text, err := json.MarshalIndent(v, "", "  ")
+	return append(text, '\n'), err
 }
 
 // ropeParameters is rope_parameters of transformers 5.

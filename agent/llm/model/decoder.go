@@ -54,7 +54,7 @@ type DecodeBatch struct {
 	Positions []int32
 	Slots     []int64          // the cache slot for each token's key and value
 	Seqs      torch.CachedSeqs // how the tokens divide into sequences, with context lengths and blocks
-	Outputs   []int            // tokens whose hidden states are returned
+	Outputs   []int64          // tokens whose hidden states are returned
 }
 
 // Decode appends tokens to cached sequences and returns the hidden states
@@ -71,11 +71,7 @@ func (m *Model) Decode(s *torch.Scope, c *Cache, b DecodeBatch) (hidden torch.Te
 		case len(b.Outputs) == 0:
 			hidden = torch.Tensor{}
 		case len(b.Outputs) < len(b.IDs):
-			rows := make([]int64, len(b.Outputs))
-			for i, r := range b.Outputs {
-				rows[i] = int64(r)
-			}
-			hidden = hidden.IndexSelect(0, s.Int64s(rows, len(rows)))
+			hidden = hidden.IndexSelect(0, s.Int64s(b.Outputs, len(b.Outputs)))
 		}
 	})
 	return hidden

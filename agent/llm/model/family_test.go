@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -59,11 +58,11 @@ func TestFamilyWithExtraSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b bytes.Buffer
-	if err := c.WriteJSON(&b, "float32"); err != nil {
+	b, err := c.JSON("float32")
+	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := ParseConfig(b.Bytes())
+	again, err := ParseConfig(b)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package model
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 )
 
@@ -35,8 +34,8 @@ func generationFromConfig(c Config) GenerationConfig {
 	return GenerationConfig{BOSTokenID: c.BOSTokenID, PadTokenID: c.PadTokenID, EOSTokenIDs: slices.Clone(c.EOSTokenIDs), Temperature: 1, TopP: 1}
 }
 
-// WriteJSON writes a generation_config.json.
-func (g *GenerationConfig) WriteJSON(w io.Writer) error {
+// JSON returns a generation_config.json.
+func (g *GenerationConfig) JSON() ([]byte, error) {
 	f := map[string]any{}
 	put := func(key string, id *int32) {
 		if id != nil {
@@ -52,7 +51,5 @@ func (g *GenerationConfig) WriteJSON(w io.Writer) error {
 		f["do_sample"] = true
 		f["temperature"], f["top_p"], f["top_k"] = g.Temperature, g.TopP, g.TopK
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(f)
+	return indented(f)
 }

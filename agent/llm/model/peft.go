@@ -86,12 +86,11 @@ func (a *adapters) json() ([]byte, error) {
 		return nil, err
 	}
 	none := json.RawMessage("null")
-	text, err := json.MarshalIndent(peftConfig{
+	return indented(peftConfig{
 		PeftType: "LORA", TaskType: "CAUSAL_LM", Base: o.Base, Rank: o.Rank, Alpha: o.Alpha, Dropout: o.Dropout, Targets: list,
 		RSLoRA: o.RSLoRA, Inference: true, InitWeights: true, Bias: "none", ModulesToSave: none, Layers: none,
 		RankPattern: map[string]any{}, AlphaPattern: map[string]any{},
-	}, "", "  ")
-	return append(text, '\n'), err
+	})
 }
 
 // parseLoRA reads an adapter_config.json.

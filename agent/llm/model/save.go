@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -39,11 +38,11 @@ func (m *Model) SaveWeights(ctx context.Context, dir string, dt torch.DType) err
 	if err := safetensors.WriteFolder(dir, specs, fetch, safetensors.WriteOptions{MaxShardBytes: maxShard}); err != nil {
 		return fmt.Errorf("save model: %w", err)
 	}
-	var config bytes.Buffer
-	if err := m.Config.WriteJSON(&config, dt.String()); err != nil {
+	config, err := m.Config.JSON(dt.String())
+	if err != nil {
 		return fmt.Errorf("save model: %w", err)
 	}
-	return writeFile(filepath.Join(dir, "config.json"), config.Bytes())
+	return writeFile(filepath.Join(dir, "config.json"), config)
 }
 
 // writeFile writes a file atomically: a temporary file, synced and renamed.

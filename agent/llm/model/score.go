@@ -87,7 +87,7 @@ func (m *Model) DecodeLogProbs(ctx context.Context, temperature float64, ids []i
 			b.IDs = append(b.IDs, ids[i])
 			b.Positions = append(b.Positions, int32(i))
 			b.Slots = append(b.Slots, int64(i))
-			b.Outputs = append(b.Outputs, i-at)
+			b.Outputs = append(b.Outputs, int64(i-at))
 			targets = append(targets, int64(ids[i+1]))
 		}
 		err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {

@@ -95,7 +95,7 @@ func greedy(t *testing.T, m *Model, prompt []int32, n int) (reply []int32) {
 	}
 	next, at := prompt, 0
 	for len(reply) < n {
-		b := DecodeBatch{IDs: next, Outputs: []int{len(next) - 1}}
+		b := DecodeBatch{IDs: next, Outputs: []int64{int64(len(next) - 1)}}
 		for i := range next {
 			p := at + i
 			b.Positions = append(b.Positions, int32(p))

@@ -1,7 +1,7 @@
 package torch
 
 import (
-	"bufio"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -11,18 +11,13 @@ import (
 // host: the smaller of the kernel's MemAvailable and the space left under the
 // control group's limit. ok is false if neither can be read.
 func FreeMemory() (bytes int64, ok bool) {
-	f, err := os.Open("/proc/meminfo")
+	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return 0, false
 	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) >= 2 && fields[0] == "MemAvailable:" {
-			kib, err := strconv.ParseInt(fields[1], 10, 64)
-			bytes, ok = kib<<10, err == nil
-			break
-		}
+	if _, available, found := strings.Cut(string(text), "MemAvailable:"); found {
+		_, err = fmt.Sscan(available, &bytes)
+		bytes, ok = bytes<<10, err == nil // from KiB
 	}
 	limit, used := cgroupNumber("memory.max"), cgroupNumber("memory.current")
 	if limit > 0 && used >= 0 && (!ok || limit-used < bytes) {

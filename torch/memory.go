@@ -16,9 +16,8 @@ package torch
 import "C"
 
 import (
-	"bytes"
+	"fmt"
 	"os"
-	"strconv"
 )
 
 // LiveTensors is the number of tensors that were made and not yet freed, on all threads.
@@ -55,17 +54,13 @@ type LiveInfo struct {
 
 // RSS is the memory of the process that is in RAM, in bytes; 0 if /proc cannot be read.
 func RSS() int64 {
-	b, err := os.ReadFile("/proc/self/statm")
+	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		return 0
 	}
-	f := bytes.Fields(b)
-	if len(f) < 2 {
+	var size, resident int64
+	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
 		return 0
 	}
-	pages, err := strconv.ParseInt(string(f[1]), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return pages * int64(os.Getpagesize())
+	return resident * int64(os.Getpagesize())
 }

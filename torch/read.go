@@ -16,17 +16,16 @@ func (t Tensor) ToInt32s() []int32 { return toSlice[int32](t, "ToInt32s", Int32)
 
 // ToBytes copies the elements in row-major order as they are in memory.
 func (t Tensor) ToBytes() []byte {
-	p := t.in("ToBytes")
-	m := t.info("ToBytes")
-	v := make([]byte, product(m.shape)*m.dtype.Size())
-	check("ToBytes", C.om_to_data(p, C.int64_t(m.dtype), unsafe.Pointer(unsafe.SliceData(v)), C.int64_t(len(v))), t)
-	return v
+	dt := t.DType()
+	return readElements[byte](t, "ToBytes", dt, t.Numel()*dt.Size())
 }
 
-func toSlice[T any](t Tensor, op string, dt DType) []T {
-	p := t.in(op)
-	v := make([]T, t.Numel())
-	check(op, C.om_to_data(p, C.int64_t(dt), unsafe.Pointer(unsafe.SliceData(v)), C.int64_t(len(v)*dt.Size())), t)
+func toSlice[T any](t Tensor, op string, dt DType) []T { return readElements[T](t, op, dt, t.Numel()) }
+
+// readElements copies the elements, converted to dt, into n values of type T.
+func readElements[T any](t Tensor, op string, dt DType, n int) []T {
+	v := make([]T, n)
+	check(op, C.om_to_data(t.in(op), C.int64_t(dt), unsafe.Pointer(unsafe.SliceData(v)), C.int64_t(t.Numel()*dt.Size())), t)
 	return v
 }
 

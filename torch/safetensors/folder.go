@@ -28,13 +28,16 @@ type Folder struct {
 // the same order. In a sharded folder the index defines the tensors; each must be
 // in the shard that the index names.
 func OpenFolder(dir string) (*Folder, error) {
-	single := filepath.Join(dir, SingleFile)
-	_, err := os.Stat(single)
-	switch {
-	case err == nil:
-		return openSingle(dir, single)
-	case !errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("open model folder: %w", err)
+	file, err := Open(filepath.Join(dir, SingleFile))
+	if err == nil {
+		f := &Folder{dir: dir, files: []*File{file}, at: map[string]*File{}, names: file.Names()}
+		for _, n := range f.names {
+			f.at[n] = file
+		}
+		return f, nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return nil, err
 	}
 	text, err := readIndex(filepath.Join(dir, IndexFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -46,18 +49,6 @@ func OpenFolder(dir string) (*Folder, error) {
 	f, err := openShards(dir, text)
 	if err != nil {
 		return nil, fmt.Errorf("open model folder %s: %w", dir, err)
-	}
-	return f, nil
-}
-
-func openSingle(dir, path string) (*Folder, error) {
-	file, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	f := &Folder{dir: dir, files: []*File{file}, at: map[string]*File{}, names: file.Names()}
-	for _, n := range f.names {
-		f.at[n] = file
 	}
 	return f, nil
 }

@@ -24,14 +24,6 @@ type weight struct {
 	rotary bool // of a rotated projection
 }
 
-func (w weight) numel() int {
-	n := 1
-	for _, d := range w.shape {
-		n *= d
-	}
-	return n
-}
-
 // linear is a linear layer of a block under its name in the checkpoint.
 type linear struct {
 	name string
@@ -159,9 +151,13 @@ func (c *Config) NumParameters() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n := 0
+	total := 0
 	for _, w := range m.declared.weights {
-		n += w.numel()
+		n := 1
+		for _, d := range w.shape {
+			n *= d
+		}
+		total += n
 	}
-	return n, nil
+	return total, nil
 }

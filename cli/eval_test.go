@@ -248,7 +248,7 @@ func TestLostEpisodes(t *testing.T) {
 	}
 	played := r.Outcomes["success"] + r.Outcomes["turn_limit"]
 	if played != 4 || r.SuccessRate != float64(r.Outcomes["success"])/4 {
-		t.Errorf("success rate %v, interval or count %v", r.SuccessRate, r.Outcomes)
+		t.Errorf("success rate %v with outcomes %v", r.SuccessRate, r.Outcomes)
 	}
 	var usage struct{ Requests, Retries int }
 	if b, err := json.Marshal(r.Usage); err != nil || json.Unmarshal(b, &usage) != nil || usage.Requests != len(s.Requests())+1 { // the list of models is a request too

@@ -37,7 +37,7 @@ type JSONL struct {
 }
 
 // OpenJSONL opens a metrics file for appending and creates it if it does not
-// exist. An incomplete last line, left by a process that died, is cut off.
+// exist. It removes an incomplete last line, which a killed process may leave.
 func OpenJSONL(path string) (*JSONL, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
 	if err != nil {
@@ -50,7 +50,7 @@ func OpenJSONL(path string) (*JSONL, error) {
 	return s, nil
 }
 
-// cutTorn cuts an incomplete last line off.
+// cutTorn removes an incomplete last line.
 func (s *JSONL) cutTorn() error {
 	text, err := io.ReadAll(s.f)
 	if err != nil {

@@ -126,7 +126,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestTornAnywhere cuts a file at every byte: opening it leaves only complete lines.
+// TestTornAnywhere truncates a file at every byte. It checks that OpenJSONL leaves only complete lines.
 func TestTornAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m")

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,32 +92,32 @@ func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
 // the end of ctx. A blocked read cannot be stopped: its goroutine ends with the
 // process.
 func (s *State) eachLine(ctx context.Context, longest int, f func(line []byte) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	in := bufio.NewScanner(s.Stdin)
+	in.Buffer(make([]byte, 1<<16), longest)
 	lines := make(chan []byte)
-	ended := make(chan error, 1)
-	stop := make(chan struct{})
-	defer close(stop)
 	go func() {
-		in := bufio.NewScanner(s.Stdin)
-		in.Buffer(make([]byte, 1<<16), longest)
+		defer close(lines)
 		for in.Scan() {
 			select {
 			case lines <- bytes.Clone(in.Bytes()):
-			case <-stop:
+			case <-ctx.Done():
 				return
 			}
 		}
-		ended <- in.Err()
 	}()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case line := <-lines:
+		case line, more := <-lines:
+			if !more {
+				return cmp.Or(ctx.Err(), errext.With(errext.Input, "", in.Err()))
+			}
 			if err := f(line); err != nil {
 				return err
 			}
-		case err := <-ended:
-			return errext.With(errext.Input, "", err)
 		}
 	}
 }

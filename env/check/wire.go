@@ -51,8 +51,9 @@ type wire struct {
 	timeout time.Duration
 }
 
-// fresh opens a connection for each request, like Python's clients.
-var fresh = &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+// fresh opens a connection for each request, like Python's clients. A transport
+// with a DialContext speaks HTTP/1.1 only.
+var fresh = &http.Transport{DialContext: (&net.Dialer{}).DialContext, DisableKeepAlives: true, DisableCompression: true}
 
 // keeping returns a transport that keeps a connection open. It calls ended when a
 // connection ends.

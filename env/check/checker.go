@@ -48,12 +48,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, err := env.Lookup(o.Env)
-	if err != nil {
-		return nil, err
-	}
-	e.single = spec.MaxInstances == 1
-	base, err := env.BaseURL(o.URL, e.suffix)
+	base, err := env.BaseURL(o.URL, e.spec.PathSuffix)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +62,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	o.Steps = cmp.Or(o.Steps, DefaultSteps)
 	o.Idle = cmp.Or(o.Idle, DefaultIdle)
 	c := &checker{
-		ctx: ctx, env: e, o: o, wire: wire{base, o.Timeout}, root: wire{strings.TrimSuffix(base, e.suffix), o.Timeout},
-		tools: spec.Tools, took: map[string][]time.Duration{}, closeIdle: func() {},
+		ctx: ctx, env: e, o: o, wire: wire{base, o.Timeout}, root: wire{strings.TrimSuffix(base, e.spec.PathSuffix), o.Timeout},
+		took: map[string][]time.Duration{}, closeIdle: func() {},
 	}
 	began := time.Now()
 	report := &Report{URL: base, Env: e.name}
@@ -122,13 +117,12 @@ type checker struct {
 	env  environment
 	o    Options
 	wire wire
-	root wire // without environment.suffix
+	root wire // without Spec.PathSuffix
 
 	sessions    []session // the first two play; the others test concurrency
 	playable    bool
 	varying     string          // reason why texts cannot be compared, or ""
 	words       []string        // wordle's vocabulary
-	tools       []string        // a tool server's tools in the model's instruction
 	plan        []string        // textcraft's actions to the goal
 	ended       *session        // an instance with an ended episode
 	final       any             // the last reply of that episode

@@ -13,10 +13,10 @@ import (
 var checks = []check{
 	{name: "greeting", section: "2.1", run: checkGreeting,
 		expects: func(e environment) string {
-			if e.greeting == "" {
+			if e.spec.Greeting == "" {
 				return "GET / answers with status 200"
 			}
-			return fmt.Sprintf("GET / answers with status 200 and %q", e.greeting)
+			return fmt.Sprintf("GET / answers with status 200 and %q", e.spec.Greeting)
 		}},
 	{name: "create", run: checkCreate,
 		expects: func(e environment) string { return "POST /create answers " + e.created.String() }},

@@ -12,7 +12,6 @@ import (
 var (
 	craftLine = regexp.MustCompile(`(?m)^craft (\d+) (.+?) using (.+)$`)
 	craftGoal = regexp.MustCompile(`Goal: craft (.+)\.`)
-	craftPart = regexp.MustCompile(`^(\d+) (.+)$`)
 )
 
 type craftRecipe struct {
@@ -36,11 +35,9 @@ func craftRecipes(opening string) map[string]craftRecipe {
 		}
 		r := craftRecipe{line: m[0], count: count}
 		for part := range strings.SplitSeq(m[3], ", ") {
-			if p := craftPart.FindStringSubmatch(part); p != nil {
-				n, err := strconv.Atoi(p[1])
-				if err == nil {
-					r.parts = append(r.parts, craftNeed{n, p[2]})
-				}
+			number, item, _ := strings.Cut(part, " ")
+			if n, err := strconv.Atoi(number); err == nil {
+				r.parts = append(r.parts, craftNeed{n, item})
 			}
 		}
 		made[m[2]] = r

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/openmanus/openmanus/env"
 )
 
 // environment describes the behaviour of AgentGym's server of an environment.
@@ -12,9 +14,7 @@ import (
 type environment struct {
 	name    string
 	section string // of the protocol
-	suffix  string // prefix of every path except the greeting's
-
-	greeting string // reply to GET /
+	spec    env.Spec
 
 	createBody string // "" if create has no body
 	created    shape
@@ -53,7 +53,6 @@ type environment struct {
 
 	slow   bool   // instances are expensive: create few
 	varies string // reason why the same actions can give different texts, or ""
-	single bool   // a server supports one instance at a time
 	limit  int    // number of instances after which the server reuses ids; 0: none
 	quart  bool   // Quart instead of FastAPI: invalid requests are not tested
 	extra  check  // of this environment alone; see the check named extra
@@ -102,7 +101,9 @@ func Names() []string {
 func lookup(name string) (environment, error) {
 	for _, e := range environments {
 		if e.name == name {
-			return e, nil
+			var err error
+			e.spec, err = env.Lookup(name)
+			return e, err
 		}
 	}
 	return environment{}, fmt.Errorf("environment %q has no checks; use one of %s", name, strings.Join(Names(), ", "))

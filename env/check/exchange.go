@@ -20,9 +20,9 @@ func Exchange(name string, x data.Exchange) (call, fault string) {
 	if err != nil {
 		return "", err.Error()
 	}
-	path, query, _ := strings.Cut(strings.TrimPrefix(x.Path, e.suffix), "?")
+	path, query, _ := strings.Cut(strings.TrimPrefix(x.Path, e.spec.PathSuffix), "?")
 	w, ok := e.calls()[x.Method+" "+path]
-	if !ok || !strings.HasPrefix(x.Path, e.suffix) {
+	if !ok || !strings.HasPrefix(x.Path, e.spec.PathSuffix) {
 		return "", fmt.Sprintf("%s %s: AgentGym's client does not send this request", x.Method, x.Path)
 	}
 	if fault = w.fault(e, x, query); fault != "" {

@@ -12,7 +12,7 @@ import (
 
 var games = []environment{
 	{
-		name: "textcraft", section: "5.1", greeting: "This is environment TextCraft.",
+		name: "textcraft", section: "5.1",
 		createBody: `{"minecraft_dir":"agentenv_textcraft/","commands":null,"goal":null}`,
 		created:    keys{{"id", natural}, {"observation", text}, {"done", boolean}, {"reward", number}}, idFrom: "id", idKey: "id",
 		taskKey: "data_idx", tasks: []int{0, 1},
@@ -24,7 +24,7 @@ var games = []environment{
 		unknown: errorObject, closing: closeBool,
 	},
 	{
-		name: "babyai", section: "5.2", greeting: "This is environment BabyAI.",
+		name: "babyai", section: "5.2",
 		created: keys{{"id", natural}}, idFrom: "id", idKey: "id",
 		taskKey: "data_idx", tasks: []int{2, 42},
 		reset:   keys{{"observation", text}, {"reward", number}, {"score", number}, {"deleted", boolean}, {"done", boolean}},
@@ -36,7 +36,7 @@ var games = []environment{
 		unknown: errorObject, closing: closeBool,
 	},
 	{
-		name: "sciworld", section: "5.3", greeting: "This is environment ScienceWorld.",
+		name: "sciworld", section: "5.3",
 		created: keys{{"id", natural}}, idFrom: "id", idKey: "id",
 		taskKey: "data_idx", tasks: []int{0, 30}, beyond: 1000000,
 		reset: keys{
@@ -55,7 +55,7 @@ var games = []environment{
 		varies: "ScienceWorld lists the objects of a room in varying order",
 	},
 	{
-		name: "alfworld", section: "5.4", greeting: "This is environment AlfWorld.",
+		name: "alfworld", section: "5.4",
 		created: keys{{"id", natural}}, idFrom: "id", idKey: "id",
 		taskKey: "game", resetMore: `"world_type":"Text"`, tasks: []int{0, 1}, beyond: 1000000,
 		reset:   keys{{"id", integer}, {"observation", text}, {"available_actions", every{text}}, {"task_type", text}},
@@ -77,7 +77,7 @@ var games = []environment{
 		unknown:  errorObject, closing: closeNone,
 	},
 	{
-		name: "maze", section: "5.5", suffix: "/maze", greeting: "This is environment LMRL-Gym.",
+		name: "maze", section: "5.5",
 		created: keys{{"id", natural}}, idFrom: "id", idKey: "id",
 		taskKey: "game", tasks: []int{18, 0}, beyond: 26,
 		reset:   keys{{"observation", text}},
@@ -107,7 +107,7 @@ var games = []environment{
 		}},
 	},
 	{
-		name: "wordle", section: "5.6", suffix: "/wordle", greeting: "This is environment LMRL-Gym.",
+		name: "wordle", section: "5.6",
 		created: keys{{"id", natural}}, idFrom: "id", idKey: "id",
 		taskKey: "seed", tasks: []int{3, 4},
 		reset:   keys{{"id", integer}, {"observation", text}},

@@ -25,7 +25,7 @@ func checkGreeting(c *checker, n *notes) {
 		return
 	case got.status != 200:
 		n.fail("%s: clients use this address as a health check", show(got))
-	case c.env.greeting != "" && strings.Trim(strings.TrimSpace(string(got.body)), `"`) != c.env.greeting:
+	case c.env.spec.Greeting != "" && strings.Trim(strings.TrimSpace(string(got.body)), `"`) != c.env.spec.Greeting:
 		n.warn("clients ignore the text, but this may be another environment's server", "%s", show(got))
 	default:
 		n.pass("%s", short(string(got.body), 60))
@@ -63,7 +63,7 @@ func concurrently(n *notes, times int, f func(i int, n *notes)) {
 }
 
 func checkIDs(c *checker, n *notes) {
-	if c.env.single {
+	if c.env.spec.MaxInstances == 1 {
 		n.skip(oneAtATime)
 		return
 	}
@@ -216,7 +216,7 @@ func checkIndex(c *checker, n *notes) {
 // each with its replies when played alone.
 func (c *checker) beside(n *notes, sessions []session, run func(all []*transcript)) {
 	switch {
-	case len(sessions) < 2 && c.env.single:
+	case len(sessions) < 2 && c.env.spec.MaxInstances == 1:
 		n.skip(oneAtATime)
 		return
 	case len(sessions) < 2:

@@ -14,7 +14,7 @@ import (
 
 var tools = []environment{
 	{
-		name: "webshop", section: "5.7", greeting: "ok", created: natural, idKey: "env_idx",
+		name: "webshop", section: "5.7", created: natural, idKey: "env_idx",
 		taskKey: "session_id", tasks: []int{0, 1}, beyond: 1000000,
 		reset: pairReply, opening: firstOf, opens: regexp.MustCompile(`^WebShop \[SEP\] Instruction: \[SEP\] .* \[SEP\] Search$`),
 		step: stateReply, textKey: "state", doneKey: "done", rewards: [2]float64{0, 1},
@@ -56,7 +56,7 @@ var tools = []environment{
 		},
 	},
 	{
-		name: "sqlgym", section: "5.9", greeting: "ok", created: natural, idKey: "env_idx",
+		name: "sqlgym", section: "5.9", created: natural, idKey: "env_idx",
 		taskKey: "item_id", tasks: []int{9428, 9429}, beyond: 1000000,
 		reset: pairReply, opening: firstOf, opens: regexp.MustCompile(`(?s)^.* contains tables such as .*\n\n.+`),
 		step:    keys{{"state", text}, {"reward", number}, {"done", boolean}, {"info", keys{{"ground_truth", text}}}},
@@ -72,7 +72,7 @@ var tools = []environment{
 	toolServer("todo", env.ListTools),
 	sheetServer(),
 	{
-		name: "searchqa", section: "5.11", greeting: "ok", createBody: `{"id":0}`, created: natural, idKey: "env_idx",
+		name: "searchqa", section: "5.11", createBody: `{"id":0}`, created: natural, idKey: "env_idx",
 		taskKey: "id", tasks: []int{0, 1}, beyond: 1000000,
 		reset: text, opening: bareText, opens: regexp.MustCompile(`(?s)Question: .+`),
 		step:    keys{{"observation", text}, {"reward", number}, {"done", boolean}, {"info", whole}},
@@ -83,7 +83,7 @@ var tools = []environment{
 		goesOn:   true, unknown: errorServer, closing: closeBool,
 	},
 	{
-		name: "webarena", section: "5.8", greeting: "ok", created: keys{{"env_idx", natural}}, idFrom: "env_idx", idKey: "env_idx",
+		name: "webarena", section: "5.8", created: keys{{"env_idx", natural}}, idFrom: "env_idx", idKey: "env_idx",
 		taskKey: "idx", resetMore: `"seed":0`, tasks: []int{0, 1},
 		reset: keys{{"observation", text}}, resetFailed: "TimeoutError", opens: regexp.MustCompile(`(?s)^OBSERVATION:\n.*\nURL: .*\nOBJECTIVE: .*\nPREVIOUS ACTION: None`),
 		step:    keys{{"observation", text}, {"reward", number}, {"terminated", boolean}, {"truncated", boolean}, {"info", either{object, null}}},
@@ -117,7 +117,7 @@ const wrongAnswer = `Action: finish with Action Input: {"answer": "no task has t
 // only in their tools.
 func toolServer(name, harmless string) environment {
 	return environment{
-		name: name, section: "5.10", greeting: "ok", createBody: `{"id":0}`, created: natural, idKey: "env_idx",
+		name: name, section: "5.10", createBody: `{"id":0}`, created: natural, idKey: "env_idx",
 		taskKey: "id", tasks: []int{0, 1}, beyond: 1000000,
 		reset: text, opening: bareText,
 		opens: regexp.MustCompile(`(?s)^Now new trial starts\.\sYou should perform actions to accomplish the goal: .*\nGive me one action\.$`),
@@ -151,7 +151,7 @@ func checkTools(c *checker, n *notes) {
 	}
 	listed := env.ToolsIn(p.text)
 	var lacks []string
-	for _, name := range c.tools {
+	for _, name := range c.env.spec.Tools {
 		if !slices.Contains(listed, name) {
 			lacks = append(lacks, name)
 		}

@@ -304,7 +304,7 @@ func TestWorldFollowsRestarts(t *testing.T) {
 	}
 	// The probe of the pool may find the server before the supervisor reports it.
 	for range 6000 {
-		if strings.Contains(ts.err.String(), "environment server started again") {
+		if strings.Contains(ts.err.String(), "environment server restarted") {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)

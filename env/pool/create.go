@@ -40,7 +40,7 @@ func (p *Pool) create(ctx context.Context, s *server) (*slot, error) {
 			return sl, nil
 		}
 		// The instance is in use elsewhere: it is neither used nor closed.
-		err = fmt.Errorf("environment %s: %s hands out instances that are in use: it holds fewer than env.max_instances, or another program uses it", p.spec.Name, s.url)
+		err = fmt.Errorf("environment %s: %s returns instances that are in use: it holds fewer than env.max_instances, or another program uses it", p.spec.Name, s.url)
 		if b.lost() {
 			err = env.ErrRestarted
 		}
@@ -76,7 +76,7 @@ func (p *Pool) hold(s *server, sl *slot, client env.Client, b *boundTransport, b
 			if p.spec.MaxInstances > 0 || other.number > before {
 				return false
 			}
-			p.log.Warn("environment server gave out an id that is in use: it must have been restarted, and earlier instances are lost",
+			p.log.Warn("environment server returned an id that is in use, so it has restarted and earlier instances are lost",
 				"server", s.url, "id", id)
 			p.invalidateAll(s)
 			sl.era = s.era

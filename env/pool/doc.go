@@ -2,7 +2,7 @@
 //
 // A Pool balances leases over its servers, reuses instances (Client.Reset makes
 // them new), and takes a server that fails out of service until a probe of it
-// succeeds. It notices when a server was started again and invalidates the
+// succeeds. It detects the restart of a server and invalidates the
 // instances from before, since their ids belong to other instances now.
 //
 // A Pool is safe for concurrent use. A Lease belongs to one goroutine at a time.

@@ -114,7 +114,7 @@ func (p *Pool) discard(s *server, sl *slot) {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if err := sl.client.Close(ctx); err != nil {
-			p.log.Debug("environment instance not given back", "server", s.url, "error", err)
+			p.log.Debug("environment instance not closed", "server", s.url, "error", err)
 		}
 	})
 }

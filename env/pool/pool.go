@@ -219,7 +219,7 @@ func (p *Pool) Close(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("environment %s: giving instances back: %w", p.spec.Name, context.Cause(ctx))
+			return fmt.Errorf("environment %s: close the instances: %w", p.spec.Name, context.Cause(ctx))
 		}
 		p.mu.Lock()
 	}

@@ -52,7 +52,7 @@ func (s *server) run(ctx context.Context, first chan<- error) {
 		if o.OnDown != nil {
 			o.OnDown(s.url, err)
 		}
-		o.Log.Warn("environment server is started again", "env", o.Name, "error", err, "log", s.log)
+		o.Log.Warn("environment server ended and is restarted", "env", o.Name, "error", err, "log", s.log)
 		if time.Since(began) >= steady {
 			pause = o.Backoff
 		}
@@ -68,10 +68,10 @@ func (s *server) run(ctx context.Context, first chan<- error) {
 			if ctx.Err() != nil {
 				return
 			}
-			o.Log.Warn("environment server does not start again", "env", o.Name, "server", s.url, "error", err, "next_try", pause)
+			o.Log.Warn("environment server could not be restarted", "env", o.Name, "server", s.url, "error", err, "next_try", pause)
 		}
 		began = time.Now()
-		o.Log.Info("environment server started again", "env", o.Name, "server", s.url, "restarts", restarts)
+		o.Log.Info("environment server restarted", "env", o.Name, "server", s.url, "restarts", restarts)
 		s.up(restarts)
 	}
 }

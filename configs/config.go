@@ -404,16 +404,17 @@ func (c Config) Clone() Config {
 	}
 	c.Algo.Params, c.Actor.Params = maps.Clone(c.Algo.Params), maps.Clone(c.Actor.Params)
 	for _, e := range c.Schema.table {
-		if e.status != Ready || e.param {
+		_, list := e.def.([]string)
+		_, table := e.def.(map[string]string)
+		if e.param || !list && !table {
 			continue
 		}
 		for _, path := range c.paths(e.name) {
 			f := c.field(path)
-			switch v := f.Interface().(type) {
-			case []string:
-				f.Set(reflect.ValueOf(slices.Clone(v)))
-			case map[string]string:
-				f.Set(reflect.ValueOf(maps.Clone(v)))
+			if list {
+				f.Set(reflect.ValueOf(slices.Clone(f.Interface().([]string))))
+			} else {
+				f.Set(reflect.ValueOf(maps.Clone(f.Interface().(map[string]string))))
 			}
 		}
 	}

@@ -55,9 +55,8 @@ func (s *Schema) algoKeys() []entry {
 		ready("algo.name", "policy_gradient", "learning method: policy_gradient uses advantages and a policy loss; agentevol is supervised training on the successful episodes and the recorded trajectories of [sft]", oneOf([]string{"policy_gradient", "agentevol"})),
 		ready("algo.adv_estimator", "grpo", "advantage estimator (docs/algorithms.md)", oneOf(registry.NamesOf(s.words.Estimators, nil)), policyGradient),
 	},
-		choice{"algo.", registry.EntriesOf(s.words.Estimators)}.keys(func(names ...string) use {
-			return policyGradient.and(among("algo.adv_estimator", names...))
-		}), []entry{
+		choice{"algo.", registry.EntriesOf(s.words.Estimators)}.keys(selectedBy("algo.adv_estimator", policyGradient)),
+		[]entry{
 			ready("algo.filter_metric", "seq_final_reward", "number that must differ within a group for the group to be used: seq_final_reward is the episode's final reward, penalties included; score is the score before penalties; env_reward is the environment's reward, without score functions", oneOf([]string{"seq_final_reward", "score", "env_reward"}), policyGradient, filtered),
 			ready("algo.use_kl_in_reward", false, "subtract the KL to a frozen reference, a second copy of the weights, from the reward", anything, policyGradient),
 			ready("algo.kl_penalty", "k1", "KL estimator of the KL in the reward", oneOf(registry.NamesOf(s.words.KLEstimators, nil)), klInReward),
@@ -69,9 +68,7 @@ func (s *Schema) algoKeys() []entry {
 			ready("algo.max_gen_batches", 4, "maximum batches of tasks that filter_groups plays in a step; after that the step uses the groups it has, with a warning", atLeast(1), policyGradient, on("algo.filter_groups")),
 			ready("algo.pf_ppo", "", "PF-PPO: resample a step's episodes with probabilities from their scores; empty: use each episode once", oneOf(append([]string{""}, registry.NamesOf(s.words.Reweightings, nil)...)), policyGradient),
 		},
-		choice{"algo.", s.words.Reweightings}.keys(func(names ...string) use {
-			return policyGradient.and(among("algo.pf_ppo", names...))
-		}),
+		choice{"algo.", s.words.Reweightings}.keys(selectedBy("algo.pf_ppo", policyGradient)),
 		[]entry{
 			ready("algo.agentevol.per_task", 1, "maximum successful episodes of a task that a step keeps; 0: all", atLeast(0), agentevol),
 			ready("algo.agentevol.replay", -1, "trajectories that a step trains on in addition to its own, drawn from the recorded ones and the kept episodes of earlier steps", orAll, agentevol),
@@ -102,9 +99,8 @@ func (s *Schema) actorKeys() []entry {
 		ready("actor.loss_agg", "token-mean", "aggregation of the token losses to one number (docs/algorithms.md)", oneOf(registry.NamesOf(s.words.Aggregations, nil)), policyGradient),
 		ready("actor.loss_scale_factor", 0, "divisor of seq-mean-token-sum-norm; 0: rollout.max_context_tokens", atLeast(0), policyGradient, among("actor.loss_agg", "seq-mean-token-sum-norm")),
 	},
-		choice{"actor.", registry.EntriesOf(s.words.Losses)}.keys(func(names ...string) use {
-			return ratioLoss.and(among("actor.policy_loss", names...))
-		}), []entry{
+		choice{"actor.", registry.EntriesOf(s.words.Losses)}.keys(selectedBy("actor.policy_loss", ratioLoss)),
+		[]entry{
 			ready("actor.entropy_coef", 0, "weight of the entropy bonus", atLeast(0), policyGradient),
 			ready("actor.calculate_entropy", false, "report the entropy, by turn, even if entropy_coef is 0", anything, policyGradient),
 			ready("actor.use_kl_loss", false, "add the KL to a frozen reference to the loss; the reference is a second copy of the weights, unless lora_rank freezes these", anything, policyGradient),
@@ -148,7 +144,7 @@ func (s *Schema) criticKeys() []entry {
 	return under(s.critic(), slices.Concat([]entry{
 		ready("critic.path", "", "initial weights of the critic; empty: the actor's before the first step", anything),
 		ready("critic.shared", false, "put the critic's head on the actor's decoder: one forward pass for both and no second model; mini_batch_size, micro_batch_size, epochs and shuffle then apply to the critic's warm-up, grad_clip and optim to the head", anything),
-		ready("critic.vf_coef", 0.1, "weight of a shared critic's value loss in the sum with the policy loss", above(0), on("critic.shared")),
+		ready("critic.vf_coef", 0.1, "weight of a shared critic's value loss in the sum with the policy loss", above(0), on("critic.shared")), // the default is TRL's
 		ready("critic.clip_range_value", 0.5, "maximum change of a value from its value before the update, in the clipped value loss", above(0)),
 		ready("critic.mini_batch_size", 32, "maximum episodes per optimiser step of the critic; 0: all episodes of the step", atLeast(0), ownUpdates),
 		ready("critic.micro_batch_size", 4, "episodes per pass of the critic; affects memory and speed, not the result", atLeast(1), off("actor.dynamic_batch")),

@@ -97,6 +97,12 @@ func among(key string, values ...string) use {
 	return valued(key, "= "+alternatives(values), func(v reflect.Value) bool { return slices.Contains(values, v.String()) })
 }
 
+// selectedBy returns a function that returns the condition for the parameters of the
+// implementations with some names, which key selects.
+func selectedBy(key string, also use) func(names ...string) use {
+	return func(names ...string) use { return also.and(among(key, names...)) }
+}
+
 func on(key string) use { return valued(key, "= true", reflect.Value.Bool) }
 
 func off(key string) use {

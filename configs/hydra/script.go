@@ -210,3 +210,32 @@ func (r *reader) set(name string, v variable, more bool) {
 	}
 	r.x.vars[name] = v
 }
+
+// Names returns the names of the variables that a script reads.
+func Names(text string) (map[string]bool, error) {
+	s, err := parseScript(text)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	add := func(name string) {
+		if syntax.ValidName(name) {
+			names[name] = true
+		}
+	}
+	syntax.Walk(s.file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.ParamExp:
+			add(n.Param.Value)
+		case *syntax.ArithmExp: // $((A + B)) needs no $
+			syntax.Walk(n.X, func(n syntax.Node) bool {
+				if w, ok := n.(*syntax.Word); ok {
+					add(w.Lit())
+				}
+				return true
+			})
+		}
+		return true
+	})
+	return names, nil
+}

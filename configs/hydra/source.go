@@ -51,6 +51,11 @@ func (t trainer) knows(key string) bool {
 	return slices.ContainsFunc(t.table, func(entry row) bool { return covers(entry.key, key) })
 }
 
+// Known reports whether a trainer has a key.
+func Known(key string) bool {
+	return slices.ContainsFunc(slices.Concat(ppoKeys, sftKeys), func(entry row) bool { return slices.Contains(spread(entry.key), key) })
+}
+
 // covers reports whether a key is one of those that pattern stands for.
 func covers(pattern, key string) bool {
 	return slices.ContainsFunc(spread(pattern), func(k string) bool {

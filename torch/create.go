@@ -20,22 +20,20 @@ func (s *Scope) Empty(dt DType, shape ...int) Tensor {
 }
 
 // Full returns a tensor whose elements are v.
-func (s *Scope) Full(v float64, dt DType, shape ...int) Tensor { return s.full("Full", v, dt, shape) }
-
-// Zeros returns a tensor whose elements are 0.
-func (s *Scope) Zeros(dt DType, shape ...int) Tensor { return s.full("Zeros", 0, dt, shape) }
-
-// Ones returns a tensor whose elements are 1.
-func (s *Scope) Ones(dt DType, shape ...int) Tensor { return s.full("Ones", 1, dt, shape) }
-
-func (s *Scope) full(op string, v float64, dt DType, shape []int) Tensor {
+func (s *Scope) Full(v float64, dt DType, shape ...int) Tensor {
 	th := s.must()
 	var out C.om_tensor
 	d, n := dims(shape)
 	kind, index := th.device.c()
-	check(op, C.om_full(C.double(v), C.int64_t(dt), d, n, kind, index, &out))
+	check("Full", C.om_full(C.double(v), C.int64_t(dt), d, n, kind, index, &out))
 	return th.adopt(out)
 }
+
+// Zeros returns a tensor whose elements are 0.
+func (s *Scope) Zeros(dt DType, shape ...int) Tensor { return s.Full(0, dt, shape...) }
+
+// Ones returns a tensor whose elements are 1.
+func (s *Scope) Ones(dt DType, shape ...int) Tensor { return s.Full(1, dt, shape...) }
 
 // RandN returns a float32 tensor of standard normal numbers. The same seed and size give the same numbers on every machine;
 // libtorch's generator does not guarantee that across instruction sets.
@@ -75,25 +73,19 @@ func (s *Scope) Bools(v []bool, shape ...int) Tensor {
 
 // Bytes copies v, which holds elements of type dt in row-major order and the machine's byte order.
 func (s *Scope) Bytes(v []byte, dt DType, shape ...int) Tensor {
-	if want := count("Bytes", shape) * dt.Size(); want != len(v) {
-		Fail("Bytes", fmt.Sprintf("%d bytes for shape %v of %v, which takes %d", len(v), shape, dt, want))
-	}
-	return s.fromMemory("Bytes", unsafe.Pointer(unsafe.SliceData(v)), len(v), dt, shape)
+	return fromSlice(s, "Bytes", v, dt, shape)
 }
 
 func fromSlice[T any](s *Scope, op string, v []T, dt DType, shape []int) Tensor {
-	if want := count(op, shape); want != len(v) {
-		Fail(op, fmt.Sprintf("%d elements for shape %v, which takes %d", len(v), shape, want))
+	size := len(v) * int(unsafe.Sizeof(*new(T)))
+	if want := count(op, shape) * dt.Size(); want != size {
+		Fail(op, fmt.Sprintf("%d bytes for shape %v of %v, which takes %d", size, shape, dt, want))
 	}
-	return s.fromMemory(op, unsafe.Pointer(unsafe.SliceData(v)), len(v)*dt.Size(), dt, shape)
-}
-
-func (s *Scope) fromMemory(op string, p unsafe.Pointer, size int, dt DType, shape []int) Tensor {
 	th := s.must()
 	var out C.om_tensor
 	d, n := dims(shape)
 	kind, index := th.device.c()
-	check(op, C.om_from_data(p, C.int64_t(size), C.int64_t(dt), d, n, kind, index, &out))
+	check(op, C.om_from_data(unsafe.Pointer(unsafe.SliceData(v)), C.int64_t(size), C.int64_t(dt), d, n, kind, index, &out))
 	return th.adopt(out)
 }
 

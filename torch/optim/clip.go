@@ -21,16 +21,6 @@ func (e *NotFiniteError) Error() string {
 	return fmt.Sprintf("optim: the gradient norm is %v%s: training diverged, the weights were left as they were; lower the learning rate or the clipping norm", e.Norm, where)
 }
 
-func notFinite(params []Param, grads []torch.Tensor, norm float64) error {
-	e := &NotFiniteError{Norm: norm}
-	for i, g := range grads {
-		if !g.None() && !g.AllFinite() {
-			e.Params = append(e.Params, params[i].Name)
-		}
-	}
-	return e
-}
-
 // gradsOf returns the gradient of each parameter; Tensor{} if it has none.
 func gradsOf(params []Param) []torch.Tensor {
 	grads := make([]torch.Tensor, len(params))
@@ -45,7 +35,13 @@ func gradsOf(params []Param) []torch.Tensor {
 func clipScale(params []Param, grads []torch.Tensor, maxNorm float64) (norm, scale float64, err error) {
 	norm = torch.GlobalNorm(grads)
 	if math.IsNaN(norm) || math.IsInf(norm, 0) {
-		return norm, 0, notFinite(params, grads, norm)
+		e := &NotFiniteError{Norm: norm}
+		for i, g := range grads {
+			if !g.None() && !g.AllFinite() {
+				e.Params = append(e.Params, params[i].Name)
+			}
+		}
+		return norm, 0, e
 	}
 	if maxNorm <= 0 {
 		return norm, 1, nil

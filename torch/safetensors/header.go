@@ -85,21 +85,11 @@ func (h header) checkLayout(dataLen int64) error {
 
 // byOffset returns the tensor names in the order of their data.
 func (h header) byOffset() []string {
-	type place struct {
-		name       string
-		begin, end int64
-	}
-	places := make([]place, 0, len(h.tensors))
-	for n, e := range h.tensors {
-		places = append(places, place{n, e.begin, e.end})
-	}
-	slices.SortFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name))
+	names := slices.Collect(maps.Keys(h.tensors))
+	slices.SortFunc(names, func(a, b string) int {
+		x, y := h.tensors[a], h.tensors[b]
+		return cmp.Or(cmp.Compare(x.begin, y.begin), cmp.Compare(x.end, y.end), cmp.Compare(a, b))
 	})
-	names := make([]string, len(places))
-	for i, p := range places {
-		names[i] = p.name
-	}
 	return names
 }
 

@@ -173,9 +173,19 @@ func buildHeader(specs []Spec, metadata map[string]string) ([]byte, map[string]e
 		if buf.Len() > lengthBytes+1 {
 			buf.WriteByte(',')
 		}
-		if err := e.encode(&buf, s.Name); err != nil {
+		shape := e.Shape
+		if shape == nil {
+			shape = []int{} // a scalar's shape is [], not null
+		}
+		text, err := json.Marshal(map[string]any{s.Name: struct {
+			DType   DType    `json:"dtype"`
+			Shape   []int    `json:"shape"`
+			Offsets [2]int64 `json:"data_offsets"`
+		}{e.DType, shape, [2]int64{e.begin, e.end}}})
+		if err != nil {
 			return nil, nil, err
 		}
+		buf.Write(text[1 : len(text)-1]) // the inside of the object: "name":{...}
 	}
 	buf.WriteByte('}')
 	for buf.Len()%lengthBytes != 0 {
@@ -187,21 +197,4 @@ func buildHeader(specs []Spec, metadata map[string]string) ([]byte, map[string]e
 	}
 	binary.LittleEndian.PutUint64(head, uint64(len(head)-lengthBytes))
 	return head, tensors, nil
-}
-
-func (e entry) encode(buf *bytes.Buffer, name string) error {
-	shape := e.Shape
-	if shape == nil {
-		shape = []int{} // a scalar's shape is [], not null
-	}
-	text, err := json.Marshal(map[string]struct {
-		DType   DType    `json:"dtype"`
-		Shape   []int    `json:"shape"`
-		Offsets [2]int64 `json:"data_offsets"`
-	}{name: {e.DType, shape, [2]int64{e.begin, e.end}}})
-	if err != nil {
-		return err
-	}
-	buf.Write(text[1 : len(text)-1]) // the object's inside: "name":{...}
-	return nil
 }

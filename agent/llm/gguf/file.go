@@ -185,7 +185,7 @@ func (f *File) checkLayout(c *cursor, alignment int64) error {
 		t := f.tensors[name]
 		t.offset += start // both are at most the file's size plus a page or so
 		if t.offset < end {
-			return fmt.Errorf("tensor %.80q: its data overlap another tensor's", name)
+			return fmt.Errorf("tensor %.80q: its data overlap the data of another tensor", name)
 		}
 		if t.size > int64(len(c.b))-t.offset {
 			return fmt.Errorf("tensor %.80q: its data end beyond the end of the file (is it truncated?)", name)

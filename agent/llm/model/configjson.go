@@ -266,7 +266,7 @@ func (t *tokenIDs) UnmarshalJSON(text []byte) error {
 		return nil
 	}
 	if err := json.Unmarshal(text, (*[]int32)(t)); err != nil {
-		return fmt.Errorf("eos_token_id: want an id or a list of ids: %w", err)
+		return fmt.Errorf("want a token id or a list of token ids: %w", err)
 	}
 	return nil
 }

@@ -138,8 +138,8 @@ func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 // presetDocs returns the section on presets.
 func (s *Schema) presetDocs() string {
 	var b strings.Builder
-	b.WriteString("\n## Presets\n\n`--preset NAME` starts from a built-in configuration, and `--env NAME` replaces its tasks and servers by those of an\n" +
-		"environment; several `--env` make a mixture. `openmanus config show --preset ppo --env maze` prints the two together,\n" +
+	b.WriteString("\n## Presets\n\n`--preset NAME` starts from a built-in configuration, and `--env NAME` replaces its tasks and servers by an\n" +
+		"environment's; several `--env` make a mixture. `openmanus config show --preset ppo --env maze` prints the two together,\n" +
 		"`config init` writes them to a file. Files of rows are OpenManus-RL's, in the folder data; for environments without rows\n" +
 		"the tasks are index ranges.\n\n| --preset | |\n| --- | --- |\n")
 	for _, name := range PresetNames() {

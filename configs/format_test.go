@@ -22,7 +22,7 @@ func TestFormatOptions(t *testing.T) {
 		{"a deterministic memory", []string{"env.maze.format=staged", "env.maze.memory_file=m", "rollout.deterministic=true"}, "memory_file: its content depends"},
 		{"summaries of a memory", []string{"env.maze.format=staged", "env.maze.use_summary=true"}, `only used with format = "history"`},
 		{"deterministic summaries", []string{"env.maze.format=history", "env.maze.use_summary=true", "agent.summary.base_url=http://a/v1", "rollout.deterministic=true"}, "use_summary: the summaries of an endpoint"},
-		{"summaries by nobody", []string{"env.maze.format=history", "env.maze.use_summary=true"}, "give agent.summary.base_url"},
+		{"summaries without an endpoint", []string{"env.maze.format=history", "env.maze.use_summary=true"}, "give agent.summary.base_url"},
 		{"an address that is none", []string{"env.maze.format=history", "env.maze.use_summary=true", "agent.summary.base_url=here"}, `"here" is not a server's address`},
 		{"tools in a maze", []string{"env.maze.format=tool_call"}, "maze has no tools to call"},
 		{"an unknown format", []string{"env.maze.format=histroy"}, `did you mean "history"`},

@@ -156,7 +156,7 @@ func (s *Schema) agentKeys() []entry {
 		ready("agent.episode_retries", 2, "replays of an episode from its start after an infrastructure failure; after that the episode is dropped", between(0, 100)),
 		ready("agent.episode_replays", 10, "lost instances in a row, at the reset or one turn of an episode, that are replaced by a new instance on which the actions so far are repeated; an episode replaces at most a hundred times as many in total; needs a deterministic environment that returns the same observations", between(0, 10000)),
 		ready("agent.history_length", 2, "past turns in the prompt, for the formats history and staged, unless [[env]] sets it; the other formats show the whole conversation", between(0, 10000), history),
-		ready("agent.memory_file", "", "memory file of the format staged, unless [[env]] sets one; episodes search the lines that it held at the start of the run; empty: an episode searches only its own lines", anything, memory),
+		ready("agent.memory_file", "", "memory file of the format staged, unless [[env]] sets one; episodes search its lines from before the start of the run; empty: an episode searches only the lines that it stored", anything, memory),
 		later("agent.strategy"),
 		later("agent.max_start_tokens"),
 	}, under(summaries,

@@ -258,8 +258,7 @@ func sorted(fs Faults) Faults {
 	return fs
 }
 
-// rank orders faults with a line before those of --set, and those before missing
-// keys.
+// rank orders faults: first with a line, then from --set, then about missing keys.
 func rank(f Fault) int {
 	switch {
 	case f.Line > 0:

@@ -147,7 +147,7 @@ func TestLoadFaults(t *testing.T) {
 		{"gradient checkpointing of a shared critic", minimal, []string{"algo.adv_estimator='gae'", "critic.shared=true", "critic.gradient_checkpointing=true"}, "--set: critic.gradient_checkpointing: a shared critic uses the actor's decoder: write model.gradient_checkpointing"},
 		{"moments of a shared critic", minimal, []string{"algo.adv_estimator='gae'", "critic.shared=true", "critic.offload_optimizer=true"}, "--set: critic.offload_optimizer: the optimiser of a shared critic"},
 		{"per_task without evolution", minimal, []string{"algo.agentevol.per_task=2"}, `--set: algo.agentevol.per_task: only used with algo.name = "agentevol"`},
-		{"evolution from a dump", minimal, []string{"algo.name='agentevol'", "data.from_dump='d.jsonl'"}, `--set: data.from_dump: algo.name = "agentevol" plays its own episodes`},
+		{"evolution from a dump", minimal, []string{"algo.name='agentevol'", "data.from_dump='d.jsonl'"}, `--set: data.from_dump: algo.name = "agentevol" plays episodes`},
 		{"shuffling one mini-batch", minimal, []string{"actor.mini_batch_size=0", "actor.shuffle=true"}, "--set: actor.shuffle: only used with actor.mini_batch_size above 0"},
 		{"shuffling one mini-batch of the critic", minimal, []string{"algo.adv_estimator='gae'", "critic.mini_batch_size=0", "critic.shuffle=true"}, "--set: critic.shuffle: only used with critic.mini_batch_size above 0"},
 		{"no epoch", minimal, []string{"actor.ppo_epochs=0"}, "--set: actor.ppo_epochs: 0 is not allowed; allowed: from 1 to 1000"},

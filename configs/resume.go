@@ -10,7 +10,7 @@ var mayChange = []struct {
 	keys    []string
 }{
 	{"the length of the run (linear and cosine schedules stretch with it)", []string{"trainer.total_steps", "trainer.epochs"}},
-	{"its output: what is written, how often and where", []string{
+	{"its output: contents, frequency and place", []string{
 		"trainer.save_every", "trainer.test_every", "trainer.val_before_train", "trainer.keep_checkpoints", "trainer.keep_rollouts", "trainer.compress_rollouts",
 		"trainer.best_metric", "trainer.resume",
 		"trainer.project", "trainer.experiment", "trainer.experiment_suffix", "trainer.output_dir", "log.backends", "log.level", "actor.calculate_entropy", "perf.peak_tflops",

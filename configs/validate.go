@@ -86,7 +86,7 @@ func (c *Config) checkModel(fs *Faults) {
 		fs.add("model.fresh.kv_heads", "%d does not divide heads %d", f.KVHeads, f.Heads)
 	}
 	if c.Model.TokenizerPath != "" {
-		fs.add("model.tokenizer_path", "a fresh model builds its own vocabulary: take it out")
+		fs.add("model.tokenizer_path", "a fresh model builds a vocabulary: take it out")
 	}
 }
 
@@ -470,6 +470,6 @@ func (c *Config) checkEvol(fs *Faults) {
 			c.Actor.MaxTokensPerMicroBatch, c.SFT.MaxLength)
 	}
 	if c.Data.FromDump != "" {
-		fs.add("data.from_dump", "algo.name = \"agentevol\" plays its own episodes; use `openmanus sft` to train on a dump: set one of the two")
+		fs.add("data.from_dump", "algo.name = \"agentevol\" plays episodes in every step; use `openmanus sft` to train on a dump: set one of the two")
 	}
 }

@@ -168,8 +168,8 @@ var overlongAt = []string{"reward_model.overlong_buffer.", "reward_model.reward_
 
 // overlong sets the component overlong and reports whether the penalty is enabled.
 // The penalty falls linearly from 0 at max_length - len to -penalty_factor at
-// max_length (spec 6.4). Upstream the length is that of a reply, here that of all
-// sampled tokens of an episode.
+// max_length (spec 6.4). Upstream it counts the tokens of a reply, here all sampled
+// tokens of an episode.
 func (im *importer) overlong() bool {
 	const longest = "reward_model.reward_kwargs.max_resp_len"
 	at := ""
@@ -198,7 +198,7 @@ func (im *importer) overlong() bool {
 	put(at+"len", "overlong_buffer", im.val(at+"len", int64(0)))
 	put(at+"penalty_factor", "overlong_factor", im.val(at+"penalty_factor", 1.0))
 	if switched.Status == Mapped {
-		switched.say("counts all sampled tokens of an episode; the original counts those of a reply")
+		switched.say("counts all sampled tokens of an episode; the original counts the tokens of a reply")
 	}
 	return true
 }

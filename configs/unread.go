@@ -37,12 +37,12 @@ func (l *loader) checkUses(file *Config) {
 	paths, missing := l.cfg.unread()
 	_, missingInFile := file.unread()
 	usual := func(path string) reflect.Value { return reflect.ValueOf(l.schema.byName[generic(path)].def) }
-	inert := func(path string) bool {
+	fine := func(path string) bool { // the key is read, or has its default value
 		_, unread := missing[path]
-		return unread && literal(l.cfg.field(path)) != literal(usual(path))
+		return !unread || literal(l.cfg.field(path)) == literal(usual(path))
 	}
 	for _, set := range l.overrides {
-		if len(set) > 0 && all(set, inert) && !explained(missing[set[0]], wrong) {
+		if len(set) > 0 && !slices.ContainsFunc(set, fine) && !explained(missing[set[0]], wrong) {
 			l.source = setSource
 			l.fault(set[0], unreadKey, missing[set[0]])
 		}
@@ -52,7 +52,7 @@ func (l *loader) checkUses(file *Config) {
 			continue
 		}
 		_, unused := missingInFile[path]
-		if l.inFile[path] && !l.bySet[path] && unused && inert(path) && !l.faults.about(path) {
+		if l.inFile[path] && !l.bySet[path] && unused && !fine(path) && !l.faults.about(path) {
 			l.source = l.name
 			l.fault(path, unreadKey, missing[path])
 		}
@@ -92,10 +92,6 @@ func explained(condition string, wrong Faults) bool {
 		name := generic(f.Key)
 		return name != "" && strings.Contains(condition, strings.TrimPrefix(name, "env.")+" ")
 	})
-}
-
-func all(paths []string, is func(string) bool) bool {
-	return !slices.ContainsFunc(paths, func(path string) bool { return !is(path) })
 }
 
 // Unread returns a fault for every unread key that the text sets, including those

@@ -1,7 +1,7 @@
 package env
 
-// Academia queries two graphs, which are files of the server. A list in the
-// answer is sorted before the comparison.
+// Academia queries two graphs in files of the server. The server sorts a list in the
+// answer before it compares the answer.
 
 func init() {
 	toolEnv{

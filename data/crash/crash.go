@@ -1,15 +1,15 @@
-// Package crash declares points at which a process can be made to crash: between two
-// writes that belong together. With one of
+// Package crash declares points, between two writes that belong together, at which a
+// process crashes on request. If its environment contains one of
 //
 //	OPENMANUS_CRASH_AT=checkpoint/rename
 //	OPENMANUS_CRASH_AT=checkpoint/rename:3
 //
-// in its environment, a process kills itself with SIGKILL when it passes the point
-// for the first or the third time. Tests crash a run at every point and resume it;
-// users can do the same with theirs.
+// a process kills itself with SIGKILL when it passes the point checkpoint/rename for
+// the first or the third time. Tests crash a run at every point and resume it; users
+// can do the same with their runs.
 //
-// Points are package variables, so that All lists all points of the program. They
-// may be passed by several goroutines.
+// Points are package variables, so that All lists all points of the program. Several
+// goroutines may call the methods of a point.
 package crash
 
 import (

@@ -1,9 +1,9 @@
-// Package transport bounds what an HTTP server may send before its reply.
+// Package transport bounds the informational responses of an HTTP server.
 //
 // net/http does not limit informational responses (status 100 to 199): 101
-// Switching Protocols turns the connection into a stream that no context ends, and
-// the others may be repeated without end. Time limits are in the context of each
-// request.
+// Switching Protocols turns the connection into a stream that no context ends, and a
+// server can send the others without end. This package sets no time limits: they are
+// in the context of each request.
 //
 // A transport returned by Bound is as safe for concurrent use as the one it wraps.
 package transport
@@ -29,7 +29,7 @@ var (
 )
 
 // Bound wraps next. The returned transport fails with ErrSwitch or ErrInformational
-// in cases in which next would wait without end.
+// where next would never return.
 func Bound(next http.RoundTripper) http.RoundTripper { return bounded{next} }
 
 type bounded struct{ next http.RoundTripper }
@@ -58,7 +58,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		cancel(err)
 		if resp != nil {
-			_ = resp.Body.Close() // it is not read
+			_ = resp.Body.Close() // the body is not read
 		}
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestBound sends requests without a time limit, so that only the transport can end them.
+// TestBound checks that the transport ends requests to hostile servers, which have no time limit.
 func TestBound(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,7 @@ const probe = `<script>addEventListener("load", function () { setTimeout(functio
   }), "*");
 }, 100); });</script></body>`
 
-// frame shows the page in an iframe, which can be as narrow as a phone, unlike a window.
+// frame shows the page in an iframe, because a window cannot be as narrow as a phone.
 const frame = `<script>addEventListener("message", function (m) { document.documentElement.dataset.probe = m.data; });</script>
 <iframe src="page.html%s" style="width: %dpx; height: 900px; border: 0"></iframe>`
 
@@ -97,7 +97,7 @@ func TestLayout(t *testing.T) {
 					t.Errorf("the width of a reply is %v on a screen of %v", w, l.Width)
 				}
 				if !strings.Contains(l.Text, "step 1") {
-					t.Errorf("the list shows %q, without the step", l.Text)
+					t.Errorf("the entry of an episode in the list is %q, want its step in it", l.Text)
 				}
 				if l.Button.Top < l.List.Top-1 || l.Button.Bottom > l.List.Bottom+1 {
 					t.Errorf("the list does not show the selected episode: %+v in %+v", *l.Button, *l.List)
@@ -107,7 +107,7 @@ func TestLayout(t *testing.T) {
 					want = "e40"
 				}
 				if l.Shown != want || l.Hash != hash {
-					t.Errorf("shown %s, hash %q", l.Shown, l.Hash)
+					t.Errorf("got episode %s and hash %q, want %s and %q", l.Shown, l.Hash, want, hash)
 				}
 				if hash == "" && l.Nav.Top != 0 {
 					t.Errorf("the page opens scrolled to %v", -l.Nav.Top)

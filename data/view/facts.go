@@ -6,10 +6,10 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// turnFacts summarizes the tokens of a turn. If a dump is inconsistent, only tokens
-// that exist are counted.
+// turnFacts summarizes the tokens of a turn. Positions outside of the episode's
+// tokens, in an inconsistent dump, do not count.
 type turnFacts struct {
-	Start, End int // span in the episode's tokens
+	Start, End int // the turn is Tokens[Start:End] of the episode
 	Tokens     int
 	LogProbs   int // tokens with a log-prob
 	Mean, Low  float64
@@ -34,7 +34,7 @@ func factsOf(e *data.Episode, t *data.Turn) turnFacts {
 	return f
 }
 
-// opening returns the messages before the first reply, which no turn shows.
+// opening returns the messages before the first reply. They belong to no turn.
 func opening(e *data.Episode) []data.Message {
 	for i, m := range e.Messages {
 		if m.Role == "assistant" {

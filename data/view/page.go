@@ -26,9 +26,9 @@ var templates = template.Must(template.New("page").Funcs(template.FuncMap{"visib
 // Options configures a page.
 type Options struct {
 	Title string
-	Note  string // shown above the list, for example that episodes are omitted
-	// Pieces returns the text of each id, "" for part of a character that a later
-	// id completes. If it is nil, ids are shown as numbers.
+	Note  string // text above the list, such as the number of omitted episodes
+	// Pieces returns the text of each token id: "" for an incomplete character,
+	// which a later id completes. If Pieces is nil, ids are shown as numbers.
 	Pieces func(ids []int32) []string
 }
 
@@ -61,9 +61,9 @@ func hashOf(text string) string {
 // episodePart is an episode for the template.
 type episodePart struct {
 	*data.Episode
-	Nr      int    // on the page
-	Row     int    // in its file
-	Source  string // the file
+	Nr      int    // number of the episode on the page
+	Row     int    // row of the episode in Source
+	Source  string // file of the episode
 	Origin  string
 	Sampled int
 	Opening []data.Message
@@ -82,7 +82,7 @@ type tokenStream struct {
 	IDs   []int32   `json:"ids"`
 	Mask  string    `json:"mask"`
 	LogP  []logProb `json:"lp"`
-	Texts []string  `json:"text,omitempty"` // absent without a tokenizer
+	Texts []string  `json:"text,omitempty"` // nil without a tokenizer
 }
 
 // logProb is a log-prob with the digits that a tooltip shows.
@@ -96,7 +96,7 @@ func (l logProb) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, max(float64(l), -1e9), 'g', 4, 32), nil
 }
 
-// Add writes an episode, row number row of source.
+// Add writes the episode e, which is in the given row of the file source.
 func (p *Page) Add(source string, row int, e *data.Episode) error {
 	part := episodePart{
 		Episode: e, Nr: p.n, Row: row, Source: source, Origin: Origin(source), Sampled: e.SampledTokens(), Opening: opening(e),

@@ -66,7 +66,7 @@
     pre.replaceChildren(all);
   }
 
-  // colour replaces the replies of an episode by coloured tokens. It does nothing the second time.
+  // colour replaces the replies of an episode by coloured tokens. A second call does nothing.
   function colour(episode) {
     if (episode.coloured) return;
     episode.coloured = true;
@@ -104,7 +104,7 @@
     }
     episode.article.parentElement.scrollTop = 0;
     if (scroll) episode.article.scrollIntoView();
-    // Browsers scroll to the hash of a loaded page. A page that was opened without a hash shows its first episode without one.
+    // Browsers scroll to the hash of a loaded page, so a page without a hash gets one only when an episode is selected.
     if ((scroll || location.hash) && location.hash !== "#e" + episode.nr) history.replaceState(null, "", "#e" + episode.nr);
   }
 
@@ -116,7 +116,7 @@
     const text = f.text.value.toLowerCase();
     if (!text) return true;
     if (episode.words === null) {
-      // The split of replies into tokens does not change the text.
+      // The text is the same before and after colour splits the replies into tokens.
       episode.words = episode.article.textContent.toLowerCase();
     }
     return episode.words.includes(text);

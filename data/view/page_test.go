@@ -78,7 +78,7 @@ func TestPageShowsAnEpisode(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "assistant") {
-		t.Error("a reply is shown before the turns")
+		t.Error("the messages before the turns contain a reply")
 	}
 	s := streams(t, page)
 	if len(s) != 1 || s[0].Mask != "01101" || !slices.Equal(s[0].IDs, []int32{10, 11, 12, 13, 14}) ||
@@ -120,15 +120,15 @@ func streams(t testing.TB, page string) []stream {
 	return out
 }
 
-// hostile has texts that try to leave their HTML, script or terminal context.
+// hostile lists texts that try to break out of HTML, a script or a terminal line.
 var hostile = []string{
 	`</script><script>alert(1)</script>`, `<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onload='alert(1)`,
 	`</pre></article></main><script src="http://x/"></script>`, `<!--<script>`, `-->`, `]]>`, `</style><style>*{}`, `</title><h1>`,
 	"a\x00b<b>", "\xff\xfe<i>\xc3", "\u2028\u2029\u202e", "${alert(1)}`", `{{.}}`, "\x1b[31m\x7f\u009b", `\u003cscript\u003e`, `&lt;script&gt;`, `javascript:alert(1)`,
 }
 
-// TestHostileTextStaysText compares pages of hostile and of harmless texts. All tags
-// and attribute names must be equal.
+// TestHostileTextStaysText checks that pages of hostile and of harmless texts have the
+// same tags and attribute names.
 func TestHostileTextStaysText(t *testing.T) {
 	shape := func(page string) []string {
 		page = scripts.ReplaceAllString(page, "<script$1>") // the token data is checked below; the script of the page is constant
@@ -190,7 +190,7 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 }
 
-// TestPageOfInconsistentEpisodes shows episodes with inconsistent fields.
+// TestPageOfInconsistentEpisodes checks the page of episodes with inconsistent fields.
 func TestPageOfInconsistentEpisodes(t *testing.T) {
 	e := testEpisode("")
 	e.Turns[0].Start, e.Turns[0].End = -5, 1<<40

@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// ListHeader returns the header for ListLine, with the column of origins if run is
-// true.
+// ListHeader returns the header of the lines of ListLine. If run is true, it has the
+// column of origins.
 func ListHeader(run bool) string {
 	const header = "   nr  outcome        reward  turns  tokens  sampled  task\n"
 	if run {

@@ -6,8 +6,8 @@ import (
 )
 
 // Function is a function that the model may call under FunctionCalling and
-// CodeAsAction (protocol 4.3). The server only reads commands, so every call is
-// translated to one.
+// CodeAsAction (protocol 4.3). Parsers translate a call to a command, the only
+// notation that the server reads.
 type Function struct {
 	Name   string
 	Params []string
@@ -18,9 +18,9 @@ type Function struct {
 	Extra bool
 	// Optional lets ParsePython accept calls without the last parameter.
 	Optional bool
-	// CodeParam is the name of the only parameter for ParsePython, if it differs.
+	// CodeParam replaces the name of the only parameter in ParsePython, if not "".
 	CodeParam string
-	Doc       string // shown to the model
+	Doc       string // description in the model's instruction
 }
 
 // Functions lists the functions of one environment.
@@ -35,7 +35,7 @@ func (fs Functions) find(name string) (Function, bool) {
 	return Function{}, false
 }
 
-// render returns the command for the arguments. ok is false if there is none.
+// render returns the command for the arguments. ok is false if their number is wrong.
 func (f Function) render(args []string) (command string, ok bool) {
 	if len(args) >= len(f.Forms) || f.Forms[len(args)] == "" {
 		return "", false
@@ -51,9 +51,8 @@ func (f Function) render(args []string) (command string, ok bool) {
 	return b.String(), true
 }
 
-// Shape returns the part of an instruction that lists the functions and shows
-// how to call one under a format: an example call of the first function with
-// the arguments example.
+// Shape returns the part of an instruction that lists the functions and shows an
+// example call under a format: the first function with the arguments example.
 func (fs Functions) Shape(format string, example ...string) string {
 	var b strings.Builder
 	b.WriteString("You act by calling one of these functions:\n")

@@ -2,8 +2,8 @@ package action
 
 import "slices"
 
-// Parser selects the generation of AgentGym's Python client to follow where two
-// generations read the action differently.
+// Parser selects a generation of AgentGym's Python client. The parsers here follow it
+// where the two generations read the action differently.
 type Parser string
 
 // The generations of the client (protocol section 0). The empty Parser is ParserG2.
@@ -33,15 +33,15 @@ func (f Format) Calls() bool { return slices.Contains(CallFormats, f) }
 // call (protocol 4.4). The previous observation follows it.
 const Invalid = "Invalid Action.\n\n"
 
-// Grammar reads actions in the environments that support several formats.
+// Grammar reads the actions of environments that support several formats.
 type Grammar struct {
 	Parser    Parser
 	Format    Format
 	Functions Functions
 }
 
-// Parse returns the action to send. ok is false if the reply holds no valid
-// function call: nothing is sent then. Under React every reply is an action.
+// Parse returns the action to send. ok is false if the reply contains no valid
+// function call; the client then sends nothing. Under React every reply is an action.
 func (g Grammar) Parse(text string) (action string, ok bool) {
 	if g.Parser == ParserG1 {
 		return ParseSplit(text), true

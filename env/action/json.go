@@ -42,7 +42,7 @@ func escapeControls(s string) []byte {
 		ch := s[i]
 		switch {
 		case inside && ch == '\\' && i+1 < len(s):
-			b = append(b, ch) // an escaped line end stays wrong
+			b = append(b, ch) // an escaped line end stays invalid
 			i++
 			ch = s[i]
 		case ch == '"':
@@ -118,7 +118,7 @@ func pythonNumber(s string) (string, bool) {
 		switch {
 		case zero:
 			return "0", true
-		case digits[0] == '0': // no number in Python
+		case digits[0] == '0': // Python rejects such a number
 			return "", false
 		case negative:
 			return "-" + digits, true

@@ -70,7 +70,7 @@ func (fs Functions) ParsePython(text string) (action string, ok bool) {
 // pyCall is NAME(ARGUMENT, ...).
 type pyCall struct {
 	name string
-	args []pyArg // those with a name come last
+	args []pyArg // positional arguments come first
 }
 
 // pyArg is an argument; name is "" for a positional one.
@@ -82,7 +82,7 @@ type pyArg struct {
 // pyValue is a literal as Python formats it in a string.
 type pyValue struct {
 	text  string
-	falsy bool // the empty string, or zero
+	falsy bool // the value is the empty string or zero
 }
 
 // The tokens of a call.
@@ -90,10 +90,10 @@ var (
 	pyName     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*`)
 	pyNumber   = regexp.MustCompile(`^[-.0-9](?:[0-9.]|[eE][+-]?)*`)
 	pyQuote    = regexp.MustCompile(`^([rRuU]?)("""|'''|"|')`)
-	pySpace    = regexp.MustCompile(`^(?:[ \t\f\n]|#[^\n]*)*`)            // inside parentheses
-	pyComments = regexp.MustCompile(`^(?:[ \t\f]*(?:#[^\n]*)?(?:\n|$))*`) // whole lines
+	pySpace    = regexp.MustCompile(`^(?:[ \t\f\n]|#[^\n]*)*`)            // space and comments inside parentheses
+	pyComments = regexp.MustCompile(`^(?:[ \t\f]*(?:#[^\n]*)?(?:\n|$))*`) // lines that are empty or a comment
 	pyEscape   = regexp.MustCompile(`(?s)\\(?:[0-7]{1,3}|x[[:xdigit:]]{2}|u[[:xdigit:]]{4}|U[[:xdigit:]]{8}|.)`)
-	pyClosing  = map[string]*regexp.Regexp{ // the rest of a string, by its quote
+	pyClosing  = map[string]*regexp.Regexp{ // maps the opening quote of a string to the rest of the string
 		`"`:   regexp.MustCompile(`^((?s:\\.|[^\\\n])*?)"`),
 		`'`:   regexp.MustCompile(`^((?s:\\.|[^\\\n])*?)'`),
 		`"""`: regexp.MustCompile(`^((?s:\\.|[^\\])*?)"""`),
@@ -148,7 +148,7 @@ func (r *pyReader) arguments(c *pyCall) bool {
 		if a.name = r.match(pyName); a.name != "" {
 			r.match(pySpace)
 			if !r.take("=") || strings.HasPrefix(r.rest, "=") {
-				a.name, r.rest = "", before // perhaps the prefix of a string
+				a.name, r.rest = "", before // the name may be the prefix of a string, such as r""
 			}
 		}
 		r.match(pySpace)

@@ -53,9 +53,9 @@ func ParseCraft1(text string) string {
 	return plain(text)
 }
 
-// ParseOne is P-ONE (TextCraft, G2): the line after "Action:" in plain characters,
-// empty if there is none. ok is false if there are several: nothing is sent then,
-// and the observation is TwoActions.
+// ParseOne is P-ONE (TextCraft, G2): the line after "Action:" in plain characters, ""
+// if the text has no "Action:". ok is false if it has several: the client then sends
+// nothing, and the observation is TwoActions.
 func ParseOne(text string) (action string, ok bool) {
 	found := 0
 	for {
@@ -71,9 +71,9 @@ func ParseOne(text string) (action string, ok bool) {
 	}
 }
 
-// ParseReact is P-REACT: the text after the last "Action:". Without one it is the
-// whole text if that contains a web-shop action, else empty. Like the clients
-// that use it, ParseReact trims "</s>" first.
+// ParseReact is P-REACT: the text after the last "Action:". A text without "Action:"
+// is the action if it contains a web-shop action, and otherwise the action is "".
+// Like the clients that use it, ParseReact trims "</s>" first.
 func ParseReact(text string) string {
 	text = trimEOS(text)
 	if i := strings.LastIndex(text, actionMark); i >= 0 {
@@ -109,8 +109,8 @@ const Fence = "```"
 // that uses ParseFence answers without its server.
 const NoFence = "Cannot parse action from response. Your action should be inside triple backticks (```). Please adjust accordingly."
 
-// ParseSQL is P-SQL: the text after the last "```sql", up to the next fence. A
-// reply without that mark is the query itself.
+// ParseSQL is P-SQL: the text after the last "```sql", up to the next fence. In a
+// reply without "```sql" it is the text up to the first fence.
 func ParseSQL(text string) string {
 	const mark = Fence + "sql"
 	if i := strings.LastIndex(text, mark); i >= 0 {
@@ -120,8 +120,8 @@ func ParseSQL(text string) string {
 	return strip(text)
 }
 
-// ParseFence is P-FENCE (WebArena, G2): the whole text is sent, of which the server
-// reads the first block. ok is false if the text contains no closed block.
+// ParseFence is P-FENCE (WebArena, G2): it returns the whole text, and the server
+// reads its first block. ok is false if the text contains no closed block.
 func ParseFence(text string) (action string, ok bool) {
 	return text, strings.Count(text, Fence) >= 2
 }

@@ -23,7 +23,7 @@ func TestParsers(t *testing.T) {
 		{"I will search[red shoes]", "I will search[red shoes]", "I will searchred shoes", "", "I will search[red shoes]"},
 		{"action: x", "action: x", "action x", "", ""},
 		{"Thought:\nuse Action: now\n\nAction:\nclick[Buy Now]", "now", "clickBuy Now", refused, "click[Buy Now]"},
-		// From the text of section 4.2.
+		// These vectors are from the text of section 4.2.
 		{"</s>", "", "s", "", ""},
 		{"x</s>", "", "xs", "", ""},
 		{"Ab é</s>", "Ab", "Ab s", "", ""},
@@ -64,7 +64,7 @@ func FuzzParsers(f *testing.F) {
 		}
 		for _, p := range []string{one, ParseCraft1(s)} {
 			if p != plain(p) {
-				t.Errorf("%q of %q has other characters", p, s)
+				t.Errorf("got action %q of %q, which contains characters that plain deletes", p, s)
 			}
 		}
 		split := ParseSplit(s)
@@ -76,7 +76,7 @@ func FuzzParsers(f *testing.F) {
 			t.Errorf("ParseReact(%q) = %q", s, react)
 		}
 		if utf8.ValidString(s) && !(utf8.ValidString(split) && utf8.ValidString(react)) {
-			t.Errorf("%q is cut inside a character", s)
+			t.Errorf("the action of %q is cut inside a character", s)
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestParseSQL(t *testing.T) {
 		"```\nSELECT 1\n```":           "",
 		"```sql a``` then ```sql b```": "b",
 		"```SQL\nselect 1```":          "",
-		// Not in the protocol.
+		// These vectors are not in the protocol.
 		"":                         "",
 		"```sql\nSELECT 1":         "SELECT 1",
 		"```sql\n```":              "",
@@ -123,7 +123,7 @@ func TestUncode(t *testing.T) {
 		"```python\nlook()\n```":      "look()",
 		" \n```\na\nb\n```\n":         "a\nb",
 		"look()":                      "look()",
-		"```look()```":                "```look()```", // a single line is kept
+		"```look()```":                "```look()```", // the fence of a single line is kept
 		"look()\n```":                 "look()",
 		"```python\nlook()":           "look()",
 		"say\n```python\nlook()\n```": "say\n```python\nlook()",

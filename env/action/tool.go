@@ -10,14 +10,14 @@ import (
 	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
-// Under the format tool_call the model calls the tools of every server in JSON.
-// The functions here translate a call to the notation of a server: one text for
+// Under the format tool_call the model calls the tools of every server in JSON. The
+// functions here translate a call to the notation of a server: one text for
 // OpenManus-RL's second GAIA server (protocol 5.12), a Python dictionary for
 // AgentGym's tool servers (protocol 5.10).
 
-// GaiaCall returns the action that calls a tool of the GAIA server. The server
-// takes one text: an input with a single string is that string, any other input
-// is sent as JSON. ok is false if name is no tool name.
+// GaiaCall returns the action that calls a tool of the GAIA server. The server takes
+// one text: the only string of an input with a single string, or any other input as
+// JSON. ok is false if name is no tool name.
 func GaiaCall(name string, input json.RawMessage) (string, bool) {
 	if !isToolName(name) {
 		return "", false
@@ -56,9 +56,9 @@ func ToolCall(name string, input json.RawMessage) (string, bool) {
 	return "Action: " + name + " with Action Input: " + pythonLiteral(fields), true
 }
 
-// ToolAnswer returns the action that answers a task of a tool server. An answer
-// that is valid JSON, such as a number or a list, is sent as that value, any
-// other as a string.
+// ToolAnswer returns the action that answers a task of a tool server. An answer that
+// is valid JSON, such as a number or a list, is sent as a Python value, any other
+// answer as a string.
 func ToolAnswer(text string) string {
 	var v any
 	if plainjson.Unmarshal([]byte(text), &v) != nil {

@@ -14,11 +14,11 @@ type Book struct {
 	byItem  map[string][]*recipe
 	byGroup map[string][]*recipe
 	groups  map[string]bool
-	items   map[string]bool // every item that a recipe names
+	items   map[string]bool // all items that recipes name
 	groupOf map[string]string
 	uses    map[string][]*recipe // recipes by ingredient
-	depth   map[string]int       // of items and groups; absent if it cannot be made
-	tasks   []string             // craftable items by depth, then in reading order
+	depth   map[string]int       // depth of items and groups that can be made
+	tasks   []string             // craftable items by depth, then in the order of the recipes
 }
 
 // newBook builds a book as the original's loader does. It skips recipes that only
@@ -31,7 +31,7 @@ func newBook(list []recipe) (*Book, error) {
 		groups: map[string]bool{}, items: map[string]bool{}, groupOf: map[string]string{},
 		uses: map[string][]*recipe{}, depth: map[string]int{},
 	}
-	below := map[string]map[string]bool{} // direct and indirect ingredients of each item
+	below := map[string]map[string]bool{} // maps an item to its direct and indirect ingredients
 	var order []string
 	for i := range list {
 		r := &list[i]
@@ -87,7 +87,7 @@ func newBook(list []recipe) (*Book, error) {
 	return b, nil
 }
 
-// settleGroups turns groups without a craftable item into items, and fills uses.
+// settleGroups turns groups without a craftable item into items, and fills b.uses.
 func (b *Book) settleGroups(order []string) {
 	for _, item := range order {
 		for _, r := range b.byItem[item] {
@@ -104,8 +104,8 @@ func (b *Book) settleGroups(order []string) {
 	}
 }
 
-// measure computes the least depth of every item and group: one more than the
-// deepest ingredient of the best recipe. It iterates to a fixed point, so that items
+// measure computes the least depth of every item and group: one more than the deepest
+// ingredient of the best recipe. It repeats until no depth changes, so that the items
 // of a cycle through a group, which newBook does not detect, get no depth.
 func (b *Book) measure() {
 	for changed := true; changed; {
@@ -114,14 +114,14 @@ func (b *Book) measure() {
 			changed = b.lower(name, recipes) || changed
 		}
 		for name, recipes := range b.byGroup {
-			if b.byItem[name] == nil { // a group named like an item is that item
+			if b.byItem[name] == nil { // an item has precedence over a group with its name
 				changed = b.lower(name, recipes) || changed
 			}
 		}
 	}
 }
 
-// lower applies recipes to the depth of name and reports whether it changed.
+// lower lowers the depth of name to the least depth of its recipes and reports whether it changed.
 func (b *Book) lower(name string, recipes []*recipe) (changed bool) {
 	for _, r := range recipes {
 		d, ok := b.recipeDepth(r)
@@ -133,8 +133,8 @@ func (b *Book) lower(name string, recipes []*recipe) (changed bool) {
 	return changed
 }
 
-// recipeDepth returns the depth of an item that r makes; ok is false if r is not
-// possible.
+// recipeDepth returns the depth of the item that r makes. ok is false if r cannot be
+// made.
 func (b *Book) recipeDepth(r *recipe) (depth int, ok bool) {
 	for _, in := range r.in {
 		d := 0
@@ -152,7 +152,7 @@ func (b *Book) recipeDepth(r *recipe) (depth int, ok bool) {
 // group.
 func (b *Book) crafted(name string) bool { return len(b.byItem[name]) > 0 || len(b.byGroup[name]) > 0 }
 
-// gettable reports whether the action get provides the item.
+// gettable reports whether the action "get" provides the item.
 func (b *Book) gettable(id string) bool { return b.items[id] && !b.groups[id] && !b.crafted(id) }
 
 // Len returns the number of tasks.
@@ -188,7 +188,7 @@ func (b *Book) match(item string, given []ingredient) *recipe {
 	return nil
 }
 
-// serves reports whether a given ingredient satisfies a wanted one.
+// serves reports whether the given ingredient satisfies the wanted ingredient.
 func (b *Book) serves(want, given ingredient) bool {
 	if want.group {
 		return given.group && given.id == want.id || !given.group && b.groupOf[given.id] == want.id

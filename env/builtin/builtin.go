@@ -17,18 +17,18 @@ const DefaultInstances = 1 << 16
 
 // Options configures a server. The zero value is usable.
 type Options struct {
-	Recipes    *Book       // for textcraft; nil: OwnBook
-	Vocabulary *Vocabulary // for wordle; nil: OwnVocabulary
+	Recipes    *Book       // recipes of textcraft; nil: OwnBook
+	Vocabulary *Vocabulary // words of wordle; nil: OwnVocabulary
 	Faults     *fault.Plan // faults to inject; nil: none
-	Instances  int         // limit; 0: DefaultInstances
+	Instances  int         // most instances at once; 0: DefaultInstances
 	Log        *slog.Logger
 }
 
 // Names returns the environments that have a built-in server.
 func Names() []string { return []string{"maze", "textcraft", "wordle"} }
 
-// New returns a handler that serves the named environment. It has the paths of
-// the original, so the maze is under /maze.
+// New returns a handler that serves the named environment. Its paths are those of
+// AgentGym's server: the paths of the maze begin with /maze.
 func New(name string, o Options) (http.Handler, error) {
 	limit := o.Instances
 	if limit <= 0 {

@@ -2,8 +2,8 @@ package builtin
 
 import "slices"
 
-// MazePath returns the observations of game under its expert's actions: one
-// before each action, and the reply to the last. It is nil for unknown games.
+// MazePath returns the observations of game while its expert plays it: the observation before each action, and the
+// reply to the last action. It returns nil for unknown games.
 func MazePath(game int) []string {
 	actions := MazeExpert(game)
 	if actions == nil {

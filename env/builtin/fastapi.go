@@ -14,14 +14,15 @@ import (
 	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
-// The HTTP behaviour of a FastAPI application: exact paths, its bodies for 404, 405
-// and 422 (pydantic 2), plain text for 500, compact JSON with a Content-Length.
+// This file reproduces the HTTP behaviour of a FastAPI application: exact paths, the
+// bodies of 404, 405 and 422 (pydantic 2), plain text for 500, compact JSON with a
+// Content-Length.
 
-// endpoint returns the value to send as JSON. A gameError becomes error form E1, an
-// invalid status 422, any other error status 500.
+// endpoint returns the value to send as JSON. The server sends a gameError as error
+// form E1, an invalid as status 422, and any other error as status 500.
 type endpoint func(r *request) (any, error)
 
-// routes maps path, then method, to endpoint.
+// routes maps a path, then a method, to its endpoint.
 type routes map[string]map[string]endpoint
 
 // maxBody bounds the bytes of a request body.
@@ -84,7 +85,7 @@ func write(w http.ResponseWriter, status int, kind string, body []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	w.Write(body) // an error means that the client disconnected
+	w.Write(body) // Write fails if the client disconnected
 }
 
 // flaw is one entry of a 422 reply.
@@ -161,7 +162,7 @@ func (r *request) integer(key string, optional bool) *int64 {
 		return &n
 	}
 	var v any
-	_ = json.Unmarshal(raw, &v) // body has parsed it
+	_ = json.Unmarshal(raw, &v) // body has checked the JSON
 	bad := func(kind, msg string) *int64 {
 		r.fault(kind, key, msg, raw)
 		return &n
@@ -196,7 +197,7 @@ func (r *request) integer(key string, optional bool) *int64 {
 	return &n
 }
 
-// fault records a fault of a field of the body.
+// fault records an invalid field of the body.
 func (r *request) fault(kind, key, msg string, input []byte) {
 	r.faults = append(r.faults, flaw{Type: kind, Loc: []any{"body", key}, Msg: msg, Input: json.RawMessage(input)})
 }

@@ -16,9 +16,8 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// TestPlayThroughFaults plays on servers that lose one reply in ten in various ways.
-// Every episode must end, and the servers must not receive more steps than the
-// clients sent.
+// TestPlayThroughFaults checks that every episode ends on servers that lose one reply in ten in various ways, and that
+// the servers receive no more steps than the clients sent.
 func TestPlayThroughFaults(t *testing.T) {
 	var arrived, sent atomic.Int64
 	var urls []string
@@ -93,7 +92,7 @@ func TestPlayThroughFaults(t *testing.T) {
 		t.Error(err)
 	}
 	if failed.Load() == 0 {
-		t.Error("no episode had a fault")
+		t.Error("no episode met a fault")
 	}
 	if arrived.Load() > sent.Load() {
 		t.Errorf("the servers received %d steps, the clients sent %d", arrived.Load(), sent.Load())

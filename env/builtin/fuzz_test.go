@@ -59,7 +59,7 @@ func FuzzTextcraftAction(f *testing.F) {
 	})
 }
 
-// FuzzParseVocabulary plays a game with every valid vocabulary.
+// FuzzParseVocabulary checks that a game can be played with every valid vocabulary.
 func FuzzParseVocabulary(f *testing.F) {
 	for _, s := range []string{"", "panic solar", "panic\r\n\r\nsolar", "PANIC", "p\xffnic", "pänic"} {
 		f.Add(s)

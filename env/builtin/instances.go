@@ -9,7 +9,7 @@ import (
 // from 0 and are not reused. Requests for the same instance are serialized.
 type instances[G any] struct {
 	limit int
-	over  func(g *G) bool // whether only reset accepts the game
+	over  func(g *G) bool // reports whether the game only accepts a reset
 
 	mu   sync.Mutex
 	next int64                  // guarded by mu
@@ -47,8 +47,8 @@ func (in *instances[G]) remove(id int64) bool {
 	return ok
 }
 
-// with returns f of the locked game. An unknown id is an error, and so is a game
-// that is over, unless restart is true.
+// with returns the result of f on the locked game. It fails for an unknown id and,
+// unless restart is true, for a game that is over.
 func (in *instances[G]) with(id int64, restart bool, f func(g *G) (any, error)) (any, error) {
 	in.mu.Lock()
 	found := in.all[id]
@@ -72,9 +72,9 @@ func (in *instances[G]) create(build func(id int64) G) endpoint {
 	}
 }
 
-// reset returns an endpoint that restarts the game of the body's id. start receives
-// the integer in the field key. If the field is optional, absence stands for 0 and
-// null for nil.
+// reset returns an endpoint that restarts the game with the id in the body. start
+// receives the integer field named key. An optional field is 0 if it is absent and
+// nil if it is null.
 func (in *instances[G]) reset(key string, optional bool, start func(g *G, id int64, n *int64) (any, error)) endpoint {
 	return func(r *request) (any, error) {
 		if err := r.body(); err != nil {
@@ -88,7 +88,7 @@ func (in *instances[G]) reset(key string, optional bool, start func(g *G, id int
 	}
 }
 
-// step returns an endpoint that performs the body's action.
+// step returns an endpoint that performs the action in the body.
 func (in *instances[G]) step(act func(g *G, id int64, action string) (any, error)) endpoint {
 	return func(r *request) (any, error) {
 		if err := r.body(); err != nil {
@@ -102,7 +102,7 @@ func (in *instances[G]) step(act func(g *G, id int64, action string) (any, error
 	}
 }
 
-// query returns an endpoint that shows the game of the query's id.
+// query returns an endpoint that shows the game with the id in the query.
 func (in *instances[G]) query(show func(g *G) (any, error)) endpoint {
 	return func(r *request) (any, error) {
 		id, err := r.queryID()

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// tests closes the idle connections of the shared transport before the leak check.
+// tests runs the tests and closes the idle connections of the shared transport before the leak check.
 type tests struct{ m *testing.M }
 
 func (t tests) Run() int {
@@ -93,7 +93,7 @@ func get(t *testing.T, url string) string {
 	return text
 }
 
-// is requires a reply to equal want.
+// is fails the test if a reply differs from want.
 func is(t *testing.T, got, want string) {
 	t.Helper()
 	if got != want {
@@ -101,7 +101,7 @@ func is(t *testing.T, got, want string) {
 	}
 }
 
-// observation returns the key observation of a reply.
+// observation returns the value of the key "observation" in a reply.
 func observation(t *testing.T, reply string) string {
 	t.Helper()
 	var r struct{ Observation *string }
@@ -111,7 +111,7 @@ func observation(t *testing.T, reply string) string {
 	return *r.Observation
 }
 
-// play sends actions through the real client and returns the results.
+// play sends actions through the client of package env and returns the results.
 func play(t *testing.T, c env.Client, index int, actions []string) []env.StepResult {
 	t.Helper()
 	if _, err := c.Reset(context.Background(), index); err != nil {

@@ -18,12 +18,12 @@ const errNoObservation = gameError("'observation'")
 const (
 	mazeSuccess = "Success\n"
 	mazeFailure = "Failure\n"
-	// mazeSteps is the limit of steps that do not reach the goal. The step after
-	// it fails, even if it would reach the goal.
+	// mazeSteps limits the steps that do not reach the goal. A further step fails,
+	// even if it would reach the goal.
 	mazeSteps = 50
 )
 
-// number is a reward as the original spells it: an integer 0 for a step on the way,
+// number is a reward as the original writes it: the integer 0 for a step on the way,
 // a float at the goal and at the limit.
 type number = json.RawMessage
 

@@ -50,7 +50,7 @@ func TestMazeWire(t *testing.T) {
 	is(t, get(t, u+"/maze/observation?id=7"), `{"error":"The id 7 is not valid."}`)
 }
 
-// TestMazeFailedReset: a failed reset does not change the episode.
+// TestMazeFailedReset checks that a failed reset does not change the episode.
 func TestMazeFailedReset(t *testing.T) {
 	u := serve(t, "maze", builtin.Options{}).URL
 	post(t, u+"/maze/create", "")
@@ -59,8 +59,7 @@ func TestMazeFailedReset(t *testing.T) {
 	is(t, post(t, u+"/maze/step", `{"action":"move down","id":0}`), `{"observation":"Success\n","reward":1.0,"done":true}`)
 }
 
-// TestMazeMap makes all four moves from every cell of the list of free cells in
-// section 5.5.
+// TestMazeMap checks all four moves from every free cell listed in section 5.5.
 func TestMazeMap(t *testing.T) {
 	free := map[[2]int]bool{}
 	span := func(r0, c0, r1, c1 int) {
@@ -100,7 +99,7 @@ func TestMazeMap(t *testing.T) {
 		}
 	}
 	if len(starts) != len(free) {
-		t.Errorf("%d cells are starts, %d are free", len(starts), len(free))
+		t.Errorf("got %d start cells and %d free cells, want equal numbers", len(starts), len(free))
 	}
 	for c := range starts {
 		if !free[c] {
@@ -112,7 +111,7 @@ func TestMazeMap(t *testing.T) {
 func TestMazeStepLimit(t *testing.T) {
 	u := serve(t, "maze", builtin.Options{}).URL
 	post(t, u+"/maze/create", "")
-	for range 2 { // a reset restores the limit
+	for range 2 { // the second reset restores the limit
 		post(t, u+"/maze/reset", `{"game":18,"id":0}`)
 		for i := range 50 {
 			action := []string{"move up", "fly", "move left", "move down"}[min(i, 3)]
@@ -128,8 +127,8 @@ func TestMazeStepLimit(t *testing.T) {
 	}
 }
 
-// TestMazeExpert plays every game with its expert through the real client. Every
-// solution must be as long as a shortest path.
+// TestMazeExpert checks that the expert wins every game through the client of package env with as few actions as a
+// shortest path has moves.
 func TestMazeExpert(t *testing.T) {
 	s := serve(t, "maze", builtin.Options{})
 	c := client(t, "maze", env.Options{BaseURL: s.URL})
@@ -141,7 +140,7 @@ func TestMazeExpert(t *testing.T) {
 		actions := builtin.MazeExpert(game)
 		row, col := builtin.MazeStart(game)
 		fewest := 8 - row + abs(col-6)
-		if row < 5 { // along row 1 to the arm, then down the arm
+		if row < 5 { // the shortest path follows row 1 to the arm, then the arm down
 			arm := 3
 			if col > 6 {
 				arm = 9

@@ -4,16 +4,16 @@ import "math/rand/v2"
 
 const (
 	bumpChance   = 1.0 / 6 // probability that a drawn move into a wall is kept
-	returnChance = 1.0 / 4 // the same for a move straight back while another way is open
+	returnChance = 1.0 / 4 // probability that a move straight back is kept while another way is open
 )
 
-// MazeWalk returns n random moves from the start of game, for pretraining texts.
-// Each move is drawn uniformly, and usually redrawn if it leads into a wall or
-// straight back. Some moves into walls remain, so that a model learns the resulting
-// observations. Turns are rare, because a model of undirected walks moves to and fro
-// in corridors, and training on solved episodes does not correct that. A walk never
-// enters the goal, so it does not reveal how to win. MazeWalk returns nil if game is
-// not from 0 to MazeGames-1.
+// MazeWalk returns n random moves from the start of game, for pretraining texts. Each
+// move is drawn uniformly, and usually redrawn if it leads into a wall or straight
+// back. Some moves into walls remain, so that a model learns the resulting
+// observations. Most moves straight back are redrawn, because a model of undirected
+// walks moves to and fro in corridors, and training on solved episodes does not
+// correct that. A walk never enters the goal, so it does not reveal how to win.
+// MazeWalk returns nil if game is not from 0 to MazeGames-1.
 func MazeWalk(game, n int, rng *rand.Rand) []string {
 	if game < 0 || game >= MazeGames {
 		return nil
@@ -38,7 +38,7 @@ func MazeWalk(game, n int, rng *rand.Rand) []string {
 	return actions
 }
 
-// waysOn returns the number of free neighbours of at, without the goal and from.
+// waysOn returns the number of free neighbours of at, except the goal and the cell from.
 func waysOn(at, from cell) int {
 	n := 0
 	for _, m := range mazeMoves {

@@ -24,8 +24,7 @@ type ingredient struct {
 	count int64
 }
 
-// recipe makes count of item from its ingredients. group is the group of the item,
-// or "".
+// recipe makes count of item from its ingredients. group is the group of item, or "".
 type recipe struct {
 	item  string
 	group string

@@ -13,7 +13,7 @@ import (
 //go:embed recipes.txt
 var recipesText string
 
-// ownBook parses the embedded book once. It panics on a fault, which tests rule out.
+// ownBook parses the embedded book once. It panics if the book is invalid, which tests exclude.
 var ownBook = sync.OnceValue(func() *Book {
 	b, err := ParseBook(recipesText)
 	if err != nil {

@@ -60,7 +60,7 @@ func TestRequestFaults(t *testing.T) {
 			}
 		})
 	}
-	// create without declared fields ignores the body.
+	// A create request without declared fields may have any body.
 	m := serve(t, "maze", builtin.Options{}).URL
 	if status, _, text := ask(t, "POST", m+"/maze/create", "text/plain", "{"); status != 200 || text != `{"id":0}` {
 		t.Errorf("%d %s", status, text)
@@ -101,8 +101,8 @@ func TestInstanceLimit(t *testing.T) {
 	}
 }
 
-// TestConcurrentEpisodes plays many episodes at once through the pool, on two servers
-// for each environment. Every episode is won, so no two share an instance.
+// TestConcurrentEpisodes checks that all of many concurrent episodes on two servers are won, which shows that no two
+// episodes share an instance.
 func TestConcurrentEpisodes(t *testing.T) {
 	for name, experts := range map[string]struct {
 		n    int
@@ -152,8 +152,7 @@ func TestConcurrentEpisodes(t *testing.T) {
 	}
 }
 
-// TestConcurrentRequests sends concurrent steps to one instance. They are
-// serialized, and none is lost.
+// TestConcurrentRequests checks that concurrent steps of one instance are serialized and that none is lost.
 func TestConcurrentRequests(t *testing.T) {
 	h, err := builtin.New("textcraft", builtin.Options{})
 	if err != nil {

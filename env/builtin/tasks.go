@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// maxDistractors is the limit of unneeded recipes that a task shows.
+// maxDistractors is the largest number of unneeded recipes that a task shows.
 const maxDistractors = 10
 
 // Commands returns the recipe lines of task index: all recipes that lead to the goal
-// at any depth, and some other recipes with the same ingredients, shuffled. They
-// depend only on the index. In the original they vary between starts with Python's
-// string hashing.
+// at any depth, and some other recipes with the same ingredients, shuffled. The lines
+// depend only on the index. In the original they also depend on Python's string
+// hashing, which differs between starts.
 func (b *Book) Commands(index int) []string {
 	goal := b.goal(index)
 	rng := rand.New(rand.NewPCG(uint64(len(b.tasks)), uint64(((index%len(b.tasks))+len(b.tasks))%len(b.tasks))))

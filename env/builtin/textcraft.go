@@ -7,7 +7,7 @@ import (
 
 // The TextCraft server of AgentGym (protocol 5.1).
 
-// textcraftPlayer is one instance, with the reply of /observation and /detail.
+// textcraftPlayer is one instance, with the contents of the replies to /observation and /detail.
 type textcraftPlayer struct {
 	game   crafter
 	text   string
@@ -15,8 +15,8 @@ type textcraftPlayer struct {
 	done   bool
 }
 
-// errNoMethod is the error of two endpoints that the original declares but does not
-// implement.
+// errNoMethod is the error of two endpoints that the original declares without an
+// implementation.
 var errNoMethod = errors.New("no such method")
 
 // textcraftReply is the reply of create and reset.
@@ -48,8 +48,8 @@ func newTextcraftServer(book *Book, limit int) routes {
 	}
 }
 
-// createTextcraft starts task number id. Like the original, it ignores the body's
-// commands and goal.
+// createTextcraft starts the task whose number is the new id. Like the original, it
+// ignores the body's commands and goal.
 func createTextcraft(r *request, players *instances[textcraftPlayer], book *Book) (any, error) {
 	if err := r.body(); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func closeTextcraft(r *request, players *instances[textcraftPlayer]) (any, error
 	return players.remove(*id), nil
 }
 
-// newTextcraftPlayer begins task index with an empty inventory.
+// newTextcraftPlayer starts task index with an empty inventory.
 func newTextcraftPlayer(book *Book, index int64) textcraftPlayer {
 	index %= int64(book.Len())
 	return textcraftPlayer{

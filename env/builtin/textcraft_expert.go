@@ -6,8 +6,7 @@ import "fmt"
 func TextcraftExpert(index int) []string { return OwnBook().Expert(index) }
 
 // Expert returns actions that win task index: first all gets, then the crafts, each
-// after its ingredients. For an ingredient that is a group it uses the item of least
-// depth.
+// after the crafts of its ingredients. For a group it uses the item of least depth.
 func (b *Book) Expert(index int) []string {
 	p := plan{book: b, free: map[string]int64{}, gets: map[string]int64{}}
 	p.need(b.goal(index), 1)
@@ -21,9 +20,9 @@ func (b *Book) Expert(index int) []string {
 // plan collects the actions that make an item.
 type plan struct {
 	book   *Book
-	free   map[string]int64 // available: made or taken, and not reserved
+	free   map[string]int64 // numbers of items that were made or taken and are not reserved
 	gets   map[string]int64
-	order  []string // of gets
+	order  []string // ids of gets, in order
 	crafts []string
 }
 
@@ -49,7 +48,7 @@ func (p *plan) need(id string, n int64) {
 				kind = p.book.easiest(p.book.byGroup[in.id]).item
 			}
 			p.need(kind, in.count)
-			p.free[kind] -= in.count // reserve it from the crafts of the next ingredients
+			p.free[kind] -= in.count // reserves the items, so that the next ingredients cannot use them
 			craft.in = append(craft.in, ingredient{id: kind, count: in.count})
 		}
 		p.crafts = append(p.crafts, craft.String())

@@ -11,9 +11,9 @@ import (
 // crafter is the state of a TextCraft game: a goal and an inventory.
 type crafter struct {
 	book  *Book
-	goal  string // item id
+	goal  string // id of the item to craft
 	names []string
-	held  map[string]int64 // by item id; names has the order of first receipt
+	held  map[string]int64 // counts by item id; names lists the ids in the order of first receipt
 }
 
 // maxCount bounds counts, since an action may contain any number.
@@ -63,7 +63,7 @@ func cutCount(s string) (n int64, name string, ok bool) {
 	return n, m[2], true
 }
 
-// get adds n of an item that no recipe makes.
+// get adds n of an item to the inventory. Items that a recipe makes cannot be taken.
 func (c *crafter) get(n int64, name string) (text, item string, err error) {
 	id := itemID(name)
 	if !c.book.gettable(id) {
@@ -73,8 +73,8 @@ func (c *crafter) get(n int64, name string) (text, item string, err error) {
 	return fmt.Sprintf("Got %d %s", n, name), id, nil
 }
 
-// craft performs the recipe that the command names. The count of the output has no
-// effect, because the recipe determines it.
+// craft performs the recipe that the command names. The recipe, not the command,
+// determines the count of the output.
 func (c *crafter) craft(out, in string) (text, item string, err error) {
 	n, name, ok := cutCount(out)
 	if !ok {
@@ -115,14 +115,15 @@ func (c *crafter) craft(out, in string) (text, item string, err error) {
 	return fmt.Sprintf("Crafted %d %s", r.count, r.item), r.item, nil
 }
 
-// thing returns n of the item or group of a name.
+// thing returns n of the item or group with a name.
 func (c *crafter) thing(n int64, name string) ingredient {
 	id := itemID(name)
 	return ingredient{id: id, group: c.book.groups[id], count: n}
 }
 
-// holds reports whether the inventory has all of given together. The original checks
-// each entry alone and fails with an exception on an item named twice.
+// holds reports whether the inventory contains all given ingredients together. The
+// original checks each ingredient alone, so it fails with an exception if one item is
+// named twice.
 func (c *crafter) holds(given []ingredient) bool {
 	total := map[string]int64{}
 	for _, g := range given {
@@ -155,7 +156,7 @@ func (c *crafter) inventory() string {
 	return b.String()
 }
 
-// pythonText formats an output as the original prints its data class.
+// pythonText formats an ingredient as the original prints its data class.
 func pythonText(in ingredient) string {
 	tag, item := "None", pythonQuote(in.id)
 	if in.group {

@@ -37,7 +37,7 @@ func TestTextcraftWire(t *testing.T) {
 	is(t, get(t, u+"/"), `"This is environment TextCraft."`)
 	is(t, post(t, u+"/create", `{"minecraft_dir":"agentenv_textcraft/","commands":null,"goal":null}`), `{"id":0,`+first)
 	if got := post(t, u+"/create", `{"commands":"craft x","goal":"minecraft:x"}`); !strings.Contains(got, `"id":1,`) || !strings.Contains(got, "Goal: craft oak planks.") {
-		t.Errorf("the second instance starts with task 1: %s", got)
+		t.Errorf("the reply to the second create is %s, want id 1 and task 1", got)
 	}
 	is(t, post(t, u+"/reset", `{"data_idx":0,"id":0}`), `{"id":0,`+first)
 	for _, tt := range []struct{ action, want string }{
@@ -88,7 +88,7 @@ func TestTextcraftWire(t *testing.T) {
 	is(t, post(t, u+"/step", `{"action":"craft 1 emerald block using 9 emerald","id":0}`), `{"observation":"Crafted 1 minecraft:emerald_block","reward":1,"done":true}`)
 	is(t, get(t, u+"/detail?id=0"), `{"observation":"Crafted 1 minecraft:emerald_block","done":true,"reward":1,"deleted":false}`)
 	is(t, get(t, u+"/observation?id=0"), `"Crafted 1 minecraft:emerald_block"`)
-	// A step after the end of a game has a reply with done false.
+	// A step after the end of a game is valid: its reply has done false.
 	is(t, post(t, u+"/step", `{"action":"get 1 emerald","id":0}`), `{"observation":"Got 1 emerald","reward":0,"done":false}`)
 	is(t, get(t, u+"/detail?id=0"), `{"observation":"Got 1 emerald","done":false,"reward":0,"deleted":false}`)
 
@@ -108,12 +108,12 @@ func TestTextcraftWire(t *testing.T) {
 	is(t, post(t, u+"/reset", `{"id":9,"data_idx":1}`), `{"error":"The id 9 is not valid."}`)
 	is(t, get(t, u+"/observation?id=0"), `{"error":"The id 0 is not valid."}`)
 	if got := post(t, u+"/create", `{}`); !strings.Contains(got, `"id":2,`) {
-		t.Errorf("the id was used again: %s", got)
+		t.Errorf("the reply to a create after a close is %s, want a new id", got)
 	}
 }
 
-// TestOwnBook checks the size and the depths of OwnBook, that most tasks show unneeded
-// recipes, and that the action parser keeps every name.
+// TestOwnBook checks the size and the depths of OwnBook, the number of tasks with unneeded recipes, and that the action
+// parser does not change any command.
 func TestOwnBook(t *testing.T) {
 	b := builtin.OwnBook()
 	if b.Len() < 120 {
@@ -130,7 +130,7 @@ func TestOwnBook(t *testing.T) {
 		}
 		commands := b.Commands(i)
 		if diff := cmp.Diff(commands, b.Commands(i)); diff != "" {
-			t.Errorf("task %d differs between two calls: %s", i, diff)
+			t.Errorf("the commands of task %d differ between two calls: %s", i, diff)
 		}
 		if diff := cmp.Diff(commands, b.Commands(i+b.Len())); diff != "" {
 			t.Errorf("tasks %d and %d differ: %s", i, i+b.Len(), diff)
@@ -159,12 +159,12 @@ func TestOwnBook(t *testing.T) {
 		t.Errorf("%d goals of %d, depths %v", len(goals), b.Len(), depths)
 	}
 	if distracted < b.Len()/2 {
-		t.Errorf("only %d tasks show unneeded recipes", distracted)
+		t.Errorf("%d tasks show unneeded recipes, want at least half of all", distracted)
 	}
 }
 
-// TestTextcraftExpert plays every task with its expert over HTTP. The last action
-// must win, within the turn limit of the environment.
+// TestTextcraftExpert checks over HTTP that the last action of the expert wins every task, within the turn limit of the
+// environment.
 func TestTextcraftExpert(t *testing.T) {
 	s := serve(t, "textcraft", builtin.Options{})
 	spec, err := env.Lookup("textcraft")

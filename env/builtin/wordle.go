@@ -6,10 +6,10 @@ import "net/http"
 
 const wordleStart = "Let's start Wordle!"
 
-// wordlePlayer is one instance, with the reply of /observation and /detail.
+// wordlePlayer is one instance, with the contents of the replies to /observation and /detail.
 type wordlePlayer struct {
 	game  *guessing
-	reset bool // false before the first reset or step: no observation yet
+	reset bool // whether text is set: true after the first reset or step
 	seed  int64
 	text  string
 	total int
@@ -76,7 +76,7 @@ func (p *wordlePlayer) detail() (any, error) {
 		Observation *string `json:"observation,omitempty"`
 	}{Done: p.done, Reward: p.total}
 	if p.reset {
-		seed, text := p.seed, p.text // the reply is encoded after the instance is unlocked
+		seed, text := p.seed, p.text // copies, because the reply is encoded after the instance is unlocked
 		d.Seed, d.Observation = &seed, &text
 	}
 	return d, nil

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// The game of lmrlgym's wordle (protocol 5.6). It has no fixed secret: each guess is
-// scored against a new random draw from the words that are consistent with the
-// earlier feedback. The seed, the vocabulary and the guesses determine the game. The
-// draws differ from Python's, so a seed's game differs from the original's.
+// This file contains the game of lmrlgym's wordle (protocol 5.6). It has no fixed
+// secret: each guess is scored against a new random draw from the words that are
+// consistent with the earlier feedback. The seed, the vocabulary and the guesses
+// determine the game. The draws, and so the game of a seed, differ from those in
+// Python.
 
 const (
 	wordleTries   = 6
@@ -45,7 +46,7 @@ func (g *guessing) act(action string) (text string, solved, done bool) {
 
 // compare returns a character per letter: g for a letter in its place, y for a letter
 // elsewhere in the secret, b for a letter not in the secret. Unlike in the usual
-// game, a letter guessed twice is y twice even if the secret has it once.
+// game, two equal letters of a guess are both y even if the secret has one.
 func compare(guess, secret string) string {
 	var b [wordLength]byte
 	for i := range wordLength {

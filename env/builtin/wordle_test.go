@@ -13,8 +13,8 @@ import (
 	"github.com/openmanus/openmanus/env/builtin"
 )
 
-// TestWordleFeedback checks the feedback of pairs of words, some of them from the
-// transcript in the protocol, section 5.6.
+// TestWordleFeedback checks the feedback of pairs of words. Some pairs are from the transcript in the protocol, section
+// 5.6.
 func TestWordleFeedback(t *testing.T) {
 	for _, tt := range []struct{ guess, secret, want string }{
 		{"panic", "knoll", "b b y b b\n"},
@@ -22,14 +22,14 @@ func TestWordleFeedback(t *testing.T) {
 		{"robot", "robot", "g g g g g\n"},
 		{"robot", "point", "b g b y g\n"},
 		{"skill", "knoll", "b y b g g\n"},
-		{"elder", "perky", "y b b y y\n"}, // each e of the guess is y
+		{"elder", "perky", "y b b y y\n"}, // both letters e of the guess are y
 	} {
 		words, err := builtin.ParseVocabulary(tt.secret)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if tt.guess != tt.secret {
-			// With two words, some seed draws the secret.
+			// A vocabulary of both words has seeds that draw the secret.
 			if words, err = builtin.ParseVocabulary(tt.secret + " " + tt.guess); err != nil {
 				t.Fatal(err)
 			}
@@ -99,8 +99,7 @@ func TestWordleReplies(t *testing.T) {
 	}
 }
 
-// TestWordleGames solves a vocabulary of one word, with the integer reward 1, and
-// checks that the seed determines the game.
+// TestWordleGames checks that a solved game has the integer reward 1, and that the seed determines the game.
 func TestWordleGames(t *testing.T) {
 	one, err := builtin.ParseVocabulary("solar")
 	if err != nil {
@@ -126,7 +125,7 @@ func TestWordleGames(t *testing.T) {
 		a := game(seed)
 		different[a] = true
 		if b := game(seed); a != b {
-			t.Errorf("seed %d: two different games:\n%s\n%s", seed, a, b)
+			t.Errorf("seed %d: the seed gave two different games:\n%s\n%s", seed, a, b)
 		}
 	}
 	if len(different) < 2 {
@@ -134,7 +133,7 @@ func TestWordleGames(t *testing.T) {
 	}
 }
 
-// TestWordleExpert plays games with the expert through the real client.
+// TestWordleExpert checks that the expert wins games through the client of package env.
 func TestWordleExpert(t *testing.T) {
 	u := serve(t, "wordle", builtin.Options{}).URL
 	c := client(t, "wordle", env.Options{BaseURL: u})
@@ -153,7 +152,7 @@ func TestWordleExpert(t *testing.T) {
 	if err != nil || strings.Count(obs.Text, "\n") < 40 {
 		t.Errorf("%q, %v", obs.Text, err)
 	}
-	// The first guess solves a vocabulary of one word.
+	// In a vocabulary of one word the first guess is right.
 	v, err := builtin.ParseVocabulary("aaaab")
 	if err != nil {
 		t.Fatal(err)

@@ -28,13 +28,13 @@ func OwnVocabulary() *Vocabulary {
 }
 
 const (
-	wordLength = 5 // of every word
+	wordLength = 5 // letters of every word
 	letters    = "abcdefghijklmnopqrstuvwxyz"
 )
 
-// ParseVocabulary parses words separated by white space; the server lists them in
-// the same order. A duplicate, or a word that is not five letters a to z, is an
-// error; the original skips words of another length.
+// ParseVocabulary parses words separated by white space and keeps their order. A
+// duplicate, or a word that is not five letters a to z, is an error; the original
+// skips words of another length.
 func ParseVocabulary(text string) (*Vocabulary, error) {
 	v := &Vocabulary{known: map[string]bool{}}
 	line := 0

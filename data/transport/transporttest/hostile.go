@@ -15,10 +15,10 @@ var Hostile = map[string]string{
 	"endless 100":        "HTTP/1.1 100 Continue\r\n\r\n",
 }
 
-// Serve runs a server that answers every request with what: once for "switches
-// protocols", and again and again for the others. It closes no connection before
-// the end of the test.
-func Serve(t *testing.T, what string) (url string) {
+// Serve runs a server that answers every request with the text reply, which is in
+// Hostile. It sends "switches protocols" once and repeats the others endlessly. It
+// closes no connection before the end of the test.
+func Serve(t *testing.T, reply string) (url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -41,7 +41,7 @@ func Serve(t *testing.T, what string) (url string) {
 					return
 				}
 				for {
-					if _, err := conn.Write([]byte(what)); err != nil || what == Hostile["switches protocols"] {
+					if _, err := conn.Write([]byte(reply)); err != nil || reply == Hostile["switches protocols"] {
 						return
 					}
 				}

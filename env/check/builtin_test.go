@@ -36,11 +36,11 @@ func run(t *testing.T, o check.Options) *check.Report {
 	return report
 }
 
-// none fails the test if a check that is not listed in but has status s.
-func none(t *testing.T, report *check.Report, s check.Status, but ...string) {
+// none fails the test if a check that is not in except has status s, or a check in except has another status.
+func none(t *testing.T, report *check.Report, s check.Status, except ...string) {
 	t.Helper()
 	allowed := map[string]bool{}
-	for _, name := range but {
+	for _, name := range except {
 		allowed[name] = true
 	}
 	for _, r := range report.Results {
@@ -53,8 +53,8 @@ func none(t *testing.T, report *check.Report, s check.Status, but ...string) {
 	}
 }
 
-// The built-in servers behave like AgentGym's: no check fails or is skipped, and AgentGym's servers
-// get the only warning too.
+// TestBuiltinServers checks that no check of a built-in server fails or is skipped, and that it gets the same warnings
+// as AgentGym's servers.
 func TestBuiltinServers(t *testing.T) {
 	for name, warns := range map[string][]string{
 		"maze":      {"close"},

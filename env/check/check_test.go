@@ -19,7 +19,7 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// find returns a check's result.
+// find returns the result of the check called name.
 func find(t *testing.T, report *check.Report, name string) check.Result {
 	t.Helper()
 	for _, r := range report.Results {
@@ -31,7 +31,7 @@ func find(t *testing.T, report *check.Report, name string) check.Result {
 	return check.Result{}
 }
 
-// A hanging server fails, and the check ends after three calls that exceeded the time limit.
+// TestHangingServer checks that a hanging server fails, and that Run ends after three calls that exceed the time limit.
 func TestHangingServer(t *testing.T) {
 	maze, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -51,7 +51,7 @@ func TestHangingServer(t *testing.T) {
 		"every step":      {instead("/step", hang)(maze), "step", "two sessions", "no episode"},
 		"after some time": {onlyFirst(40, maze, hang), "", "keep-alive", "exceeded the time limit"},
 		"dribbles": {instead("/step", func(w http.ResponseWriter, r *http.Request) {
-			// A server that sends single bytes slowly does not exceed a time limit for each read.
+			// This server sends single bytes slowly, so that it would not exceed a time limit for each read.
 			w.Header().Set("Content-Length", "1000")
 			for r.Context().Err() == nil {
 				w.Write([]byte(" "))
@@ -88,7 +88,7 @@ func onlyFirst(n int64, good http.Handler, hang http.HandlerFunc) http.Handler {
 	})
 }
 
-// A port that accepts connections and never replies fails like a hanging server.
+// TestSilentPort checks that a port that accepts connections and never replies fails like a hanging server.
 func TestSilentPort(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -110,7 +110,7 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// Cancelling the caller's context ends a check in the middle of a call.
+// TestInterrupted checks that Run ends in the middle of a call when the caller's context ends.
 func TestInterrupted(t *testing.T) {
 	asked := make(chan struct{})
 	var once sync.Once
@@ -123,12 +123,12 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go func() { <-asked; cancel(why) }()
 	if _, err := check.Run(ctx, check.Options{URL: server.URL, Env: "maze", Timeout: time.Hour}); !errors.Is(err, why) {
-		t.Errorf("%v, want the context's cause", err)
+		t.Errorf("got error %v, want the cause of the context's end", err)
 	}
 }
 
-// webshop and sqlgym may reply 503 before they execute a request: that is a warning for them, since clients send the
-// request again, and a failure for other servers (TestDefectsAreFound).
+// TestUnavailableForAMoment checks that status 503 before a request is executed is a warning for sqlgym, whose clients
+// send the request again. For other servers it is a failure (TestDefectsAreFound).
 func TestUnavailableForAMoment(t *testing.T) {
 	good := standins["sqlgym"].server(t, 8)
 	var n atomic.Int64
@@ -146,15 +146,16 @@ func TestUnavailableForAMoment(t *testing.T) {
 	}
 }
 
-// The result for an idle connection depends on Options.Idle only, however long the other checks take.
+// TestIdleConnection checks that the result for an idle connection depends on Options.Idle only, however long the other
+// checks take.
 func TestIdleConnection(t *testing.T) {
 	h, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
-		idle time.Duration // of the check
-		drop time.Duration // of the server; 0: only at the last request
+		idle time.Duration // Options.Idle
+		drop time.Duration // the server drops an idle connection after this time; 0: at the last request
 		want check.Status
 	}{
 		"dropped after a check that took longer": {time.Millisecond, 0, check.Pass},
@@ -193,7 +194,7 @@ func TestIdleConnection(t *testing.T) {
 	}
 }
 
-// A connection that the server drops during the other checks is detected.
+// TestIdleConnectionDropped checks that Run detects a connection that the server drops during the other checks.
 func TestIdleConnectionDropped(t *testing.T) {
 	h, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -223,18 +224,19 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// Options.Tasks replaces the default tasks, on a server with few tasks.
+	// Options.Tasks replaces the default tasks. The server has only three tasks.
 	few := standins["sqlgym"].standin
 	few.tasks = 3
 	report := run(t, check.Options{URL: few.server(t, 8).URL, Env: "sqlgym", Tasks: []int{0, 2}})
 	none(t, report, check.Fail)
 	report = run(t, check.Options{URL: few.server(t, 8).URL, Env: "sqlgym"})
 	if report.Count(check.Fail) == 0 {
-		t.Error("tasks that the server lacks passed")
+		t.Error("no check fails for tasks that do not exist on the server")
 	}
 }
 
-// The table has a line for each result and prints below it the full text of shortened lines; JSON contains the same.
+// TestReport checks that the table has a line for each result, followed by the full text of shortened lines, and that
+// JSON contains the same results.
 func TestReport(t *testing.T) {
 	r := &check.Report{
 		URL: "http://h:1/maze", Env: "maze", Requests: 12, Seconds: 0.5,

@@ -21,7 +21,7 @@ import (
 const (
 	DefaultTimeout = 60 * time.Second
 	DefaultSteps   = 30
-	DefaultIdle    = env.IdleTimeout // clients close connections that are idle for longer
+	DefaultIdle    = env.IdleTimeout // clients close a connection after this idle time
 )
 
 // maxTimeouts is the number of timed-out calls after which the remaining checks
@@ -32,10 +32,10 @@ const maxTimeouts = 3
 type Options struct {
 	URL     string
 	Env     string        // one of Names
-	Tasks   []int         // two or more valid tasks; nil: tasks that every server of the environment has
-	Timeout time.Duration // of one call, DefaultTimeout if 0
-	Steps   int           // steps for the latency measurement, DefaultSteps if 0
-	Idle    time.Duration // time that an idle connection must stay open, DefaultIdle if 0
+	Tasks   []int         // two or more valid tasks; nil: tasks that exist on every server of the environment
+	Timeout time.Duration // limit of one call; 0: DefaultTimeout
+	Steps   int           // steps for the latency measurement; 0: DefaultSteps
+	Idle    time.Duration // time that an idle connection must stay open; 0: DefaultIdle
 	// Limit enables the check that creates instances until the server returns
 	// one that is in use. It disturbs other clients of the server.
 	Limit bool
@@ -77,29 +77,29 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 		report.Results = append(report.Results, c.result(k))
 		if err := ctx.Err(); err != nil {
-			c.giveBack()
+			c.closeAll()
 			return nil, context.Cause(ctx)
 		}
 	}
-	report.Left = c.giveBack()
+	report.Left = c.closeAll()
 	report.Latency = c.latencies()
 	report.Requests, report.Unreachable = c.requests, c.unreachable
 	report.Seconds = math.Round(time.Since(began).Seconds()*1000) / 1000
 	return report, nil
 }
 
-// check is one line of a report. It is skipped if need is not met.
+// check is one line of a report. It is skipped if its need is not met.
 type check struct {
 	name     string
-	section  string // of the protocol; "" for the environment's section
+	section  string // section of the protocol; "": the environment's section
 	need     need
 	applies  func(environment) bool
 	expected string
-	expects  func(environment) string // in place of expected
+	expects  func(environment) string // returns the text for expected; nil: expected is set
 	run      func(c *checker, n *notes)
 }
 
-// extra is the name of the check that stands for environment.extra.
+// extra is the name of the check that Run replaces by environment.extra.
 const extra = "extra"
 
 type need int
@@ -111,23 +111,23 @@ const (
 	needEnd                  // an episode has ended
 )
 
-// checker is the state of one Run.
+// checker is the state of one call of Run.
 type checker struct {
-	ctx  context.Context // of Run
+	ctx  context.Context // the context of Run
 	env  environment
 	o    Options
 	wire wire
-	root wire // without Spec.PathSuffix
+	root wire // sends to the address without Spec.PathSuffix
 
-	sessions    []session // the first two play; the others test concurrency
+	sessions    []session // the first two play episodes; the others test concurrency
 	playable    bool
 	varying     string          // reason why texts cannot be compared, or ""
 	words       []string        // wordle's vocabulary
-	plan        []string        // textcraft's actions to the goal
+	plan        []string        // actions that reach the goal of the current textcraft task
 	ended       *session        // an instance with an ended episode
-	final       any             // the last reply of that episode
-	solo        []*transcript   // both tasks, each played alone
-	idle        context.Context // ends with an idle connection, or after Options.Idle
+	final       any             // the last reply of ended's episode
+	solo        []*transcript   // the transcripts of both tasks, each played without another session
+	idle        context.Context // done when the idle connection ends, or after Options.Idle
 	closeIdle   func()
 	unreachable bool
 
@@ -140,12 +140,12 @@ type checker struct {
 }
 
 // session is an instance on the server.
-type session struct{ id string } // as JSON
+type session struct{ id string } // the id as JSON
 
 // named reports whether the id is a string, not a number.
 func (s session) named() bool { return strings.HasPrefix(s.id, `"`) }
 
-// result runs one check.
+// result runs the check k and returns its result.
 func (c *checker) result(k check) Result {
 	r := Result{Check: k.name, Protocol: protocol + c.env.section, Expected: k.expected}
 	if k.section != "" {
@@ -195,7 +195,7 @@ func (c *checker) count(op string, got reply, err error) {
 	}
 }
 
-// post is a request with a JSON body, none if body is empty.
+// post returns a request with a JSON body, or without a body if body is "".
 func (c *checker) post(path, body string) request {
 	r := request{method: http.MethodPost, target: path, body: body}
 	if body != "" {
@@ -214,8 +214,8 @@ func (c *checker) get(path, query string) request {
 // query returns the query string of a GET for s.
 func (c *checker) query(s session) string { return c.env.idKey + "=" + url.QueryEscape(unquote(s.id)) }
 
-// want sends a request that must succeed and returns the decoded reply, which
-// has the shape is. It records a failure in n.
+// want sends a request that must succeed and returns the decoded reply, which has the
+// shape is. Otherwise it records a failure in n and returns false.
 func (c *checker) want(n *notes, op string, r request, is shape) (any, bool) {
 	got, err := c.send(op, r)
 	// webshop and sqlgym return 503 before they act, and clients retry.
@@ -236,8 +236,8 @@ func (c *checker) want(n *notes, op string, r request, is shape) (any, bool) {
 	return v, true
 }
 
-// judge decodes a reply that must be a success with the shape is, and warns about
-// another content type than JSON. fault is "" if it is.
+// judge decodes a reply that must be a success with the shape is, and warns if its
+// content type is not JSON. fault is "" for a success.
 func (c *checker) judge(n *notes, what string, got reply, is shape) (v any, fault string) {
 	v, fault = success(got, is)
 	if media, _, err := mime.ParseMediaType(got.header.Get("Content-Type")); fault == "" && (err != nil || media != "application/json") {
@@ -246,7 +246,7 @@ func (c *checker) judge(n *notes, what string, got reply, is shape) (v any, faul
 	return v, fault
 }
 
-// success decodes a reply that must be a success with the shape is.
+// success decodes a reply that must be a success with the shape is. fault is "" for a success.
 func success(got reply, is shape) (v any, fault string) {
 	if got.status != http.StatusOK {
 		return nil, show(got)

@@ -34,7 +34,7 @@ var checks = []check{
 		}},
 	{name: "observe", need: needPlay, run: checkObserve, applies: func(e environment) bool { return e.observe != nil },
 		expects: func(e environment) string {
-			return "GET /observation answers " + e.observe.String() + map[says]string{saysLast: ", the last text", saysOpening: ", the task's text, independent of the steps"}[e.observeSays]
+			return "GET /observation answers " + e.observe.String() + map[observedText]string{observedLast: ", the last text", observedFirst: ", the task's text, independent of the steps"}[e.observed]
 		}},
 	{name: extra, need: needInstance, applies: func(e environment) bool { return e.extra.run != nil }},
 	{name: "any text", need: needPlay, run: checkUnicode, section: "2.3",
@@ -58,7 +58,7 @@ var checks = []check{
 		expected: "a recorded solution ends the task at its last action with the recorded reward"},
 	{name: "step after done", need: needEnd, run: checkAfterDone, applies: func(e environment) bool { return e.endings != nil }, section: "1.3",
 		expects: func(e environment) string {
-			if !e.goesOn {
+			if !e.stepsAfterEnd {
 				return `status 200 with {"error": "The task with environment N has finished."}`
 			}
 			return "a normal reply: the client decides when to stop"
@@ -107,7 +107,7 @@ var checks = []check{
 
 func notQuart(e environment) bool { return !e.quart }
 
-// String describes the reply to a rejected request.
+// String describes the server's reply to a request that it rejects.
 func (f errorForm) String() string {
 	switch f {
 	case errorObject:
@@ -145,7 +145,7 @@ func (c *checker) refused(n *notes, what string, r request) {
 	case got.status == 200 && isError && c.env.unknown == errorObject:
 		n.pass("%s: the error %q", what, short(word, 60))
 	case got.status == 200 && isError:
-		n.warn("clients understand an error object; AgentGym's server replies otherwise here", "%s: the error %q", what, short(word, 60))
+		n.warn("clients understand an error object; AgentGym's server sends another reply", "%s: the error %q", what, short(word, 60))
 	case got.status == 200:
 		n.fail("%s: accepted: %s", what, short(string(got.body), 80))
 	case looksLikeHTML(got.body) && !c.env.quart:

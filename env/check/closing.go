@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Checks of closing instances and connections.
+// This file contains the checks of closing instances and connections.
 
 // checkClose closes the last session twice and then uses it.
 func checkClose(c *checker, n *notes) {
@@ -15,7 +15,7 @@ func checkClose(c *checker, n *notes) {
 	if last > 0 {
 		c.sessions = c.sessions[:last]
 	}
-	// An instance that was never reset answers false on babyai.
+	// babyai's close answers false for an instance that was never reset.
 	if _, ok := c.reset(n, s, c.env.tasks[0]); !ok {
 		return
 	}
@@ -50,7 +50,7 @@ func checkClose(c *checker, n *notes) {
 	c.refused(n, "reset after close", c.post("/reset", c.resetBody(s, c.env.tasks[0])))
 }
 
-// closeAgain closes a closed id.
+// closeAgain closes an instance that is already closed.
 func (c *checker) closeAgain(n *notes, body string) {
 	got, ok := c.bad(n, "second close", c.post("/close", body))
 	if !ok {
@@ -74,7 +74,7 @@ func (c *checker) closeAgain(n *notes, body string) {
 	}
 }
 
-// checkLimit creates one instance more than the server can hold.
+// checkLimit creates one more instance than the server can contain.
 func checkLimit(c *checker, n *notes) {
 	if !c.o.Limit {
 		n.skip("skipped because it would exhaust shared instances; run with --limit to enable")
@@ -132,7 +132,7 @@ func checkKeepAlive(c *checker, n *notes) {
 	}
 	<-c.idle.Done()
 	switch {
-	case c.ctx.Err() != nil: // Run returns the error
+	case c.ctx.Err() != nil: // Run returns the context's error
 	case context.Cause(c.idle) == errBroken:
 		n.warn(shorter, "a connection without requests was closed within %v", c.o.Idle)
 	default:
@@ -140,8 +140,8 @@ func checkKeepAlive(c *checker, n *notes) {
 	}
 }
 
-// watchIdle sends r on a connection that stays idle afterwards. checkKeepAlive
-// judges only its first Options.Idle, however long the other checks take.
+// watchIdle sends r on a connection that is then left idle. checkKeepAlive only
+// judges the first Options.Idle of that time, however long the other checks take.
 func (c *checker) watchIdle(r request) {
 	idle, end := context.WithCancelCause(c.ctx)
 	over := keeping(func() { end(errBroken) })

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A simple TextCraft player that can finish some tasks: it gets items without a
-// listed recipe and crafts the others.
+// This file contains a simple TextCraft player that can finish some tasks. It gets
+// the items without a listed recipe and crafts the others.
 
 var (
 	craftLine = regexp.MustCompile(`(?m)^craft (\d+) (.+?) using (.+)$`)
@@ -25,7 +25,7 @@ type craftNeed struct {
 	item  string
 }
 
-// craftRecipes parses the recipes in a first observation, keyed by product.
+// craftRecipes returns the recipes in a first observation by the name of their product.
 func craftRecipes(opening string) map[string]craftRecipe {
 	made := map[string]craftRecipe{}
 	for _, m := range craftLine.FindAllStringSubmatch(opening, -1) {
@@ -45,14 +45,14 @@ func craftRecipes(opening string) map[string]craftRecipe {
 	return made
 }
 
-// craftPlan returns the actions that produce count of item.
+// craftPlan returns the actions that produce count of item, or nil if it finds none.
 func craftPlan(made map[string]craftRecipe, item string, count, depth int) []string {
 	r, ok := made[item]
 	if !ok {
 		return []string{"get " + strconv.Itoa(count) + " " + item}
 	}
 	if depth == 0 || r.count < 1 || count > 64 {
-		return nil // a cycle, or too many steps
+		return nil // the recipes form a cycle, or need too many steps
 	}
 	var plan []string
 	for range (count + r.count - 1) / r.count {
@@ -64,7 +64,7 @@ func craftPlan(made map[string]craftRecipe, item string, count, depth int) []str
 	return plan
 }
 
-// craftFinish follows the plan of the task that the checker has reset to.
+// craftFinish returns action n of the plan for the current task. It makes the plan when n is 0.
 func craftFinish(c *checker, last string, n int) string {
 	if n == 0 {
 		c.plan = nil
@@ -78,7 +78,7 @@ func craftFinish(c *checker, last string, n int) string {
 	return c.plan[n]
 }
 
-// craftActions gets an item that has no recipe and lists the inventory.
+// craftActions returns actions that get an item without a recipe and list the inventory.
 func craftActions(_ *checker, reset any) []string {
 	opening := observationOf(reset)
 	made := craftRecipes(opening)

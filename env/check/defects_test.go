@@ -18,7 +18,7 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// exchange is a request to a correct server and its reply, which a defect changes.
+// exchange is a request to a correct server and its reply. A defect changes the reply.
 type exchange struct {
 	path, body string
 	query      string
@@ -39,7 +39,7 @@ func spoiled(next http.Handler, spoil func(x *exchange)) http.Handler {
 	})
 }
 
-// carry makes one exchange with a correct server.
+// carry sends a request to a correct server and returns the exchange.
 func carry(next http.Handler, r *http.Request) (exchange, *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -77,7 +77,7 @@ func replace(endpoint, pattern, by string) func(http.Handler) http.Handler {
 	return on(endpoint, func(x *exchange) { x.reply = re.ReplaceAllString(x.reply, by) })
 }
 
-// errorsLike applies spoil to error objects whose text contains part.
+// errorsLike applies spoil to the error objects whose text contains part.
 func errorsLike(part string, spoil func(x *exchange)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return spoiled(next, func(x *exchange) {
@@ -99,7 +99,7 @@ func invalids(spoil func(x *exchange)) func(http.Handler) http.Handler {
 	}
 }
 
-// instead lets answer serve one endpoint in place of the server.
+// instead lets the handler answer serve one endpoint in place of the server.
 func instead(endpoint string, answer http.HandlerFunc) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -140,13 +140,13 @@ const page = "<!DOCTYPE html><html><body>Something went wrong</body></html>"
 
 func asPage(x *exchange) { x.kind, x.reply = "text/html", page }
 
-// TestDefectsAreFound: every defect that breaks a client is reported by the check for it.
+// TestDefectsAreFound checks that Run finds every defect that breaks a client, in the check made for it.
 func TestDefectsAreFound(t *testing.T) {
 	for _, d := range []struct {
 		name, env string
 		status    check.Status
 		check     string
-		came      string // part of the report
+		received  string // part of Result.Came
 		plant     func(http.Handler) http.Handler
 	}{
 		{"one id for all", "maze", check.Fail, "ids", "returned twice", replace("/create", `\d+`, "0")},
@@ -156,7 +156,7 @@ func TestDefectsAreFound(t *testing.T) {
 		{"id below 0", "maze", check.Fail, "create", `"id" is -1`, replace("/create", `(\d+)`, `-1`)},
 		{"id below 0", "weather", check.Fail, "create", "the reply is -1", replace("/create", `(\d+)`, `-1`)},
 		{"two values", "maze", check.Fail, "create", "data after the value", replace("/create", `$`, `{}`)},
-		{"steps go to one session", "maze", check.Fail, "two sessions", "beside another session", asID("/step", func(n int) int { return n &^ 1 })},
+		{"steps go to one session", "maze", check.Fail, "two sessions", "together with another session", asID("/step", func(n int) int { return n &^ 1 })},
 		{"a reset resets another session", "maze", check.Fail, "two sessions", "session", neighbourReset},
 		{"concurrent steps are mixed up", "textcraft", check.Fail, "many at once", "session", mixedWhenBusy()},
 		{"observation of another session", "maze", check.Fail, "observe", "want", on("/observation", func(x *exchange) { x.reply = `"You are elsewhere."` })},
@@ -283,7 +283,7 @@ func TestDefectsAreFound(t *testing.T) {
 			io.WriteString(w, `"move up","move down"]`)
 		})},
 
-		// Defects of stand-ins.
+		// These defects are in stand-ins.
 		{"observation as text", "babyai", check.Fail, "observe", "want {", replace("/observation", `.*"observation":(".*?[^\\\\]").*`, `$1`)},
 		{"no score", "babyai", check.Fail, "step", `no key "score"`, replace("/step", `"score":[0-9.]+,`, ``)},
 		{"half the score", "babyai", check.Fail, "reward at the goal", "score 0.4, want 0.8875", replace("/step", `"score":0.8875`, `"score":0.4`)},
@@ -300,7 +300,7 @@ func TestDefectsAreFound(t *testing.T) {
 		{"unavailable twice, but clients do not retry", "weather", check.Fail, "step", "status 503", unavailable(2)},
 		{"a second statement", "sqlgym", check.Fail, "end of episode", "would never end", replace("/step", `"done":true`, `"done":false`)},
 		{"no reward for the ground truth", "sqlgym", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"step (.*)"reward":1.0`, `"[$1"reward":0`)},
-		{"the ninth id is the first", "sqlgym", check.Warn, "instance limit", "returned twice", func(next http.Handler) http.Handler { return next }},
+		{"the ninth create returns the first id", "sqlgym", check.Warn, "instance limit", "returned twice", func(next http.Handler) http.Handler { return next }},
 		{"one id for all", "sqlgym", check.Fail, "ids", "returned twice", replace("/create", `.*`, `7`)},
 		{"create as object", "weather", check.Fail, "create", "want integer", replace("/create", `(.*)`, `{"id":$1}`)},
 		{"reset as object", "movie", check.Fail, "reset", "want string", replace("/reset", `(.*)`, `{"observation":$1}`)},
@@ -321,7 +321,7 @@ func TestDefectsAreFound(t *testing.T) {
 		}},
 		{"terminate without end", "gaia", check.Fail, "end of episode", "would never end", replace("/step", `"done":true`, `"done":false`)},
 
-		// Servers with wrong rewards, or of another environment.
+		// These servers give wrong rewards, or are of another environment.
 		{"goal without reward", "babyai", check.Fail, "reward at the goal", "reward 0, want 0.8875", scaled(0)},
 		{"rewards times 5", "babyai", check.Fail, "reward at the goal", "reward 4.4375, want 0.8875", scaled(5)},
 		{"rewards halved", "babyai", check.Fail, "reward at the goal", "want 0.8875", scaled(0.5)},
@@ -344,7 +344,7 @@ func TestDefectsAreFound(t *testing.T) {
 		{"reward before the goal", "babyai", check.Fail, "reward at the goal", "before the goal", replace("/step", `"reward":0,"score":0,`, `"reward":0.5,"score":0.5,`)},
 		{"reward above the range", "alfworld", check.Fail, "step", "reward 5, want 0 to 1", replace("/step", `"reward":[0-9.]+`, `"reward":5`)},
 		{"a tool is missing", "weather", check.Fail, "tools", "get_elevation", replace("/step", `'get_elevation', `, ``)},
-		{"one request for each connection", "maze", check.Warn, "keep-alive", "after 1 request", func(next http.Handler) http.Handler {
+		{"only one request per connection", "maze", check.Warn, "keep-alive", "after 1 request", func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Connection", "close")
 				next.ServeHTTP(w, r)
@@ -368,8 +368,8 @@ func TestDefectsAreFound(t *testing.T) {
 				if r.Check != d.check {
 					continue
 				}
-				if r.Status != d.status || !strings.Contains(r.Came, d.came) {
-					t.Errorf("%s: %s: %s; want %s: %s", r.Check, r.Status, r.Came, d.status, d.came)
+				if r.Status != d.status || !strings.Contains(r.Came, d.received) {
+					t.Errorf("%s: %s: %s; want %s: %s", r.Check, r.Status, r.Came, d.status, d.received)
 				}
 				if r.Expected == "" || !strings.HasPrefix(r.Protocol, "AgentGym protocol ") || r.Status == check.Warn && r.Reason == "" {
 					t.Errorf("incomplete result: %+v", r)
@@ -396,7 +396,7 @@ func scaled(by float64) func(http.Handler) http.Handler {
 	})
 }
 
-// sameTask resets to task 0 for every index.
+// sameTask resets to task 0, whatever the index is.
 func sameTask(next http.Handler) http.Handler {
 	index := regexp.MustCompile(`"(data_idx|game|session_id)":\d+`)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -409,8 +409,8 @@ func sameTask(next http.Handler) http.Handler {
 	})
 }
 
-// lateSteps delays replies by one step: each step of an instance gets the reply to the previous step, the first step
-// after a reset an empty reply.
+// lateSteps delays replies by one step: each step of an instance gets the reply to the previous step, and the first
+// step after a reset gets an empty reply.
 func lateSteps() func(http.Handler) http.Handler {
 	var mu sync.Mutex
 	held := map[string]string{}
@@ -435,8 +435,8 @@ func lateSteps() func(http.Handler) http.Handler {
 	}
 }
 
-// sharedCreates returns the same id to creates that arrive together, as an unlocked counter does. Other creates get
-// distinct ids.
+// sharedCreates returns the same id to concurrent creates, as a counter without a lock does. Other creates get distinct
+// ids.
 func sharedCreates(next http.Handler) http.Handler {
 	var mu sync.Mutex
 	made := 0
@@ -467,7 +467,7 @@ func neighbourReset(next http.Handler) http.Handler {
 	})
 }
 
-// mixedWhenBusy sends a step to session 0 if another step is in progress.
+// mixedWhenBusy redirects a step to session 0 if another step is in progress.
 func mixedWhenBusy() func(http.Handler) http.Handler {
 	var mu sync.Mutex
 	busy := 0
@@ -508,7 +508,7 @@ func counted(endpoint string) func(http.Handler) http.Handler {
 	})
 }
 
-// stuck refuses every request to an instance whose episode has ended.
+// stuck refuses every reset after an episode has ended.
 func stuck() func(http.Handler) http.Handler {
 	var mu sync.Mutex
 	over := false
@@ -524,7 +524,7 @@ func stuck() func(http.Handler) http.Handler {
 	}
 }
 
-// foreign drops the connection if the text is not ASCII.
+// foreign replies with status 500 if the request contains a character that is not ASCII.
 func foreign(next http.Handler) http.Handler {
 	return spoiled(next, func(x *exchange) {
 		for _, b := range []byte(x.body) {
@@ -640,7 +640,7 @@ func asleep(next http.Handler) http.Handler {
 	})
 }
 
-// The checks find a tool server that is declared as another one, for every pair of tool servers.
+// TestSwappedToolServersAreFound checks every pair of tool servers: Run finds that the server is not the declared one.
 func TestSwappedToolServersAreFound(t *testing.T) {
 	tools := []string{"weather", "movie", "academia", "todo", "sheet"}
 	for _, is := range tools {
@@ -658,7 +658,7 @@ func TestSwappedToolServersAreFound(t *testing.T) {
 	}
 }
 
-// If no path to the goal is known, the report states it.
+// TestUnjudgedRewards checks that the report states the reason if no solution is known.
 func TestUnjudgedRewards(t *testing.T) {
 	for _, name := range []string{"sciworld", "alfworld", "webshop", "sheet", "searchqa", "webarena", "gaia"} {
 		report := run(t, check.Options{URL: standins[name].server(t, 0).URL, Env: name})

@@ -8,23 +8,23 @@ import (
 
 // ending is a sequence of actions that ends an episode.
 type ending struct {
-	tasks []int // tasks to try, in order; nil: environment.tasks
+	tasks []int // tasks to try in order; nil: environment.tasks
 	only  bool  // the actions are valid for these tasks only
-	wins  bool  // it reaches the goal; earlier steps have reward 0
-	// start is the first text, compared without regard to white space; "":
-	// unknown.
+	wins  bool  // whether the last action reaches the goal; earlier steps have reward 0
+	// start is the beginning of the first text, compared without regard to white
+	// space; "": any.
 	start string
-	// action returns action n, counted from 0, or "" if there is no further one.
-	// last is the latest text.
+	// action returns action n, counted from 0, or "" after the last action. last is
+	// the latest text.
 	action func(c *checker, last string, n int) string
-	// must reports whether the episode must have ended with reply p to action n;
-	// last is the text before the action.
-	must func(c *checker, n int, last string, p played) bool
-	// exact: the episode must not end earlier.
+	// mustEnd reports whether the episode must end with the reply p to action n. last is
+	// the text before the action.
+	mustEnd func(c *checker, n int, last string, p played) bool
+	// exact forbids an earlier end of the episode.
 	exact bool
-	// pays checks the reward of the last reply and returns the fault, or "".
-	// nil: the protocol does not define the reward.
-	pays func(p played) string
+	// checkReward checks the reward of the last reply and returns the fault, or "". It is
+	// nil if the protocol does not define the reward.
+	checkReward func(p played) string
 }
 
 // checkEnd plays every known ending that does not reach the goal.
@@ -34,8 +34,8 @@ func checkEnd(c *checker, n *notes) {
 
 // checkGoal plays every known solution.
 func checkGoal(c *checker, n *notes) {
-	if c.env.unjudged != "" {
-		n.skip("not judged: " + c.env.unjudged)
+	if c.env.noSolution != "" {
+		n.skip("not judged: " + c.env.noSolution)
 		return
 	}
 	c.end(n, slices.DeleteFunc(slices.Clone(c.env.endings), func(e ending) bool { return !e.wins }))
@@ -93,10 +93,10 @@ func (c *checker) playEnding(n *notes, e ending, task int) bool {
 		if !ok {
 			return true
 		}
-		must := e.must(c, i, last, p)
+		must := e.mustEnd(c, i, last, p)
 		last = p.text
 		if p.done {
-			c.ended, c.final = &s, p.whole
+			c.ended, c.final = &s, p.reply
 		}
 		fault := ""
 		switch {
@@ -108,8 +108,8 @@ func (c *checker) playEnding(n *notes, e ending, task int) bool {
 			continue
 		case e.exact && !must:
 			fault = "the task ended too early"
-		case e.pays != nil:
-			fault = e.pays(p)
+		case e.checkReward != nil:
+			fault = e.checkReward(p)
 		}
 		if fault == "" {
 			n.pass("task %d ended after %d steps with reward %g", task, i+1, p.reward)
@@ -120,16 +120,16 @@ func (c *checker) playEnding(n *notes, e ending, task int) bool {
 	}
 }
 
-// atOnce is an ending.must: every reply ends the episode.
+// atOnce is an ending.mustEnd: every reply must end the episode.
 func atOnce(*checker, int, string, played) bool { return true }
 
-// atStep is an ending.must: the nth reply ends the episode.
+// atStep returns an ending.mustEnd: the nth reply must end the episode.
 func atStep(n int) func(*checker, int, string, played) bool {
 	return func(_ *checker, i int, _ string, _ played) bool { return i+1 >= n }
 }
 
-// pays is an ending.pays that accepts any of the rewards.
-func pays(rewards ...float64) func(played) string {
+// rewardIn returns an ending.checkReward that accepts any of the rewards.
+func rewardIn(rewards ...float64) func(played) string {
 	return func(p played) string {
 		if slices.Contains(rewards, p.reward) {
 			return ""
@@ -138,23 +138,23 @@ func pays(rewards ...float64) func(played) string {
 	}
 }
 
-// Endings of single environments.
+// The rest of this file contains the endings of single environments.
 
-// craftEnding crafts the goal, which ends the task.
+// craftEnding crafts the goal of a textcraft task, which ends the task.
 var craftEnding = ending{
 	tasks: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, wins: true, action: craftFinish,
-	must: func(c *checker, n int, _ string, p played) bool {
+	mustEnd: func(c *checker, n int, _ string, p played) bool {
 		return n == len(c.plan)-1 && strings.HasPrefix(p.text, "Crafted ")
 	},
-	pays: pays(1),
+	checkReward: rewardIn(1),
 }
 
 // green reports whether wordle's word was guessed.
 func green(p played) bool { return strings.TrimSpace(p.text) == "g g g g g" }
 
 var wordleEndings = []ending{
-	{tasks: []int{3}, action: repeat("zzzzz", 6), must: atStep(6), exact: true, pays: pays(0)},
-	{ // guesses remaining words until one is right or the sixth guess ends it
+	{tasks: []int{3}, action: repeat("zzzzz", 6), mustEnd: atStep(6), exact: true, checkReward: rewardIn(0)},
+	{ // guess possible words until a guess is right or the sixth guess ends the game
 		tasks: []int{3}, wins: true,
 		action: func(c *checker, _ string, n int) string {
 			left, ok := c.askVocabulary(&notes{}, c.sessions[0])
@@ -163,21 +163,21 @@ var wordleEndings = []ending{
 			}
 			return spaced(left[0])
 		},
-		must:  func(_ *checker, n int, _ string, p played) bool { return green(p) || n >= 5 },
-		exact: true,
-		pays: func(p played) string {
+		mustEnd: func(_ *checker, n int, _ string, p played) bool { return green(p) || n >= 5 },
+		exact:   true,
+		checkReward: func(p played) string {
 			if green(p) {
-				return pays(1)(p)
+				return rewardIn(1)(p)
 			}
-			return pays(0)(p)
+			return rewardIn(0)(p)
 		},
 	},
 }
 
-// sqlEndings: every statement ends a task. The server's own ground truth must be
-// rewarded if it can be executed.
+// sqlEndings are a wrong statement, and then the ground truth in the reply to it. The
+// server must reward the ground truth if it can execute it. Every statement ends a task.
 var sqlEndings = []ending{
-	{tasks: []int{9428}, action: repeat("SELECT 'no reference has this result'", 1), must: atOnce, pays: pays(0)},
+	{tasks: []int{9428}, action: repeat("SELECT 'no reference has this result'", 1), mustEnd: atOnce, checkReward: rewardIn(0)},
 	{
 		tasks: []int{9428}, wins: true,
 		action: func(c *checker, _ string, n int) string {
@@ -187,22 +187,22 @@ var sqlEndings = []ending{
 			}
 			return field(o["info"], "ground_truth")
 		},
-		must: atOnce,
-		pays: func(p played) string {
+		mustEnd: atOnce,
+		checkReward: func(p played) string {
 			if strings.HasPrefix(p.text, "[") {
-				return pays(1)(p)
+				return rewardIn(1)(p)
 			}
-			return pays(0, 1)(p)
+			return rewardIn(0, 1)(p)
 		},
 	},
 }
 
-// toolEnding is the finish action of the tool servers. A call that raises an
-// error does not end the episode.
-func toolEnding(action string, pays func(played) string) ending {
+// toolEnding returns the ending by the tool servers' finish action. A call that
+// raises an error does not end the episode.
+func toolEnding(action string, checkReward func(played) string) ending {
 	return ending{
-		tasks: []int{0}, action: repeat(action, 1), pays: pays,
-		must: func(_ *checker, _ int, _ string, p played) bool {
+		tasks: []int{0}, action: repeat(action, 1), checkReward: checkReward,
+		mustEnd: func(_ *checker, _ int, _ string, p played) bool {
 			return !strings.Contains(p.text, "ERROR |") && !strings.HasPrefix(p.text, "Format error")
 		},
 	}

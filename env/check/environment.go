@@ -9,80 +9,80 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// environment describes the behaviour of AgentGym's server of an environment.
-// All knowledge of environments in this package is in these values.
+// environment describes the behaviour of AgentGym's server of one environment. The
+// rest of the package depends on environments only through these values.
 type environment struct {
 	name    string
-	section string // of the protocol
+	section string // section of the protocol
 	spec    env.Spec
 
 	createBody string // "" if create has no body
 	created    shape
-	idFrom     string // key of the create reply that holds the id; "" if the reply is the id
-	idKey      string // in requests
+	idFrom     string // key of the id in the reply to create; "": the reply is the id
+	idKey      string // key of the id in requests
 
-	taskKey     string // of a reset
+	taskKey     string // key of the task in a reset
 	resetMore   string // further keys of a reset
-	tasks       []int  // at least two that every server has
-	beyond      int    // an invalid index; 0 if every index is valid
+	tasks       []int  // at least two tasks that exist on every server
+	beyond      int    // an invalid task; 0: every task is valid
 	reset       shape
 	resetFailed string                 // text of a successful reply to a failed reset, or ""
-	opening     func(reset any) string // extracts the first text from the reset reply; nil: observe returns it
+	opening     func(reset any) string // returns the first text in the reply to reset; nil: GET /observation returns it
 	opens       *regexp.Regexp         // pattern of the first text
 
 	step    shape
 	textKey string
 	doneKey string
-	rewards [2]float64 // lowest and highest
+	rewards [2]float64 // the lowest and the highest reward
 
-	observe     shape // nil: clients do not use GET /observation
-	observeSays says
+	observe  shape // shape of GET /observation; nil: clients do not send it
+	observed observedText
 
 	// actions returns a few actions that change the state and do not end the
 	// episode.
 	actions func(c *checker, reset any) []string
-	endings []ending // nil: none is known
-	// unjudged is the reason why no solution is known, or "".
-	unjudged string
-	goesOn   bool // a step after the end has a normal reply, not the error that the task has finished
+	endings []ending // nil: no ending is known
+	// noSolution is the reason why no solution is known, or "".
+	noSolution    string
+	stepsAfterEnd bool // a step after the end has a normal reply; otherwise the error that the task has finished
 
 	unknown errorForm
 	closing closing
 
-	retry503 bool // clients retry after status 503
+	retry503 bool // clients retry a request after status 503
 
 	slow   bool   // instances are expensive: create few
 	varies string // reason why the same actions can give different texts, or ""
 	limit  int    // number of instances after which the server reuses ids; 0: none
-	quart  bool   // Quart instead of FastAPI: invalid requests are not tested
-	extra  check  // of this environment alone; see the check named extra
+	quart  bool   // the server uses Quart, not FastAPI: invalid requests are not tested
+	extra  check  // a check for this environment only
 }
 
-// says is the content of GET /observation.
-type says int
+// observedText is the text that GET /observation returns.
+type observedText int
 
 const (
-	saysAnything says = iota
-	saysLast          // the last text
-	saysOpening       // the task's first text
+	observedAny   observedText = iota
+	observedLast               // the text of the last reply
+	observedFirst              // the first text of the task
 )
 
 // errorForm is the form of the server's error replies.
 type errorForm int
 
 const (
-	errorObject errorForm = iota // E1: status 200 with {"error": text}
-	errorServer                  // E2: status 500, text/plain
+	errorObject errorForm = iota // form E1: status 200 with {"error": text}
+	errorServer                  // form E2: status 500, text/plain
 	errorDetail                  // status 404 or 4xx with {"detail": text}
 )
 
-// closing is the reply to POST /close.
+// closing is the server's reply to POST /close.
 type closing int
 
 const (
 	closeNone   closing = iota // 404: the endpoint does not exist
-	closeBool                  // true, the second time false
-	closeOnce                  // true, the second time status 500
+	closeBool                  // true; for a closed instance false
+	closeOnce                  // true; for a closed instance status 500
 	closeObject                // {"closed": text}
 )
 
@@ -109,11 +109,11 @@ func lookup(name string) (environment, error) {
 	return environment{}, fmt.Errorf("environment %q has no checks; use one of %s", name, strings.Join(Names(), ", "))
 }
 
-// Shapes shared by several servers.
+// The following shapes are shared by several servers.
 var (
 	textReply  = keys{{"observation", text}, {"reward", number}, {"done", boolean}}
 	scoreReply = keys{{"observation", text}, {"reward", number}, {"score", number}, {"done", boolean}}
-	stateReply = keys{{"state", text}, {"reward", number}, {"done", boolean}, {"info", whole}}
+	stateReply = keys{{"state", text}, {"reward", number}, {"done", boolean}, {"info", anyValue}}
 	pairReply  = tuple{text, null}
 )
 
@@ -139,12 +139,12 @@ func bareText(reset any) string {
 	return s
 }
 
-// always returns the same actions for every task.
+// always returns an environment.actions with the same actions for every task.
 func always(actions ...string) func(*checker, any) []string {
 	return func(*checker, any) []string { return actions }
 }
 
-// repeat repeats an action at most n times.
+// repeat returns an ending.action that repeats an action n times.
 func repeat(action string, n int) func(*checker, string, int) string {
 	return func(_ *checker, _ string, i int) string {
 		if i >= n {

@@ -31,7 +31,7 @@ func Exchange(name string, x data.Exchange) (call, fault string) {
 	return w.call, fault
 }
 
-// fault returns the first fault of an exchange of this kind.
+// fault returns the first fault of an exchange of kind w, or "".
 func (w wanted) fault(e environment, x data.Exchange, query string) string {
 	if fault := w.request(x.Body, query, e.idKey); fault != "" {
 		return "the request: " + fault
@@ -40,9 +40,9 @@ func (w wanted) fault(e environment, x data.Exchange, query string) string {
 	case x.Err != "":
 		return x.Err
 	case w.call == "close" && (x.Status == http.StatusNotFound || x.Status == http.StatusMethodNotAllowed):
-		return "" // the server has no close
+		return "" // a server without /close is valid
 	case e.retry503 && x.Status == http.StatusServiceUnavailable:
-		return "" // the client retries
+		return "" // the client sends the request again
 	}
 	v, fault := success(reply{status: x.Status, body: []byte(x.Reply)}, w.reply)
 	if fault != "" || w.call != "step" {
@@ -51,8 +51,8 @@ func (w wanted) fault(e environment, x data.Exchange, query string) string {
 	return e.rangeFault(e.playedOf(v).reward)
 }
 
-// Played returns the observation and the done flag of a step's reply that
-// Exchange accepted.
+// Played returns the observation and the done flag in a step's reply, which Exchange
+// has accepted.
 func Played(name, body string) (text string, done bool, err error) {
 	e, err := lookup(name)
 	if err != nil {
@@ -69,8 +69,8 @@ func Played(name, body string) (text string, done bool, err error) {
 // wanted describes a call.
 type wanted struct {
 	call  string
-	body  shape // nil: no body
-	ids   bool  // the query holds the instance id
+	body  shape // shape of the body; nil: no body
+	ids   bool  // whether the query contains the instance's id
 	reply shape
 }
 

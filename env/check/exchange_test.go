@@ -16,7 +16,7 @@ func get(path, reply string) data.Exchange {
 	return data.Exchange{Method: "GET", Path: path, Status: 200, Reply: reply}
 }
 
-// Calls of clients with the replies of AgentGym's own servers.
+// TestExchangeGood checks requests of AgentGym's clients with the replies of its servers.
 func TestExchangeGood(t *testing.T) {
 	for _, c := range []struct {
 		env, call string

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Games: textcraft, babyai, sciworld, alfworld, and lmrlgym's maze and
-// wordle. Their ids are integers in an object, their errors are objects with
-// status 200.
+// This file describes the games: textcraft, babyai, sciworld, alfworld, and lmrlgym's
+// maze and wordle. Their ids are integers in an object, and their errors are objects
+// with status 200.
 
 var games = []environment{
 	{
@@ -19,8 +19,8 @@ var games = []environment{
 		reset:   keys{{"id", integer}, {"observation", text}, {"done", boolean}, {"reward", number}},
 		opening: observationOf, opens: regexp.MustCompile(`(?s)^Crafting commands:\n.*\n\nGoal: craft .*\.$`),
 		step: textReply, textKey: "observation", doneKey: "done", rewards: [2]float64{0, 1},
-		observe: text, observeSays: saysLast,
-		actions: craftActions, endings: []ending{craftEnding}, goesOn: true,
+		observe: text, observed: observedLast,
+		actions: craftActions, endings: []ending{craftEnding}, stepsAfterEnd: true,
 		unknown: errorObject, closing: closeBool,
 	},
 	{
@@ -46,12 +46,12 @@ var games = []environment{
 		opening: func(reset any) string { return field(reset, "task_description") + "\n" + field(reset, "observation") },
 		opens:   regexp.MustCompile(`^Your task is `),
 		step:    scoreReply, textKey: "observation", doneKey: "done", rewards: [2]float64{-100, 100},
-		observe: text, observeSays: saysLast,
+		observe: text, observed: observedLast,
 		actions: always("look around", "inventory", "open door to hallway"),
-		// The tenth wait exceeds the limit of 100 moves.
-		endings:  []ending{{tasks: []int{0}, action: repeat("wait", 12), must: atStep(12)}},
-		unjudged: "no solution of a ScienceWorld task is recorded, so its rewards are not checked",
-		unknown:  errorObject, closing: closeOnce, slow: true,
+		// The tenth wait exceeds the server's limit of 100 moves.
+		endings:    []ending{{tasks: []int{0}, action: repeat("wait", 12), mustEnd: atStep(12)}},
+		noSolution: "no solution of a ScienceWorld task is recorded, so its rewards are not checked",
+		unknown:    errorObject, closing: closeOnce, slow: true,
 		varies: "ScienceWorld lists the objects of a room in varying order",
 	},
 	{
@@ -62,7 +62,7 @@ var games = []environment{
 		opening: observationOf, opens: regexp.MustCompile(`(?s)^You are in the middle of a room\..*\nYour task is to: `),
 		step:    keys{{"observation", text}, {"reward", number}, {"available_actions", every{text}}, {"done", boolean}},
 		textKey: "observation", doneKey: "done", rewards: [2]float64{0, 1},
-		observe: text, observeSays: saysLast,
+		observe: text, observed: observedLast,
 		actions: func(_ *checker, reset any) []string {
 			chosen := []string{"inventory"}
 			o, _ := reset.(map[string]any)
@@ -73,8 +73,8 @@ var games = []environment{
 			}
 			return append(chosen, "look")
 		},
-		unjudged: "no solution of an ALFWorld game is recorded, so the reward for winning is not checked",
-		unknown:  errorObject, closing: closeNone,
+		noSolution: "no solution of an ALFWorld game is recorded, so the reward for winning is not checked",
+		unknown:    errorObject, closing: closeNone,
 	},
 	{
 		name: "maze", section: "5.5",
@@ -84,15 +84,16 @@ var games = []environment{
 		opening: observationOf,
 		opens:   regexp.MustCompile(`^The goal is at position 8, 6\. Your current position is at position \d+, \d+\. There (is|are) `),
 		step:    textReply, textKey: "observation", doneKey: "done", rewards: [2]float64{-1, 1},
-		observe: text, observeSays: saysLast,
-		// Valid in game 18, one step above the goal, and in game 0, in a corner.
+		observe: text, observed: observedLast,
+		// These actions do not end an episode of game 18, which starts one step above the goal, or
+		// of game 0, which starts in a corner.
 		actions: always("move up", "move right", "fly", "move left", "move up"),
 		endings: []ending{
 			{
-				tasks: []int{18}, only: true, wins: true, action: repeat("move down", 1), must: atStep(1), exact: true, pays: pays(1),
+				tasks: []int{18}, only: true, wins: true, action: repeat("move down", 1), mustEnd: atStep(1), exact: true, checkReward: rewardIn(1),
 				start: "The goal is at position 8, 6. Your current position is at position 7, 6. There are walls to your right, to your left.",
 			},
-			{action: repeat("fly", 51), must: atStep(51), exact: true, pays: pays(-1)}, // exceeds the step limit
+			{action: repeat("fly", 51), mustEnd: atStep(51), exact: true, checkReward: rewardIn(-1)}, // the last step exceeds the step limit
 		},
 		unknown: errorObject, closing: closeNone,
 		extra: check{name: "actions", expected: `GET /maze/available_actions answers ["move left","move right","move up","move down"]`, run: func(c *checker, n *notes) {
@@ -113,7 +114,7 @@ var games = []environment{
 		reset:   keys{{"id", integer}, {"observation", text}},
 		opening: observationOf, opens: regexp.MustCompile(`^Let's start Wordle!$`),
 		step: textReply, textKey: "observation", doneKey: "done", rewards: [2]float64{0, 1},
-		observe: text, observeSays: saysLast,
+		observe: text, observed: observedLast,
 		actions: func(c *checker, _ any) []string {
 			words := c.vocabulary()
 			return []string{"zzzzz", spaced(words[0]), words[len(words)/2], words[len(words)-1]}
@@ -141,8 +142,8 @@ func stringsIn(v any) []string {
 
 func spaced(word string) string { return strings.Join(strings.Split(word, ""), " ") }
 
-// vocabulary returns wordle's words, or three of the original's if the server
-// did not list them.
+// vocabulary returns the words that the server listed, or three words of the original
+// server if it did not list any.
 func (c *checker) vocabulary() []string {
 	if len(c.words) == 0 {
 		return []string{"panic", "solar", "shire"}
@@ -150,7 +151,7 @@ func (c *checker) vocabulary() []string {
 	return c.words
 }
 
-// askVocabulary requests the possible words of a session.
+// askVocabulary requests the words that are still possible in a session.
 func (c *checker) askVocabulary(n *notes, s session) ([]string, bool) {
 	v, ok := c.want(n, "observe", c.get("/filtered_vocab", c.query(s)), every{text})
 	if !ok {

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Instances are closed after the checks: on some servers each one is a process,
+// Run closes its instances at the end: on some servers each instance is a process,
 // such as a JVM (sciworld) or a browser (webarena).
 
-// lastMoments bounds the closing of instances after an interrupt.
+// lastMoments limits the time to close instances after an interrupt.
 const lastMoments = 5 * time.Second
 
-// keep records the open instance of a create reply, which has the shape
-// environment.created, and returns its id.
+// keep records the instance in the reply created, which has the shape
+// environment.created, as open and returns its id.
 func (c *checker) keep(created any) (id string) {
 	if c.env.idFrom != "" {
 		created = created.(map[string]any)[c.env.idFrom]
@@ -33,14 +33,14 @@ func (c *checker) keep(created any) (id string) {
 	return string(b)
 }
 
-// forget removes a closed instance from the record.
+// forget removes a closed instance from the open ones.
 func (c *checker) forget(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open = slices.DeleteFunc(c.open, func(open string) bool { return open == id })
 }
 
-// adopt records the instance that a server created for an invalid request.
+// adopt records the instance that a server may have created for an invalid request.
 func (c *checker) adopt(got reply) {
 	v, err := decode(got.body)
 	if err != nil || c.env.created.fault("the reply", v) != "" {
@@ -49,9 +49,9 @@ func (c *checker) adopt(got reply) {
 	c.keep(v)
 }
 
-// giveBack closes all open instances and returns the number of failures. It
-// stops early if the server has no close or hangs.
-func (c *checker) giveBack() (left int) {
+// closeAll closes all open instances and returns the number of instances that remain
+// open. It stops early if the server has no close or hangs.
+func (c *checker) closeAll() (left int) {
 	if c.ctx.Err() != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), lastMoments)
 		defer cancel()

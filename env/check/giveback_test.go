@@ -17,7 +17,7 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// ledger counts the created and the open instances of a server.
+// ledger is a server that counts the created and the open instances of the server next.
 type ledger struct {
 	next http.Handler
 
@@ -61,8 +61,8 @@ func keepsLedger(t *testing.T, name string) *ledger {
 	return l
 }
 
-// TestInstancesAreGivenBack: every instance is closed if the server supports it, and counted otherwise. Servers with
-// room for one instance get no second create.
+// TestInstancesAreGivenBack checks that every instance is closed if the server supports it, and counted otherwise, and
+// that a server with room for one instance receives one create.
 func TestInstancesAreGivenBack(t *testing.T) {
 	for name, want := range map[string]struct{ made, left int }{
 		"textcraft": {6, 0}, "babyai": {6, 0}, "sciworld": {2, 0}, "searchqa": {6, 0}, "webarena": {2, 0},
@@ -74,20 +74,20 @@ func TestInstancesAreGivenBack(t *testing.T) {
 			defer server.Close()
 			report := run(t, check.Options{URL: server.URL, Env: name})
 			if l.made != want.made || len(l.open) != want.left || report.Left != want.left {
-				t.Errorf("%d made, %d open, %d reported; want %d, %d", l.made, len(l.open), report.Left, want.made, want.left)
+				t.Errorf("got %d created, %d open and %d reported as open instances; want %d created, %d open", l.made, len(l.open), report.Left, want.made, want.left)
 			}
 			var b bytes.Buffer
 			if err := report.Print(&b); err != nil {
 				t.Fatal(err)
 			}
-			if says := strings.Contains(b.String(), "remain open"); says != (want.left > 0) {
-				t.Errorf("reported: %t", says)
+			if printed := strings.Contains(b.String(), "remain open"); printed != (want.left > 0) {
+				t.Errorf("the report prints the open instances: %t, want %t", printed, want.left > 0)
 			}
 		})
 	}
 }
 
-// An instance that a server creates for an invalid request is closed too.
+// TestUnwantedInstancesAreGivenBack checks that an instance that a server creates for an invalid request is closed too.
 func TestUnwantedInstancesAreGivenBack(t *testing.T) {
 	l := keepsLedger(t, "textcraft")
 	l.next = bodyAlways(slashesJoined(l.next))
@@ -99,7 +99,7 @@ func TestUnwantedInstancesAreGivenBack(t *testing.T) {
 	}
 }
 
-// An interrupted check closes its instances.
+// TestInterruptedGivesBack checks that an interrupted check closes its instances.
 func TestInterruptedGivesBack(t *testing.T) {
 	l := keepsLedger(t, "textcraft")
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -121,7 +121,7 @@ func TestInterruptedGivesBack(t *testing.T) {
 	}
 }
 
-// The instance limit, which would share instances that are in use, is tested only with Options.Limit.
+// TestLimitIsOptional checks that Run tests the instance limit, which disturbs other clients, only with Options.Limit.
 func TestLimitIsOptional(t *testing.T) {
 	l := keepsLedger(t, "sqlgym")
 	server := httptest.NewServer(l)
@@ -131,7 +131,7 @@ func TestLimitIsOptional(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if known := standins["sqlgym"].limit; l.made > known {
-		t.Errorf("%d instances on a server for %d", l.made, known)
+		t.Errorf("%d instances were created on a server for %d", l.made, known)
 	}
 	report = run(t, check.Options{URL: server.URL, Env: "sqlgym", Limit: true})
 	if !slices.ContainsFunc(report.Results, func(r check.Result) bool { return r.Check == "instance limit" && r.Status == check.Warn }) {

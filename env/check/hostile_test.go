@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// A server that never completes a reply fails, even if calls have no time limit.
+// TestNoReply checks that a server that never completes a reply fails, even if calls have no time limit.
 func TestNoReply(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {

@@ -24,7 +24,7 @@ func unquote(id string) string {
 	return id
 }
 
-// unknownSession returns an id that no server assigns.
+// unknownSession returns a session with an id that no server assigns.
 func (c *checker) unknownSession() session {
 	if c.sessions[0].named() {
 		return session{`"00000000-0000-4000-8000-000000000000"`}
@@ -32,7 +32,8 @@ func (c *checker) unknownSession() session {
 	return session{"987654321"}
 }
 
-// resetBody and stepBody put the id last, like AgentGym's clients.
+// resetBody and stepBody return the bodies of /reset and /step. The id is the last key, as in
+// AgentGym's clients.
 func (c *checker) resetBody(s session, task int) string {
 	more := ""
 	if c.env.resetMore != "" {
@@ -64,12 +65,12 @@ func (c *checker) restart(n *notes) (session, bool) {
 type played struct {
 	text   string
 	reward float64
-	score  float64 // 0 if the reply has none
+	score  float64 // 0 if the reply has no score
 	done   bool
-	whole  any
+	reply  any
 }
 
-// play sends one step.
+// play sends one step and checks the range of its rewards.
 func (c *checker) play(n *notes, s session, action string) (played, bool) {
 	v, ok := c.want(n, "step", c.post("/step", c.stepBody(s, action)), c.env.step)
 	if !ok {
@@ -96,7 +97,7 @@ func (e environment) rangeFault(reward float64) string {
 // playedOf converts a reply that has the shape of a step.
 func (e environment) playedOf(v any) played {
 	o := v.(map[string]any)
-	p := played{text: field(v, e.textKey), whole: v}
+	p := played{text: field(v, e.textKey), reply: v}
 	p.done, _ = o[e.doneKey].(bool)
 	if r, ok := o["reward"].(json.Number); ok {
 		p.reward, _ = strconv.ParseFloat(string(r), 64)
@@ -128,16 +129,16 @@ func (c *checker) begin(n *notes, s session, task int) (reset any, first string,
 	return reset, first, ok
 }
 
-// episode plays the environment's actions on the first session after a reset with
-// this reply. It passes each reply to see, until see returns false, and returns
-// false after a failure.
+// episode plays the environment's actions on the first session, whose reset had the
+// reply reset. It passes each action and reply to see until see returns false. It
+// returns false after a failure.
 func (c *checker) episode(n *notes, reset any, see func(action string, p played) bool) bool {
 	for _, action := range c.env.actions(c, reset) {
 		p, ok := c.play(n, c.sessions[0], action)
 		if !ok {
 			return false
 		}
-		if !see(action, p) || p.done && !c.env.goesOn {
+		if !see(action, p) || p.done && !c.env.stepsAfterEnd {
 			break
 		}
 	}
@@ -151,7 +152,7 @@ type transcript struct {
 	s       session
 	task    int
 	actions []string
-	at      int // number of actions played; -1 before the reset
+	at      int // number of actions played; -1: the reset is next
 	over    bool
 	replies []string
 }
@@ -160,7 +161,7 @@ func (c *checker) transcript(s session, task int) *transcript {
 	return &transcript{c: c, s: s, task: task, at: -1}
 }
 
-// next plays one action. It returns false after the last one or a failure.
+// next plays the reset or the next action. It returns false after the last action or a failure.
 func (t *transcript) next(n *notes) bool {
 	if t.over || t.at >= 0 && t.at >= len(t.actions) {
 		return false
@@ -185,8 +186,8 @@ func (t *transcript) play(n *notes) bool {
 		if !ok {
 			return false
 		}
-		t.record(fmt.Sprintf("step %q", short(t.actions[t.at], 40)), p.whole)
-		t.over = p.done && !t.c.env.goesOn
+		t.record(fmt.Sprintf("step %q", short(t.actions[t.at], 40)), p.reply)
+		t.over = p.done && !t.c.env.stepsAfterEnd
 	}
 	t.at++
 	if t.c.env.observe == nil || t.over {
@@ -211,7 +212,7 @@ func (t *transcript) record(what string, v any) {
 	t.replies = append(t.replies, what+" returned "+string(b))
 }
 
-// alone plays a whole task on one session, with no other one active.
+// alone plays a whole task on one session while no other session is active.
 func (c *checker) alone(n *notes, s session, task int) (*transcript, bool) {
 	t := c.transcript(s, task)
 	var own notes
@@ -222,21 +223,21 @@ func (c *checker) alone(n *notes, s session, task int) (*transcript, bool) {
 	return t, st != Fail
 }
 
-// difference returns the first difference between two transcripts of one task, or
-// "". A shorter transcript is not a difference by itself.
-func difference(alone, beside *transcript) string {
+// difference returns the first difference between the replies of a task played alone
+// and together with other sessions, or "".
+func difference(alone, together *transcript) string {
 	for i, want := range alone.replies {
-		if i >= len(beside.replies) {
+		if i >= len(together.replies) {
 			return fmt.Sprintf("%s; then no reply", short(want, 120))
 		}
-		if got := beside.replies[i]; got != want {
-			return fmt.Sprintf("alone, %s; beside another session, %s", cutAround(want, got), cutAround(got, want))
+		if got := together.replies[i]; got != want {
+			return fmt.Sprintf("alone, %s; together with another session, %s", cutAround(want, got), cutAround(got, want))
 		}
 	}
 	return ""
 }
 
-// cutAround shortens s around its first difference from t.
+// cutAround returns the part of s around its first difference from t.
 func cutAround(s, t string) string {
 	i := 0
 	for i < len(s) && i < len(t) && s[i] == t[i] {

@@ -29,7 +29,7 @@ type Result struct {
 	Protocol string `json:"protocol"` // section of the AgentGym protocol, such as "AgentGym protocol 5.5"
 	Expected string `json:"expected"`
 	Came     string `json:"came"`
-	Reason   string `json:"reason,omitempty"` // of a warning or a skip
+	Reason   string `json:"reason,omitempty"` // reason of a warning or a skip
 }
 
 // Latency summarizes the calls of one kind, in milliseconds.
@@ -46,7 +46,7 @@ type Report struct {
 	URL         string             `json:"url"`
 	Env         string             `json:"env"`
 	Results     []Result           `json:"results"`
-	Latency     map[string]Latency `json:"latency"` // by kind of call
+	Latency     map[string]Latency `json:"latency"` // by the kind of call
 	Requests    int                `json:"requests"`
 	Seconds     float64            `json:"seconds"`
 	Left        int                `json:"left,omitempty"`        // instances that could not be closed

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Checks of invalid requests.
+// This file contains the checks of invalid requests.
 
-// bad sends an invalid request. ok is false if there is no reply, which it records
-// in n.
+// bad sends an invalid request. Without a reply ok is false, and n contains the
+// failure.
 func (c *checker) bad(n *notes, what string, r request) (got reply, ok bool) {
 	got, err := c.send(opBad, r)
 	if err != nil {
@@ -140,7 +140,7 @@ func checkContentType(c *checker, n *notes) {
 	case got.status != http.StatusUnprocessableEntity && got.status != http.StatusUnsupportedMediaType && got.status != http.StatusBadRequest:
 		n.fail("text/plain: %s", show(got))
 	}
-	// FastAPI up to 0.103 accepts a body without content type, 0.165 does not.
+	// FastAPI up to 0.103 accepts a body without content type, FastAPI 0.165 does not.
 	r.kind = ""
 	switch got, ok := c.bad(n, "no content type", r); {
 	case !ok:
@@ -182,7 +182,7 @@ func (c *checker) routed(n *notes, r request, want []int) {
 	if !ok {
 		return
 	}
-	if r.method == http.MethodPost && got.status == http.StatusOK { // it created an instance
+	if r.method == http.MethodPost && got.status == http.StatusOK { // the server created an instance
 		c.adopt(got)
 	}
 	_, decodeErr := decode(got.body)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Checks of valid requests.
+// This file contains the checks of valid requests.
 
 func checkGreeting(c *checker, n *notes) {
 	r := request{method: "GET", target: "/"}
@@ -42,14 +42,14 @@ func checkCreate(c *checker, n *notes) {
 	n.pass("id %s", s.id)
 }
 
-// manySessions is the number of instances created concurrently, if they are cheap.
+// manySessions is the number of instances that are created concurrently, unless they are expensive.
 const manySessions = 4
 
 // oneAtATime is the reason for skipping checks of several instances.
 const oneAtATime = "servers of this environment support one instance at a time, because all use the same account"
 
-// concurrently calls f for 0 to times-1 at once, each with its notes, which n
-// then receives in order.
+// concurrently calls f concurrently for 0 to times-1. Each call writes its own notes,
+// which are then appended to n in order.
 func concurrently(n *notes, times int, f func(i int, n *notes)) {
 	saw := make([]notes, times)
 	var wg sync.WaitGroup
@@ -89,7 +89,7 @@ func checkIDs(c *checker, n *notes) {
 
 func checkReset(c *checker, n *notes) {
 	if c.env.name == "wordle" {
-		c.words, _ = c.askVocabulary(n, c.sessions[0]) // before the first reset, like AgentGym's client
+		c.words, _ = c.askVocabulary(n, c.sessions[0]) // AgentGym's client sends this before the first reset
 	}
 	for _, task := range c.env.tasks[:2] {
 		v, ok := c.reset(n, c.sessions[0], task)
@@ -144,14 +144,14 @@ func checkObserve(c *checker, n *notes) {
 		return
 	}
 	c.episode(n, v, func(action string, p played) bool {
-		if p.done && !c.env.goesOn {
+		if p.done && !c.env.stepsAfterEnd {
 			return false
 		}
 		seen, ok := c.observe(n, s)
 		if !ok {
 			return false
 		}
-		want, known := map[says]string{saysLast: p.text, saysOpening: opening}[c.env.observeSays]
+		want, known := map[observedText]string{observedLast: p.text, observedFirst: opening}[c.env.observed]
 		if known && bareText(seen) != want {
 			n.fail("after %q the observation is %q, want %q", short(action, 40), short(bareText(seen), 80), short(want, 80))
 		}
@@ -187,7 +187,7 @@ func checkRepeatable(c *checker, n *notes) {
 			if why == "" {
 				why = "lost episodes cannot be replayed, and sessions cannot be distinguished by their texts"
 			}
-			n.warn(why, "%s", strings.NewReplacer("alone, ", "first, ", "beside another session, ", "then ").Replace(d))
+			n.warn(why, "%s", strings.NewReplacer("alone, ", "first, ", "together with another session, ", "then ").Replace(d))
 			c.varying = why
 		}
 		c.solo = append(c.solo, first)
@@ -195,7 +195,7 @@ func checkRepeatable(c *checker, n *notes) {
 	}
 }
 
-// checkIndex compares two tasks.
+// checkIndex checks that two tasks differ.
 func checkIndex(c *checker, n *notes) {
 	if len(c.solo) < 2 {
 		n.skip("two tasks could not be played")
@@ -212,9 +212,9 @@ func checkIndex(c *checker, n *notes) {
 	}
 }
 
-// beside plays all sessions by run, alternating or concurrently, and compares
-// each with its replies when played alone.
-func (c *checker) beside(n *notes, sessions []session, run func(all []*transcript)) {
+// together plays all sessions at once with run, alternating or concurrently, and
+// compares the replies of each with its replies when played alone.
+func (c *checker) together(n *notes, sessions []session, run func(all []*transcript)) {
 	switch {
 	case len(sessions) < 2 && c.env.spec.MaxInstances == 1:
 		n.skip(oneAtATime)
@@ -253,7 +253,7 @@ func (c *checker) beside(n *notes, sessions []session, run func(all []*transcrip
 }
 
 func checkTwoSessions(c *checker, n *notes) {
-	c.beside(n, c.sessions[:min(2, len(c.sessions))], func(all []*transcript) {
+	c.together(n, c.sessions[:min(2, len(c.sessions))], func(all []*transcript) {
 		for more := true; more; {
 			more = false
 			for _, t := range all {
@@ -264,7 +264,7 @@ func checkTwoSessions(c *checker, n *notes) {
 }
 
 func checkMany(c *checker, n *notes) {
-	c.beside(n, c.sessions, func(all []*transcript) {
+	c.together(n, c.sessions, func(all []*transcript) {
 		concurrently(n, len(all), func(i int, n *notes) {
 			for all[i].next(n) {
 			}
@@ -273,7 +273,7 @@ func checkMany(c *checker, n *notes) {
 }
 
 func checkAfterDone(c *checker, n *notes) {
-	if c.env.goesOn {
+	if c.env.stepsAfterEnd {
 		if p, ok := c.play(n, *c.ended, "Action: nothing"); ok {
 			n.pass("%q, %s %t", short(p.text, 60), c.env.doneKey, p.done)
 		}
@@ -291,7 +291,7 @@ func checkResetAfterDone(c *checker, n *notes) {
 	}
 }
 
-// latencyShare bounds the time of the latency measurement.
+// latencyShare limits the time of the latency measurement.
 const latencyShare = 10 * time.Second
 
 func checkLatency(c *checker, n *notes) {

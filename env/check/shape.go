@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// shape describes a set of JSON values. fault returns the first deviation of a
-// value from it; String is its form in a report.
+// shape describes a set of JSON values. fault returns the first deviation of a value
+// from it. String describes it in a report.
 type shape interface {
 	fault(at string, v any) string // "" if v has the shape
 	String() string
@@ -21,22 +21,22 @@ type shape interface {
 type kind string
 
 const (
-	text    kind = "string"
-	integer kind = "integer"
-	natural kind = "integer of 0 or more"
-	number  kind = "number"
-	boolean kind = "true or false"
-	null    kind = "null"
-	object  kind = "object"
-	list    kind = "array"
-	whole   kind = "any value"
+	text     kind = "string"
+	integer  kind = "integer"
+	natural  kind = "integer of 0 or more"
+	number   kind = "number"
+	boolean  kind = "true or false"
+	null     kind = "null"
+	object   kind = "object"
+	list     kind = "array"
+	anyValue kind = "any value"
 )
 
 func (k kind) String() string { return string(k) }
 
 func (k kind) fault(at string, v any) string {
 	is := kindOf(v)
-	if k == whole || is == k || k == number && is == integer {
+	if k == anyValue || is == k || k == number && is == integer {
 		return ""
 	}
 	if n, ok := v.(json.Number); k == natural && ok && is == integer && !strings.HasPrefix(string(n), "-") {
@@ -77,7 +77,7 @@ func describe(v any) string {
 	return string(b)
 }
 
-// either is one of several shapes.
+// either contains the values of several shapes.
 type either []shape
 
 func (e either) String() string {
@@ -97,7 +97,7 @@ func (e either) fault(at string, v any) string {
 	return fmt.Sprintf("%s is %s, want %s", at, describe(v), e)
 }
 
-// every is an array of any length.
+// every contains the arrays of any length.
 type every struct{ of shape }
 
 func (e every) String() string { return "[" + e.of.String() + ", ...]" }
@@ -115,7 +115,7 @@ func (e every) fault(at string, v any) string {
 	return ""
 }
 
-// tuple is an array of a fixed length.
+// tuple contains the arrays of a fixed length.
 type tuple []shape
 
 func (t tuple) String() string {
@@ -139,7 +139,7 @@ func (t tuple) fault(at string, v any) string {
 	return ""
 }
 
-// keys is an object with at least these keys.
+// keys contains the objects with at least these keys.
 type keys []key
 
 type key struct {

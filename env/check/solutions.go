@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Recorded winning sequences, with the replies of AgentGym's own servers:
-// recorded/record.py made them.
+// This file contains recorded solutions with the replies of AgentGym's own servers.
+// recorded/record.py recorded them.
 
 //go:embed recorded/solutions.json
 var solutionsText []byte
@@ -34,8 +34,8 @@ var solutions = func() map[string]struct{ Tasks map[int]solution } {
 	return all
 }()
 
-// solved lists the recorded ways to the goal of an environment whose replies
-// have the observation under "observation".
+// solved returns the recorded solutions of an environment whose replies contain the
+// observation as "observation".
 func solved(name string) []ending {
 	tasks := solutions[name].Tasks
 	var all []ending
@@ -51,13 +51,13 @@ func (s solution) ending(task int) ending {
 	mustDecode := func(raw json.RawMessage) any {
 		v, err := decode(raw)
 		if err != nil {
-			panic(err) // solutions has read it
+			panic(err) // solutions was decoded before
 		}
 		return v
 	}
 	reset, last := mustDecode(s.Reset), s.Steps[len(s.Steps)-1]
 	start := observationOf(reset) + bareText(reset)
-	// Servers of 2024 list no actions.
+	// Servers of 2024 do not list the actions.
 	start, _, _ = strings.Cut(start, "\nAvailable actions: ")
 	want := environment{textKey: "observation", doneKey: "done"}.playedOf(mustDecode(last.Reply))
 	return ending{
@@ -68,8 +68,8 @@ func (s solution) ending(task int) ending {
 			}
 			return s.Steps[n].Action
 		},
-		must: atStep(len(s.Steps)),
-		pays: func(p played) string {
+		mustEnd: atStep(len(s.Steps)),
+		checkReward: func(p played) string {
 			switch {
 			case !near(p.reward, want.reward):
 				return fmt.Sprintf("reward %g, want %g", p.reward, want.reward)
@@ -81,7 +81,7 @@ func (s solution) ending(task int) ending {
 	}
 }
 
-// near compares rewards up to decimal rounding.
+// near reports whether two rewards are equal up to decimal rounding.
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
 // begins reports whether text begins with start, ignoring differences in white

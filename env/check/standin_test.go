@@ -23,23 +23,23 @@ import (
 type standin struct {
 	greeting string
 	needs    bool                  // create requires a body
-	created  func(id int) string   // reply to create
-	id       func(n int) string    // nth id as JSON; nil: n
-	idKey    string                // in requests
-	taskKey  string                // of reset
+	created  func(id int) string   // the reply to create
+	id       func(n int) string    // the nth id as JSON; nil: n
+	idKey    string                // key of the id in requests
+	taskKey  string                // key of the task in a reset
 	tasks    int                   // number of tasks; 0: any index is a task
-	first    func(task int) string // text of a reset
+	first    func(task int) string // the first text of a task
 	reset    func(id string, text string) string
 	step     func(text string, reward string, done bool) string
-	observe  func(first, last string) string // JSON
+	observe  func(first, last string) string // the reply to GET /observation as JSON
 	done     func(action string, steps int) bool
-	pays     func(action string) string // reward of an action that ends the episode; nil: "1.0"
-	recorded string                     // the environment whose recording it replays, "" if none
-	finished bool                       // a step after done is refused
+	reward   func(action string) string // reward of an action that ends the episode; nil: "1.0"
+	recorded string                     // the environment whose recording the server replays; "": none
+	finished bool                       // whether the server refuses a step after the end
 	unknown  func(w http.ResponseWriter, id string)
-	// close returns the reply to the nth close of an id, "" if there is no such endpoint; status 500 is "500".
+	// close returns the reply to the nth close of an instance: "" if the endpoint does not exist, "500" for status 500.
 	close func(n int) string
-	html  bool // errors are pages
+	html  bool // whether errors are HTML pages
 	more  func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -55,7 +55,7 @@ type recording struct {
 	}
 }
 
-// recordings reads the recordings by environment.
+// recordings reads recorded/solutions.json.
 func recordings(t *testing.T) map[string]recording {
 	t.Helper()
 	b, err := os.ReadFile("recorded/solutions.json")
@@ -69,7 +69,7 @@ func recordings(t *testing.T) map[string]recording {
 	return all
 }
 
-// texts decodes a recorded reply: a text, or an object that contains one.
+// texts decodes a recorded reply, which is a text or an object with a text.
 func texts(raw json.RawMessage) (text string, done bool) {
 	var o struct {
 		Observation string
@@ -93,16 +93,16 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-// seat is an instance.
+// seat is the state of an instance.
 type seat struct {
 	task, steps int
-	solved      int // recorded actions played so far; -1 after a different action
+	solved      int // number of recorded actions played; -1 after a different action
 	first, last string
 	over        bool
 	closed      int
 }
 
-// server runs a stand-in. If limit > 0, ids repeat after limit creates.
+// server starts a stand-in. If limit > 0, ids repeat after limit creates.
 func (d standin) server(t *testing.T, limit int) *httptest.Server {
 	t.Helper()
 	var mu sync.Mutex
@@ -202,13 +202,13 @@ func (d standin) server(t *testing.T, limit int) *httptest.Server {
 				return
 			}
 			*s = seat{task: task, first: d.first(task)}
-			whole := d.reset(idOf(), s.first)
+			reply := d.reset(idOf(), s.first)
 			if known, ok := rec.Tasks[task]; ok {
-				whole = compact(known.Reset)
+				reply = compact(known.Reset)
 				s.first, _ = texts(known.Reset)
 			}
 			s.last = s.first
-			say(w, 200, whole)
+			say(w, 200, reply)
 		case "POST /step":
 			if !has(d.idKey, "action") {
 				return
@@ -224,10 +224,10 @@ func (d standin) server(t *testing.T, limit int) *httptest.Server {
 			s.steps++
 			action := body["action"].(string)
 			if steps := rec.Tasks[s.task].Steps; s.solved >= 0 && s.solved < len(steps) && steps[s.solved].Action == action {
-				whole := steps[s.solved].Reply
+				reply := steps[s.solved].Reply
 				s.solved++
-				s.last, s.over = texts(whole)
-				say(w, 200, compact(whole))
+				s.last, s.over = texts(reply)
+				say(w, 200, compact(reply))
 				return
 			}
 			s.solved = -1
@@ -240,8 +240,8 @@ func (d standin) server(t *testing.T, limit int) *httptest.Server {
 			if s.over {
 				reward = "1.0"
 			}
-			if s.over && d.pays != nil {
-				reward = d.pays(action)
+			if s.over && d.reward != nil {
+				reward = d.reward(action)
 			}
 			say(w, 200, d.step(s.last, reward, s.over))
 		case "GET /observation":
@@ -292,7 +292,7 @@ func (d standin) server(t *testing.T, limit int) *httptest.Server {
 	return s
 }
 
-// Replies to unknown ids or tasks.
+// The following functions reply to unknown ids or tasks.
 
 func fail500(w http.ResponseWriter, _ string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -314,7 +314,7 @@ func failDetail(w http.ResponseWriter, _ string) {
 	io.WriteString(w, `{"detail":"Environment with ID x does not exist"}`)
 }
 
-// Forms of successful replies.
+// The following functions return successful replies.
 
 func quoted(s string) string {
 	b, err := json.Marshal(s)
@@ -360,7 +360,7 @@ func sayLast(_, last string) string   { return quoted(last) }
 // toolStandin returns a tool server that rewards only the recorded answer of a task.
 func toolStandin(name string) standin {
 	return standin{
-		recorded: name, pays: func(string) string { return "0.0" },
+		recorded: name, reward: func(string) string { return "0.0" },
 		greeting: `"ok"`, needs: true, created: bareID, idKey: "env_idx", taskKey: "id", tasks: 343,
 		first: about("Now new trial starts.\nYou should perform actions to accomplish the goal: number #\nGive me one action."),
 		reset: bare, step: toolStep, observe: sayFirst, done: func(a string, _ int) bool { return strings.Contains(a, "finish") },
@@ -368,14 +368,14 @@ func toolStandin(name string) standin {
 	}
 }
 
-// alone lists the checks that need a second instance.
+// alone lists the checks that are skipped on a server for one instance.
 var alone = []string{"ids", "two sessions", "many at once"}
 
-// goal is skipped in environments without a known path to a goal.
+// goal is the check that is skipped in environments without a known solution.
 const goal = "reward at the goal"
 
-// standins maps an environment to its server and the checks that are expected to warn or to be skipped, as with
-// AgentGym's own servers.
+// standins maps an environment to its stand-in and to the checks that must warn or be skipped, as with AgentGym's own
+// servers.
 var standins = map[string]struct {
 	standin
 	limit int
@@ -442,7 +442,7 @@ var standins = map[string]struct {
 		first: about("shop contains tables such as item. Table item has columns such as id.\n\nWhat is #?"),
 		reset: pair, step: stateStep(`{"ground_truth":"SELECT 1"}`), observe: sayFirst,
 		done: func(string, int) bool { return true }, unknown: fail500, close: noClose,
-		pays: func(action string) string {
+		reward: func(action string) string {
 			if action == "SELECT 1" {
 				return "1.0"
 			}
@@ -492,8 +492,8 @@ var standins = map[string]struct {
 
 func uuid(n int) string { return fmt.Sprintf(`"%08d-1111-4222-8333-444455556666"`, n) }
 
-// TestEveryEnvironment: a server with the protocol's shapes passes every check, in every environment; known defects
-// of AgentGym's servers are warnings.
+// TestEveryEnvironment checks that a server with the protocol's shapes passes every check of its environment, and that
+// known defects of AgentGym's servers are warnings.
 func TestEveryEnvironment(t *testing.T) {
 	for _, name := range check.Names() {
 		if slices.Contains([]string{"maze", "textcraft", "wordle"}, name) {

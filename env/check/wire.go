@@ -14,14 +14,14 @@ import (
 	"github.com/openmanus/openmanus/data/transport"
 )
 
-// maxReply bounds a reply; AgentGym's replies are smaller.
+// maxReply is the largest size of a reply in bytes. AgentGym's replies are smaller.
 const maxReply = 16 << 20
 
 // request is one HTTP request.
 type request struct {
 	method string
 	target string // path and query, sent unmodified
-	kind   string // Content-Type, none if empty
+	kind   string // Content-Type; "": no header
 	body   string
 }
 
@@ -30,13 +30,13 @@ type reply struct {
 	status int
 	header http.Header
 	body   []byte
-	sized  bool // it has a Content-Length
-	reused bool // the connection had an earlier request
-	closes bool // the server announced that it closes the connection
+	sized  bool // the reply has a Content-Length
+	reused bool // the connection served an earlier request
+	closes bool // the server announced that it will close the connection
 	took   time.Duration
 }
 
-// Failures without a complete reply.
+// These errors describe failures without a complete reply.
 var (
 	errTimeout = errors.New("no complete reply within the time limit")
 	errRefused = errors.New("no connection")
@@ -47,7 +47,7 @@ var (
 
 // wire sends requests to one server.
 type wire struct {
-	base    string // address in front of every target
+	base    string // the beginning of every address
 	timeout time.Duration
 }
 
@@ -68,8 +68,8 @@ func keeping(ended func()) *http.Transport {
 	return &http.Transport{DialContext: dial, DisableCompression: true}
 }
 
-// watched calls ended when the connection is closed. The transport closes it when
-// the server does.
+// watched is a connection that calls ended when it is closed. The transport closes it
+// when the server does.
 type watched struct {
 	net.Conn
 	ended func()
@@ -120,7 +120,7 @@ func (w wire) do(ctx context.Context, over *http.Transport, r request) (reply, e
 	return got, nil
 }
 
-// failure converts an error of a connection to one of the errors above.
+// failure converts an error of a connection to an error of this package.
 func (w wire) failure(ctx context.Context, err error, when string) error {
 	var op *net.OpError
 	switch {

@@ -15,8 +15,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// TestRunWithBadSteps: a run continues after a bad step, records its batch in the run folder and its number in the
-// metrics, and ends after three bad steps in a row.
+// TestRunWithBadSteps checks that a run continues after a bad step, records its batch in the run
+// folder and its number in the metrics, and ends after three bad steps in a row.
 func TestRunWithBadSteps(t *testing.T) {
 	nan := func(l torch.Tensor) torch.Tensor { return l.MulScalar(math.NaN()) }
 	r := newRig(t)
@@ -65,8 +65,9 @@ func TestRunWithBadSteps(t *testing.T) {
 	}
 }
 
-// TestBadStepOfContexts: the contexts of a skipped optimiser step have no entropies, since these would not describe
-// the policy. The entropies of other steps are reported, and the run continues.
+// TestBadStepOfContexts checks that the contexts of a skipped optimiser step have no entropies,
+// since these would not describe the policy. The entropies of other steps are reported, and the run
+// continues.
 func TestBadStepOfContexts(t *testing.T) {
 	r := newRig(t)
 	r.format, r.steps = "history", 2

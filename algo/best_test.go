@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestBestIsKept: the best checkpoint is kept when newer ones are pruned, with any save interval, and the link points
-// to it.
+// TestBestIsKept checks that the best checkpoint is kept when newer ones are pruned, with any save
+// interval, and that the link points to it.
 func TestBestIsKept(t *testing.T) {
 	r := newRig(t)
 	r.keep, r.steps = 1, 4
@@ -31,8 +31,9 @@ func TestBestIsKept(t *testing.T) {
 	}
 }
 
-// TestBestBeforeTraining: the weights before supervised training are validated and saved, and their checkpoint is kept
-// while it is the best. If the best checkpoint was deleted, the next checkpoint becomes the best.
+// TestBestBeforeTraining checks that the weights before supervised training are validated and
+// saved, and that their checkpoint is kept while it is the best. If the best checkpoint was
+// deleted, the next checkpoint becomes the best.
 func TestBestBeforeTraining(t *testing.T) {
 	r := newRig(t)
 	r.supervised, r.keep = true, 1

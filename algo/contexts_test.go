@@ -37,8 +37,8 @@ func splitContexts(r data.Row, lengths ...int) []data.Row {
 	return rows
 }
 
-// An episode counts once for any number of contexts. If every context counted, long episodes would outweigh short
-// ones.
+// TestContextsShareTheEpisodesAdvantage checks that an episode counts once for any number of
+// contexts. If every context counted, long episodes would outweigh short ones.
 func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	rows := specRows("a", "a", "a", "b")
 	for i := range rows {
@@ -82,7 +82,8 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	}
 }
 
-// Every estimator receives whole episodes with all the fields it needs.
+// TestContextsUnderEveryEstimator checks that every estimator receives whole episodes with all the
+// fields it needs.
 func TestContextsUnderEveryEstimator(t *testing.T) {
 	rows := specRows("a", "a", "a", "b")
 	values := [][]float32{{.1, .2, .3, .4, .5}, {0, .1, 0, .1, 0}, {.2, .2, .2, .2, .2}, {-.1, -.2, -.3, 0, 0}}
@@ -137,7 +138,8 @@ func TestContextsUnderEveryEstimator(t *testing.T) {
 	}
 }
 
-// The baseline of remax is the reward of the greedy episode, summed over its contexts.
+// TestGreedyScoresOfContexts checks that the baseline of remax is the reward of the greedy episode,
+// summed over its contexts.
 func TestGreedyScoresOfContexts(t *testing.T) {
 	rows := specRows("a", "b", "c", "d")[:2]
 	rows[0].Rewards = []float32{.5, 0, .25, 0, 1}

@@ -13,8 +13,9 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// TestCriticsBadStepsAreResumed: the number of the critic's bad steps in a row survives a resume, also during its
-// warm-up. The critic's memory and time are reported separately from the actor's.
+// TestCriticsBadStepsAreResumed checks that the number of the critic's consecutive bad steps
+// survives a resume, also during its warm-up, and that the critic's memory and time are reported
+// separately from the actor's.
 func TestCriticsBadStepsAreResumed(t *testing.T) {
 	r := quick(t, func(o *Options) {
 		o.Estimator, o.Critic = "gae", criticOptions()
@@ -41,8 +42,9 @@ func TestCriticsBadStepsAreResumed(t *testing.T) {
 	}
 }
 
-// TestCriticIsResumed: a run with a critic that is killed continues from its checkpoint with the same results. The
-// actor is not trained during the critic's warm-up. A critic that shares the actor's decoder saves no second model.
+// TestCriticIsResumed checks that a run with a critic that is killed continues from its checkpoint
+// with the same results. The actor is not trained during the critic's warm-up. A critic that shares
+// the actor's decoder saves no second model.
 func TestCriticIsResumed(t *testing.T) {
 	for name, shared := range map[string]bool{"own decoder": false, "shared decoder": true} {
 		t.Run(name, func(t *testing.T) { criticIsResumed(t, shared) })

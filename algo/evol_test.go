@@ -44,8 +44,8 @@ func TestEvolKeeps(t *testing.T) {
 	}
 }
 
-// A step replays all trajectories or the configured number: each at most once per step, complete, and different
-// ones in different steps.
+// TestEvolReplays checks that a step replays all trajectories or the configured number: complete,
+// at most once per step, and different ones in different steps.
 func TestEvolReplays(t *testing.T) {
 	o := &Evol{Original: []data.Row{{UID: "o1"}, {UID: "o2"}}}
 	var earlier []data.Row
@@ -87,8 +87,8 @@ func TestEvolReplays(t *testing.T) {
 	}
 }
 
-// AgentEvol keeps successful episodes, trains on them together with the recorded trajectories and the episodes kept
-// before, and gives the same results after a resume.
+// TestAgentEvol checks that AgentEvol keeps successful episodes, trains on them together with the
+// recorded trajectories and the episodes kept before, and gives the same results after a resume.
 func TestAgentEvol(t *testing.T) {
 	run := func(killAfter int) *rig {
 		r := quick(t, nil)

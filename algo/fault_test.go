@@ -19,8 +19,8 @@ import (
 
 var errFull = &os.PathError{Op: "write", Path: "somewhere", Err: syscall.ENOSPC}
 
-// TestFaults: a run with a fault ends with an error that names the fault. Started again, the run ends with the results
-// of an undisturbed run.
+// TestFaults checks that a run with a fault ends with an error that names the fault, and that the
+// restarted run ends with the results of an undisturbed run.
 func TestFaults(t *testing.T) {
 	noServer := func(err error) bool {
 		var down *pool.DownError
@@ -174,7 +174,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// An interrupted validation leaves no result: no metrics line, no episodes, no table row.
+// TestInterruptedValidationIsNoResult checks that an interrupted validation leaves no result: no
+// metrics line, no episodes, no table row.
 func TestInterruptedValidationIsNoResult(t *testing.T) {
 	r := newRig(t)
 	soft, stop := context.WithCancel(t.Context())
@@ -198,8 +199,9 @@ func TestInterruptedValidationIsNoResult(t *testing.T) {
 	}
 }
 
-// TestKilled: after a kill at any place, the run that is started again ends with the results of an undisturbed run.
-// Cancelling the hard context ends the trainer without a save, as kill -9 does.
+// TestKilled checks that a run that is killed at any place and started again ends with the results
+// of an undisturbed run. Cancelling the hard context ends the trainer without a save, as kill -9
+// does.
 func TestKilled(t *testing.T) {
 	for _, c := range []struct {
 		name       string

@@ -57,7 +57,8 @@ func TestGroupMetricScore(t *testing.T) {
 	}
 }
 
-// A group has no spread if one score is distributed over three tokens and over two, despite rounding.
+// TestRoundingIsNoSpread checks that a group has no spread if one score is distributed over three
+// tokens and over two, despite rounding.
 func TestRoundingIsNoSpread(t *testing.T) {
 	third := float32(1. / 3)
 	rows := []data.Row{
@@ -71,8 +72,9 @@ func TestRoundingIsNoSpread(t *testing.T) {
 	}
 }
 
-// TestAloneInItsGroup: the only episode of its group that the servers did not lose has no advantage under estimators
-// that compare within groups. gpg keeps groups without spread, since its factor counts them.
+// TestAloneInItsGroup checks that an episode has no advantage under estimators that compare within
+// groups if the servers lost all other episodes of its group. gpg keeps groups without spread,
+// since its factor counts them.
 func TestAloneInItsGroup(t *testing.T) {
 	for name, want := range map[string][]string{
 		"grpo": {"a", "a"}, "rloo": {"a", "a"}, "gpg": {"a", "a", "c", "c"}, "reinforce_plus_plus_baseline": {"a", "a", "c", "c"},

@@ -39,8 +39,8 @@ func withLongObservations(h http.Handler, overlong ...int) http.Handler {
 	})
 }
 
-// A task whose first prompt is too long is excluded from training steps and validations, and another task replaces
-// it.
+// TestFilterOverlong checks that a task whose first prompt is too long is excluded from training
+// steps and validations, and another task replaces it.
 func TestFilterOverlong(t *testing.T) {
 	for _, estimator := range []string{"grpo", "remax"} {
 		t.Run(estimator, func(t *testing.T) {
@@ -76,7 +76,8 @@ func TestFilterOverlong(t *testing.T) {
 	}
 }
 
-// If no task fits, the run ends with an error at the first validation or step.
+// TestEveryPromptIsOverlong checks that a run whose first prompts are all too long ends with an
+// error at the first validation or step.
 func TestEveryPromptIsOverlong(t *testing.T) {
 	for name, validates := range map[string]bool{"step": false, "validation": true} {
 		r := quick(t, func(o *Options) { o.ValBeforeTrain = validates })
@@ -89,7 +90,8 @@ func TestEveryPromptIsOverlong(t *testing.T) {
 	}
 }
 
-// Replacements come from the order of tasks: a step that is repeated after a kill draws the same replacements.
+// TestFilterOverlongIsRepeated checks that replacements come from the order of tasks: a step that
+// is repeated after a kill draws the same replacements.
 func TestFilterOverlongIsRepeated(t *testing.T) {
 	play := func(r *rig) []string {
 		var got []string
@@ -118,7 +120,8 @@ func TestFilterOverlongIsRepeated(t *testing.T) {
 	}
 }
 
-// Training uses the truncated form of a truncated first prompt.
+// TestTruncatedPromptsAreTrainedOn checks that training uses the truncated form of a truncated
+// first prompt.
 func TestTruncatedPromptsAreTrainedOn(t *testing.T) {
 	r := quick(t, nil)
 	r.maze = withLongObservations(r.maze, 17, 18, 2)
@@ -153,8 +156,8 @@ func withoutData(h http.Handler, bad func(game int) bool) http.Handler {
 	})
 }
 
-// A task that no server can reset does not end a run, even if it is the only task of a step: the next task replaces
-// it.
+// TestBadTaskIsReplaced checks that a task that no server can reset does not end a run, even if it
+// is the only task of a step: the next task replaces it.
 func TestBadTaskIsReplaced(t *testing.T) {
 	for _, estimator := range []string{"grpo", "remax"} {
 		t.Run(estimator, func(t *testing.T) {
@@ -191,7 +194,8 @@ func TestBadTaskIsReplaced(t *testing.T) {
 	}
 }
 
-// If no server can reset any task, the run ends with an error at the first step.
+// TestEveryTaskIsBad checks that a run ends with an error at the first step if no server can reset
+// any task.
 func TestEveryTaskIsBad(t *testing.T) {
 	r := quick(t, func(o *Options) { o.Train.Replays = 5 })
 	r.maze = withoutData(r.maze, func(int) bool { return true })

@@ -186,8 +186,8 @@ func TestEveryMethodTrains(t *testing.T) {
 	}
 }
 
-// The adaptive coefficient changes with every step and is stored in the checkpoint; a run that is killed and resumed
-// continues with it.
+// TestKLCoefficientIsResumed checks that the adaptive coefficient changes with every step and is
+// stored in the checkpoint; a run that is killed and resumed continues with it.
 func TestKLCoefficientIsResumed(t *testing.T) {
 	run := func(killAfter int) (*rig, map[int]track.Metrics) {
 		r := quick(t, func(o *Options) {
@@ -216,8 +216,9 @@ func TestKLCoefficientIsResumed(t *testing.T) {
 	}
 }
 
-// Dynamic sampling plays batches until enough groups have a spread, trains on exactly that number, and reports if the
-// tasks do not suffice. A repeated task gets new samples.
+// TestFilterGroups checks that dynamic sampling plays batches until enough groups have a spread,
+// trains on exactly that number, and reports if the tasks do not suffice. A repeated task gets new
+// samples.
 func TestFilterGroups(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -257,7 +258,8 @@ func TestFilterGroups(t *testing.T) {
 	}
 }
 
-// The episode metrics of a step cover all its batches, not only the last one.
+// TestFilterGroupsMeasuresEveryBatch checks that the episode metrics of a step cover all its
+// batches, not only the last one.
 func TestFilterGroupsMeasuresEveryBatch(t *testing.T) {
 	r := quick(t, func(o *Options) {
 		o.FilterGroups, o.MaxGenBatches = true, 3

@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/algo/learner"
 )
 
-// TestPassesAreResumed: a run with several shuffled passes of actor and critic gives the same results after a kill
-// and a resume.
+// TestPassesAreResumed checks that a run with several shuffled passes of actor and critic gives the
+// same results after a kill and a resume.
 func TestPassesAreResumed(t *testing.T) {
 	run := func(killAfter int) *rig {
 		r := quick(t, func(o *Options) {

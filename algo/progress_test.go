@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// TestProgressOfPhases: every phase that runs a model over rows or plays episodes reports its progress after each
-// micro-batch or episode, and reaches its total.
+// TestProgressOfPhases checks that every phase that runs a model over rows or plays episodes
+// reports its progress after each micro-batch or episode, and reaches its total.
 func TestProgressOfPhases(t *testing.T) {
 	for _, supervised := range []bool{false, true} {
 		r := newRig(t)

@@ -24,8 +24,9 @@ func scoredEpisode() *data.Episode {
 	}
 }
 
-// The score of an episode is the environment's reward for the turns it evaluated. The penalty of an invalid action is
-// subtracted from the episode's score, or from its turn if the estimator uses turn rewards.
+// TestScoreOfEpisodes checks that the score of an episode is the environment's reward for the turns
+// it evaluated. The penalty of an invalid action is subtracted from the episode's score, or from
+// its turn if the estimator uses turn rewards.
 func TestScoreOfEpisodes(t *testing.T) {
 	for _, c := range []struct {
 		estimator, allocation string
@@ -66,8 +67,8 @@ func (f fixedScore) Score(_ context.Context, samples []reward.Sample) ([]reward.
 
 func (fixedScore) Close() error { return nil }
 
-// TestPartsOfTheReward: the parts of a reward are the components of the score, or the environment's reward, and the
-// penalties. Their weighted sum is the episode's reward.
+// TestPartsOfTheReward checks that the parts of a reward are the components of the score, or the
+// environment's reward, and the penalties. Their weighted sum is the episode's reward.
 func TestPartsOfTheReward(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -44,8 +44,8 @@ func withoutSpread(inner http.Handler, spared int) http.Handler {
 	})
 }
 
-// TestThroughputCountsTokensOfPhase: the throughput of a phase counts only the tokens it processes. The group
-// without spread is part of the earlier passes, but not of the update.
+// TestThroughputCountsTokensOfPhase checks that the throughput of a phase counts only the tokens it
+// processes. The group without spread is part of the earlier passes, but not of the update.
 func TestThroughputCountsTokensOfPhase(t *testing.T) {
 	const spared = 17
 	r := quick(t, func(o *Options) {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestUtilization: a run reports the utilisation of its phases only if the peak throughput of the device is known.
+// TestUtilization checks that a run reports the utilisation of its phases only if the peak
+// throughput of the device is known.
 func TestUtilization(t *testing.T) {
 	const peak = 1e9
 	fit := func(peak float64) Metrics {

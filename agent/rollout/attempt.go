@@ -23,15 +23,15 @@ type attempt struct {
 	joined   bool          // the episode is a member of its group
 	lastLost error         // the last error that noteLost has recorded
 
-	// The result besides the episode:
-	end      error // if not nil, it ends the whole rollout
+	// The results of the attempt besides its episode:
+	end      error // if not nil, the error that ends the rollout
 	hopeless bool  // another attempt would fail in the same way
 	moved    bool  // the episode must be played on the server of its group
-	bad      bool  // the task is excluded
+	bad      bool  // the task of the job is excluded
 }
 
-// begin starts an attempt at j and leases an instance for it. With now it does not wait,
-// and returns nil if the pool is full.
+// begin starts an attempt at j and leases an instance for it. If now is true, begin
+// does not wait: it returns nil if the pool is full.
 func (r *run) begin(ctx context.Context, j *job, now bool) *attempt {
 	a := &attempt{job: j, env: r.envs[j.task.Table()]}
 	err := a.acquire(ctx, now)
@@ -45,8 +45,8 @@ func (r *run) begin(ctx context.Context, j *job, now bool) *attempt {
 	return a
 }
 
-// acquire leases an instance on a server on which the episode may be played. With now it
-// returns pool.ErrFull in place of waiting.
+// acquire leases an instance on a server on which the episode may be played. If now is true, it
+// returns pool.ErrFull instead of waiting.
 func (a *attempt) acquire(ctx context.Context, now bool) (err error) {
 	bad, failed := a.job.resets.badTask()
 	if bad != nil {
@@ -56,7 +56,7 @@ func (a *attempt) acquire(ctx context.Context, now bool) (err error) {
 	at := pool.Place{Only: a.job.group.server(), Avoid: failed, NoWait: now}
 	a.lease, err = a.env.Pool.AcquireAt(ctx, at)
 	if down, ok := errors.AsType[*pool.DownError](err); ok {
-		a.end = down // the pool has waited for the servers; every other job would wait as long
+		a.end = down // the pool waited for the servers in vain; other jobs would also wait that long
 	}
 	_, a.hopeless = errors.AsType[*pool.ServerDownError](err) // the group cannot play on another server
 	if err != nil && at.Only != "" {

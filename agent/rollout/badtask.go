@@ -17,13 +17,13 @@ const badAfter = 3
 
 // resets records the resets of one task. A task that fails in the same way on
 // every server, for example because all lack its data, is bad: its episodes fail
-// at once, and no server is blamed. A task that was ever reset is not bad.
+// at once, and no server is blamed. A task that was reset at least once is not bad.
 type resets struct {
 	task data.Task
 
 	mu      sync.Mutex
-	kind    string   // of the last failure
-	servers []string // on which it failed with this kind
+	kind    string   // kind of the last failure
+	servers []string // servers on which the reset failed with this kind
 	started bool
 	bad     *BadTaskError
 }
@@ -32,7 +32,7 @@ type resets struct {
 type BadTaskError struct {
 	Task    string
 	Servers []string
-	Err     error // of the last instance
+	Err     error // failure of the reset on the last instance
 }
 
 // Error names the task, the servers and the remedy.
@@ -44,8 +44,8 @@ func (e *BadTaskError) Error() string {
 // Unwrap returns the failure, for errors.Is and errors.As.
 func (e *BadTaskError) Unwrap() error { return e.Err }
 
-// failed records that j lost an instance by err. first is true if this makes the
-// task bad.
+// failed records that err made j lose an instance. first is true if this failure makes
+// the task bad.
 func (r *resets) failed(j *job, server string, err error, inService []string) (bad *BadTaskError, first bool) {
 	known, ok := errors.AsType[*env.Error](err)
 	if !ok || !env.ResetRefused(err) {

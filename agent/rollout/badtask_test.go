@@ -27,8 +27,8 @@ type sqlServer struct {
 
 	mu    sync.Mutex
 	next  int
-	task  map[string]int // by instance
-	tried map[int]int    // resets by task
+	task  map[string]int // current task of each instance
+	tried map[int]int    // number of resets of each task
 }
 
 func newSQLServer(t *testing.T, lacks func(task int) bool) *sqlServer {
@@ -106,8 +106,8 @@ func sqlTasks(n int) []data.Task {
 	return out
 }
 
-// A task that no server can reset is excluded after a few requests. A warning names it,
-// and no server is quarantined.
+// TestBadTask checks that a task that no server can reset is excluded after a few requests, that a
+// warning names it, and that no server is quarantined.
 func TestBadTask(t *testing.T) {
 	bad := []int{0, 3}
 	lacks := func(task int) bool { return slices.Contains(bad, task) }
@@ -130,9 +130,9 @@ func TestBadTask(t *testing.T) {
 					t.Errorf("%s sample %d: %s %s", ep.Task.ID, ep.Sample, ep.Outcome, ep.Err)
 				}
 			}
-			met := envs["sqlgym"].Pool.Counts()
-			if met.Quarantines != 0 || met.AllFaults() > int64(len(bad)*8*badAfter*env.DefaultAttempts) {
-				t.Errorf("%d quarantines and %d faults", met.Quarantines, met.AllFaults())
+			counts := envs["sqlgym"].Pool.Counts()
+			if counts.Quarantines != 0 || counts.AllFaults() > int64(len(bad)*8*badAfter*env.DefaultAttempts) {
+				t.Errorf("%d quarantines and %d faults, want no quarantine and a few faults", counts.Quarantines, counts.AllFaults())
 			}
 			if fmt.Sprint(stats.BadTasks) != "[sqlgym_0 sqlgym_3]" || stats.Failed != 16 {
 				t.Errorf("stats %+v", stats)
@@ -146,28 +146,29 @@ func TestBadTask(t *testing.T) {
 	}
 }
 
-// A task that only one of two servers can reset is played on this server.
+// TestTaskOfOneServer checks that a task that only one of two servers can reset is played on that
+// server.
 func TestTaskOfOneServer(t *testing.T) {
 	lacking := newSQLServer(t, func(task int) bool { return task%2 == 0 })
-	whole := newSQLServer(t, func(int) bool { return false })
+	complete := newSQLServer(t, func(int) bool { return false })
 	var log bytes.Buffer
-	envs := sqlStage(t, &log, lacking, whole)
+	envs := sqlStage(t, &log, lacking, complete)
 	eps, stats, err := RunEpisodes(t.Context(), envs, sqlTasks(6), Options{GroupSize: 4, Concurrency: 4, Replays: 10})
 	if err != nil || len(stats.BadTasks) != 0 || stats.Failed != 0 {
 		t.Fatalf("stats %+v, %v", stats, err)
 	}
 	for _, ep := range eps {
-		if !ep.Outcome.Trainable() || ep.Task.Index%2 == 0 && ep.Server != whole.URL {
+		if !ep.Outcome.Trainable() || ep.Task.Index%2 == 0 && ep.Server != complete.URL {
 			t.Errorf("%s on %s: %s %s", ep.Task.ID, ep.Server, ep.Outcome, ep.Err)
 		}
 	}
-	if met := envs["sqlgym"].Pool.Counts(); met.Quarantines != 0 {
-		t.Errorf("%d quarantines", met.Quarantines)
+	if counts := envs["sqlgym"].Pool.Counts(); counts.Quarantines != 0 {
+		t.Errorf("%d quarantines, want none", counts.Quarantines)
 	}
 }
 
-// If every task is bad, a rollout with MaxFailed above 0 ends with an error. With
-// MaxFailed 0 it returns without an error, so the caller can play other tasks.
+// TestAllTasksBad checks that a rollout in which every task is bad ends with an error if MaxFailed
+// is above 0. With MaxFailed 0 it returns without an error, so the caller can play other tasks.
 func TestAllTasksBad(t *testing.T) {
 	for _, share := range []float64{0, .99} {
 		var log bytes.Buffer

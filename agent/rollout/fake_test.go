@@ -96,7 +96,7 @@ func (fakeRenderer) Decode(ids []int32) string {
 // fakeWorld creates and counts environment instances whose observations are a
 // function of their actions.
 type fakeWorld struct {
-	step  func(ctx context.Context, index, step int) error // faults and delays
+	step  func(ctx context.Context, index, step int) error // injects faults and delays
 	reset func(index int) error
 	// first, if set, returns the first observation on a server.
 	first func(server string, index int) string
@@ -105,7 +105,7 @@ type fakeWorld struct {
 	created int
 	closed  int
 	inUse   int
-	most    int // largest number in use at once
+	most    int // largest number of instances in use at once
 	faults  []string
 }
 
@@ -228,11 +228,11 @@ func newStage(t *testing.T, deterministic bool) *stage {
 // finish checks that no sessions, KV blocks, leases or instances are left.
 func (s *stage) finish(t *testing.T) {
 	if st := s.sched.Stats(); st.Open != 0 {
-		t.Errorf("%d sessions left open", st.Open)
+		t.Errorf("%d sessions are open at the end, want 0", st.Open)
 	}
 	s.sched.Shutdown()
 	if n := len(s.model.kv); n != 0 {
-		t.Errorf("%d sequences left in the model", n)
+		t.Errorf("the model holds %d sequences at the end, want 0", n)
 	}
 	if err := s.pool.Close(context.Background()); err != nil {
 		t.Error(err)

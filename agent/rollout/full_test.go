@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// A wave acquires its leases before it plays. If a server is quarantined, the wave
-// is smaller: it does not wait for leases that its episodes hold.
+// TestWaveOnFewerServers checks that a wave is smaller if a server is quarantined. A wave acquires
+// its leases before it plays, so it must not wait for leases that its own episodes hold.
 func TestWaveOnFewerServers(t *testing.T) {
 	s := newStage(t, true)
 	spec := s.world.spec()
@@ -34,7 +34,7 @@ func TestWaveOnFewerServers(t *testing.T) {
 	defer cancel()
 	eps, stats, err := RunEpisodes(ctx, s.envs, tasks(7), Options{GroupSize: 1, Concurrency: 4, Deterministic: true})
 	if err != nil || pool.MaxLeases() != 4 || s.world.most > 2 || stats.Failed > 0 || stats.Retries > 0 {
-		t.Errorf("%v; %d leases at most, %d instances at once, stats %+v", err, pool.MaxLeases(), s.world.most, stats)
+		t.Errorf("error %v; MaxLeases %d, want 4; %d instances in use at once, want at most 2; stats %+v", err, pool.MaxLeases(), s.world.most, stats)
 	}
 	for _, ep := range eps {
 		if !ep.Outcome.Trainable() || ep.Outcome == data.Cancelled {

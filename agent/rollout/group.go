@@ -35,7 +35,7 @@ func StartsOf(episodes []*data.Episode) map[string]Start {
 // group's start before the model generates anything, with the same seed, and
 // later episodes of the group start there.
 //
-// If the server of the group itself gives another start, a deterministic
+// If the group's own server gives another start, a deterministic
 // environment has changed, for example because its server was restarted with
 // another seed, and the episode fails. In other environments the start is partly
 // random: the group is used and counted (group/different_starts).
@@ -43,18 +43,18 @@ type group struct {
 	deterministic bool // env.Spec.Deterministic
 
 	mu      sync.Mutex
-	start   Start // of the members
+	start   Start // start of the members
 	members int   // episodes that play or have played from start
 	pinned  bool  // another server gave another start
-	mixed   bool  // it has ever been pinned
+	mixed   bool  // the group was pinned at least once
 
-	// leader, if not nil, decides the start; the other episodes wait for it.
-	leader *job
-	led    chan struct{} // closed when the leader has started or failed
+	// leader, if not nil, is the job that decides the start; the other jobs wait for it.
+	leader     *job
+	leaderDone chan struct{} // closed when the leader has started or failed
 }
 
-// server returns the server on which the group's next episode must start, "" for
-// any.
+// server returns the server on which the group's next episode must start; "" means
+// any server.
 func (g *group) server() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,17 +69,17 @@ func (g *group) setLeader(j *job) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.members == 0 && g.leader == nil {
-		g.leader, g.led = j, make(chan struct{})
+		g.leader, g.leaderDone = j, make(chan struct{})
 	}
 }
 
-// releaseLeader ends the wait for j if it is the leader.
+// releaseLeader ends the other jobs' wait for j if j is the leader.
 func (g *group) releaseLeader(j *job) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.leader == j {
 		g.leader = nil
-		close(g.led)
+		close(g.leaderDone)
 	}
 }
 
@@ -90,10 +90,10 @@ func (g *group) join(ctx context.Context, j *job, s Start) (alike bool, err erro
 	defer g.releaseLeader(j)
 	g.mu.Lock()
 	if g.leader != nil && g.leader != j {
-		led := g.led
+		leaderDone := g.leaderDone
 		g.mu.Unlock()
 		select {
-		case <-led:
+		case <-leaderDone:
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		}
@@ -131,7 +131,7 @@ type startError struct {
 	task        string
 	sample      int
 	here, group Start
-	move        bool // to the server of the group; otherwise the server's task has changed
+	move        bool // the episode must move to the group's server; if false, the server's task has changed
 }
 
 // Error names the servers and shows both starts.
@@ -145,7 +145,7 @@ func (e *startError) Error() string {
 		"so the episodes cannot be compared: %s", e.task, e.here.Server, starts)
 }
 
-// difference quotes two texts from shortly before the first byte that differs.
+// difference quotes both texts from 20 bytes before their first difference on.
 func difference(a, b string) string {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

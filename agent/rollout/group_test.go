@@ -44,8 +44,9 @@ func (s *stage) twoServers(t *testing.T, o pool.Options, log *bytes.Buffer) {
 // onServer makes the first observation depend on the server.
 func onServer(server string, index int) string { return fmt.Sprintf("task %d of %s", index, server) }
 
-// If two servers have different tasks under one index, each group plays the task of
-// one server. One warning names the servers, and the groups are counted.
+// TestGroupsStartAlike checks that each group plays the task of one server if two servers have
+// different tasks under one index, that one warning names the servers, and that the groups are
+// counted.
 func TestGroupsStartAlike(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		t.Run(fmt.Sprint(deterministic), func(t *testing.T) {
@@ -70,16 +71,16 @@ func TestGroupsStartAlike(t *testing.T) {
 					}
 					starts[ep.UID] = ep.FirstObservation
 					if want := onServer(ep.Server, ep.Task.Index); ep.FirstObservation != want {
-						t.Errorf("%q differs from the text in %s", ep.FirstObservation, ep.Server)
+						t.Errorf("the first observation is %q, which is not the text of server %s", ep.FirstObservation, ep.Server)
 					}
 				}
 				mixed += stats.MixedStarts
 				if n := Metrics(eps)["group/different_starts"]; n != 0 || stats.Retries != 0 || stats.Failed != 0 {
-					t.Errorf("%v groups with different starts, stats %+v", n, stats)
+					t.Errorf("%v groups with different starts, want 0 and no retries or failures; stats %+v", n, stats)
 				}
 			}
 			if mixed == 0 || mixed > 12 {
-				t.Errorf("%d of 12 groups are counted", mixed)
+				t.Errorf("MixedStarts is %d, want 1 to 12", mixed)
 			}
 			if text := log.String(); strings.Count(text, "different tasks under one index") != 1 || !strings.Contains(text, "http://127.0.0.1:1") || !strings.Contains(text, "http://127.0.0.1:2") {
 				t.Errorf("want one warning that names both servers, got:\n%s", text)
@@ -88,8 +89,8 @@ func TestGroupsStartAlike(t *testing.T) {
 	}
 }
 
-// In deterministic mode neither the starts nor the batches depend on the timing of
-// resets.
+// TestStartsInWavesDoNotDependOnDelays checks that in deterministic mode neither the starts nor the
+// batches depend on the timing of resets.
 func TestStartsInWavesDoNotDependOnDelays(t *testing.T) {
 	var shapes []string
 	var episodes []*data.Episode
@@ -125,8 +126,8 @@ func TestStartsInWavesDoNotDependOnDelays(t *testing.T) {
 	}
 }
 
-// Different starts on one server are accepted in random environments and an error
-// in deterministic ones.
+// TestStartsOfOneServerDiffer checks that different starts on one server are accepted in random
+// environments and are an error in deterministic ones.
 func TestStartsOfOneServerDiffer(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		t.Run(fmt.Sprint(deterministic), func(t *testing.T) {
@@ -152,17 +153,17 @@ func TestStartsOfOneServerDiffer(t *testing.T) {
 			}
 			different := Metrics(eps)["group/different_starts"]
 			if deterministic && (failed != 2 || different != 0) || !deterministic && (failed != 0 || different != 1) {
-				t.Errorf("%d episodes failed, %v groups have different starts", failed, different)
+				t.Errorf("%d episodes failed and %v groups have different starts; want 2 and 0 if deterministic, else 0 and 1", failed, different)
 			}
 			if deterministic && s.world.created != 1 {
-				t.Errorf("%d instances: a working instance was replaced", s.world.created)
+				t.Errorf("%d instances were created, want 1: a working instance was replaced", s.world.created)
 			}
 		})
 	}
 }
 
-// A group whose server remains quarantined is not completed on another server; other
-// groups are played there.
+// TestGroupOfQuarantinedServer checks that a group whose server remains quarantined is not
+// completed on another server, and that other groups are played there.
 func TestGroupOfQuarantinedServer(t *testing.T) {
 	s := newStage(t, false)
 	s.world.first = onServer
@@ -186,7 +187,8 @@ func TestGroupOfQuarantinedServer(t *testing.T) {
 	}
 }
 
-// The episodes of an earlier rollout decide the start of the remaining ones.
+// TestStartsOfEarlierEpisodes checks that the episodes of an earlier rollout decide the start of
+// the remaining ones.
 func TestStartsOfEarlierEpisodes(t *testing.T) {
 	s := newStage(t, false)
 	s.world.first = onServer
@@ -200,7 +202,7 @@ func TestStartsOfEarlierEpisodes(t *testing.T) {
 	if err != nil || eps[0].Server != "http://127.0.0.1:2" || !eps[0].Outcome.Trainable() || !eps[1].Outcome.Trainable() {
 		t.Errorf("%+v, %v", eps, err)
 	}
-	// A start that no server gives, and a start from a dump without server names.
+	// An episode fails if no server gives the recorded start, with or without a recorded server.
 	for _, start := range []Start{{"another", "http://127.0.0.1:9"}, {"another", ""}} {
 		e := s.envs["fake"]
 		e.Setup.Spec.Deterministic = true

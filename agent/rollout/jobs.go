@@ -9,13 +9,13 @@ import (
 
 // job is one episode to be played.
 type job struct {
-	slot     int // in the result
+	slot     int // index of the episode in the result
 	task     data.Task
 	uid      string
 	sample   int
 	seed     uint64
-	attempts int // so far
-	moves    int // attempts that ended because the group plays on another server
+	attempts int // number of attempts so far
+	moves    int // number of attempts that ended because the group plays on another server
 	group    *group
 	// failedResets counts the instances in a row that failed to reset the task.
 	failedResets int
@@ -43,7 +43,7 @@ func jobsOf(tasks []data.Task, envs map[string]Env, o Options) (jobs []*job, gro
 			uid += fmt.Sprintf("#%d", repeat+1)
 		}
 		g := &group{deterministic: envs[task.Table()].Setup.Spec.Deterministic}
-		if s, ok := o.Starts[uid]; ok { // an earlier rollout has partly played it
+		if s, ok := o.Starts[uid]; ok { // an earlier rollout has played a part of the group
 			g.start, g.members = s, 1
 		}
 		groups = append(groups, g)

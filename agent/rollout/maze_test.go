@@ -34,9 +34,9 @@ func (e *expert) Generate(_ context.Context, s *engine.Session, _ []int32, p eng
 
 func (e *expert) Close(*engine.Session) {}
 
-// Over real HTTP, the expert solves the maze from every start, even if the server
-// drops requests, truncates replies and resets connections: these faults must not
-// change the model's results.
+// TestMazeOverHTTP checks that over real HTTP the expert solves the maze from every start, even if
+// the server drops requests, truncates replies and resets connections: these faults must not change
+// the model's results.
 func TestMazeOverHTTP(t *testing.T) {
 	const faults = "500:0.03,truncate:0.02,reset:0.02,seed=3"
 	for name, c := range map[string]struct {
@@ -97,14 +97,14 @@ func TestMazeOverHTTP(t *testing.T) {
 			}
 			for _, ep := range eps {
 				if ep.Attempts > 1 && c.attempts == 1 {
-					t.Errorf("game %d was played %d times from its start", ep.Task.Index, ep.Attempts)
+					t.Errorf("game %d took %d attempts, want 1", ep.Task.Index, ep.Attempts)
 				}
 				if want := len(builtin.MazeExpert(ep.Task.Index)); ep.Outcome != data.Success || len(ep.Turns) != want {
 					t.Errorf("game %d: %s after %d turns, want success after %d; %s", ep.Task.Index, ep.Outcome, len(ep.Turns), want, ep.Err)
 				}
 			}
 			if (stats.Retries > 0) != (name == "faulty") || (stats.Replays > 0) != (name == "replayed") {
-				t.Errorf("%d retries and %d replays on a %s server", stats.Retries, stats.Replays, name)
+				t.Errorf("%d retries and %d replays on a %s server; want retries only if faulty, replays only if replayed", stats.Retries, stats.Replays, name)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 // Metrics summarises episodes under the names of spec 2.7, over sampled tokens
 // instead of the original's padded window. Shares of outcomes are over all
 // episodes; all other metrics are over trainable ones, because the rest ended
-// for reasons outside the model. Metrics without a value are omitted.
+// for reasons outside the model. Metrics that do not apply are omitted.
 func Metrics(episodes []*data.Episode) map[string]float64 {
 	m := map[string]float64{}
 	if len(episodes) == 0 {
@@ -39,7 +39,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		}
 		groups[ep.UID] = append(groups[ep.UID], ep.Reward)
 		actions.add(float64(len(ep.Turns)))
-		messages.add(float64(max(1, 2*len(ep.Turns)))) // a prompt or an observation before every reply
+		messages.add(float64(max(1, 2*len(ep.Turns)))) // a prompt or an observation precedes every reply
 		empty += share(ep.SampledTokens() == 0)
 		rewards.add(ep.Reward)
 		sampled.add(float64(ep.SampledTokens()))
@@ -53,7 +53,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 			turns++
 			clipped += share(t.Stop == string(engine.StopLength))
 			genMillis.add(t.GenMillis)
-			if t.Unjudged { // it was not sent to the environment
+			if t.Unjudged { // the action was not sent to the environment
 				continue
 			}
 			answered++

@@ -48,8 +48,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// An episode whose first messages fill the context has no reply and one message, the
-// prompt. verl calls it aborted.
+// TestMetricsOfEpisodeWithoutReply checks the metrics of an episode whose first messages fill the
+// context: it has no reply and one message, the prompt. verl calls such an episode aborted.
 func TestMetricsOfEpisodeWithoutReply(t *testing.T) {
 	m := Metrics([]*data.Episode{
 		{UID: "a", Outcome: data.ContextLimit, Tokens: make([]int32, 4), Mask: make([]uint8, 4)},

@@ -23,7 +23,7 @@ type Options struct {
 	GroupSize   int // samples per task
 	Concurrency int // simultaneous episodes
 	Seed        uint64
-	Step        int // training step, part of the seeds
+	Step        int // training step; the seeds depend on it
 	// Earlier lists tasks that the step has already played. If one occurs again,
 	// it forms a new group with another uid and other random draws.
 	Earlier []data.Task
@@ -31,20 +31,20 @@ type Options struct {
 	// attempt that a server or the engine failed is repeated from the same seed
 	// with a new lease.
 	Attempts int
-	// Replays is the number of instances in a row that may be lost at one point
-	// of an attempt and are replaced by another, on which the actions so far are
-	// repeated (agent.Start.Replace, agent.Start.Replays). Beyond it, or if
-	// repeating is not possible, the attempt fails.
+	// Replays bounds how many instances in a row an attempt may lose at one point.
+	// Each is replaced by another instance, on which the actions so far are repeated
+	// (agent.Start.Replace, agent.Start.Replays). Beyond this bound, or if the actions
+	// cannot be repeated, the attempt fails.
 	Replays int
 	// EpisodeTimeout bounds the time of one attempt, without the wait for a
 	// lease; 0 means no bound.
 	EpisodeTimeout time.Duration
 	// MaxFailed is the share of episodes that may fail in all attempts before
-	// RunEpisodes gives up. 0 means that it gives up only if all fail, unless all
-	// belong to tasks that no server can reset (BadTaskError).
+	// RunEpisodes gives up. With 0 it gives up only if all fail and not all of
+	// them belong to tasks that no server can reset (BadTaskError).
 	MaxFailed float64
-	// Before counts the episodes of an earlier rollout of the same tasks, which
-	// MaxFailed includes.
+	// Before counts the episodes of an earlier rollout of the same tasks. MaxFailed
+	// applies to both rollouts together.
 	Before struct{ Episodes, Failed int }
 	// Deterministic plays in waves of fixed membership, as required by an engine
 	// with engine.Options.Deterministic: a wave starts when the last episode of
@@ -53,21 +53,21 @@ type Options struct {
 	// Exchanges records the HTTP exchanges of every episode.
 	Exchanges bool
 
-	// Skip, if set, returns true for episodes that are not played, because an
-	// earlier rollout has played them. uid is Episode.UID.
+	// Skip, if set, returns true for an episode that must not be played, because an
+	// earlier rollout has played it. uid is Episode.UID.
 	Skip func(uid string, sample int) bool
 
-	// Starts holds the starts of groups that an earlier rollout has partly
-	// played, by uid (see StartsOf). The remaining episodes must start alike.
+	// Starts holds, by uid, the starts of groups that an earlier rollout has partly
+	// played (see StartsOf). The remaining episodes must have the same start.
 	Starts map[string]Start
 
-	// OnEpisode, if set, is called with every started episode when it is final,
-	// in the order in which they end, except episodes whose failure ends the
-	// rollout. Its error ends the rollout.
+	// OnEpisode, if set, is called with every started episode when the episode is
+	// final, in the order of their ends, except with an episode whose failure ends
+	// the rollout. An error of OnEpisode ends the rollout.
 	OnEpisode func(*data.Episode) error
 	// OnWave, if set, is called with the final episodes of a wave, in order, when
-	// the wave has ended. It is not called for an interrupted wave. Its error ends
-	// the rollout.
+	// the wave has ended. It is not called for an interrupted wave. An error of
+	// OnWave ends the rollout.
 	OnWave func([]*data.Episode) error
 	// OnProgress, if set, is called after every episode.
 	OnProgress func(Progress)
@@ -88,7 +88,7 @@ type Stats struct {
 	Retries int // attempts beyond the first
 	Replays int // lost instances that were replaced within attempts
 	Turns   int
-	Tokens  int // in all episodes, sampled ones included
+	Tokens  int // tokens in all episodes, sampled or not
 	Elapsed time.Duration
 	// MixedStarts counts groups that were played on one server because the
 	// servers had different tasks.

@@ -83,14 +83,14 @@ func (e *FailedError) Error() string {
 		e.Failed, e.Total, e.Task, e.Sample, e.Attempts, e.Outcome, e.Words)
 }
 
-// run is the state of one RunEpisodes.
+// run is the state of one call of RunEpisodes.
 type run struct {
 	envs map[string]Env
 	o    Options
 	stop context.CancelCauseFunc
 
 	mu       sync.Mutex      // guards the fields below and serialises the callbacks
-	episodes []*data.Episode // by job.slot
+	episodes []*data.Episode // results, indexed by job.slot
 	stats    Stats
 	badTasks int // failed episodes of tasks that no server can reset
 }
@@ -119,7 +119,7 @@ func (r *run) stream(ctx context.Context, jobs []*job) {
 }
 
 // waves plays the jobs in waves, one after the other. A wave's leases and sessions
-// are acquired in order before its first episode starts, and the membership of a
+// are acquired in order before its first episode starts. The membership of a
 // wave depends only on outcomes, so a deterministic engine forms the same
 // batches every time.
 func (r *run) waves(ctx context.Context, jobs []*job) {
@@ -128,7 +128,7 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 		attempts := []*attempt{r.begin(ctx, wave[0], false)}
 		for _, j := range wave[1:] {
 			a := r.begin(ctx, j, true)
-			if a == nil { // a server is out of service: play the jobs that have a lease
+			if a == nil { // no lease is free, because a server is out of service: play the jobs that have one
 				break
 			}
 			attempts = append(attempts, a)
@@ -145,17 +145,17 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 				a.job.group.setLeader(a.job) // the group's start must not depend on timing
 			}
 		}
-		again := make([]bool, len(wave))
+		retry := make([]bool, len(wave))
 		var wg sync.WaitGroup
 		for i, a := range attempts {
 			wg.Go(func() {
-				again[i] = !r.finish(ctx, a, a.play(ctx, r.o))
+				retry[i] = !r.finish(ctx, a, a.play(ctx, r.o))
 			})
 		}
 		wg.Wait()
 		var final []*data.Episode
 		for i, j := range wave {
-			if again[i] {
+			if retry[i] {
 				jobs = append(jobs, j)
 			} else {
 				final = append(final, r.episodes[j.slot])
@@ -166,8 +166,8 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 }
 
 // endWave marks the final episodes of wave n and passes them to OnWave. It skips
-// an interrupted wave, because the batches of its last turns differ from a complete
-// wave's.
+// an interrupted wave, because the batches of its last turns differ from the batches of a
+// complete wave.
 func (r *run) endWave(ctx context.Context, n int, final []*data.Episode) {
 	if ctx.Err() != nil || len(final) == 0 {
 		return
@@ -182,7 +182,7 @@ func (r *run) endWave(ctx context.Context, n int, final []*data.Episode) {
 	}
 }
 
-// waveSize returns the number of leading jobs that fit into one wave, which holds all its
+// waveSize returns the number of leading jobs that fit into one wave. A wave holds all its
 // leases at once.
 func (r *run) waveSize(jobs []*job) int {
 	taken := map[string]int{}
@@ -236,7 +236,7 @@ func (r *run) finish(ctx context.Context, a *attempt, ep *data.Episode) bool {
 	case !ep.Outcome.Trainable():
 		s.Failed++
 		level := slog.LevelWarn
-		if a.bad { // the warning has named the task
+		if a.bad { // an earlier warning has named the task
 			level = slog.LevelDebug
 			r.badTasks++
 		}

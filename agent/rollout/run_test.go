@@ -39,7 +39,7 @@ func TestEpisodesDoNotDependOnConcurrency(t *testing.T) {
 			OnEpisode: func(*data.Episode) error { streamed.Add(1); return nil },
 			OnProgress: func(p Progress) {
 				if p.Done != last.Done+1 || p.Total != 40 {
-					t.Errorf("progress went from %+v to %+v", last, p)
+					t.Errorf("progress %+v followed %+v, want one more of 40 episodes", p, last)
 				}
 				last = p
 			},
@@ -63,7 +63,7 @@ func TestEpisodesDoNotDependOnConcurrency(t *testing.T) {
 			t.Errorf("stats %+v, counted %d sampled, %d turns, %d successes", stats, sampled, turns, success)
 		}
 		if s.world.created > concurrency {
-			t.Errorf("%d instances for %d episodes at a time: leases are not reused", s.world.created, concurrency)
+			t.Errorf("%d instances were created for %d episodes at a time: instances are not reused", s.world.created, concurrency)
 		}
 		if first == nil {
 			first = eps
@@ -91,20 +91,20 @@ func TestSeeds(t *testing.T) {
 			uids[j.uid]++
 		}
 		if len(uids) != 10 {
-			t.Errorf("%d groups for 10 tasks, one of which is repeated", len(uids))
+			t.Errorf("%d groups, want 10: each of the 5 tasks occurs twice", len(uids))
 		}
 	}
 	// The second rollout of a step continues the numbering of the first.
-	whole, _, _ := jobsOf(append(tasks(5), tasks(5)...), nil, Options{GroupSize: 2, Seed: 1})
+	single, _, _ := jobsOf(append(tasks(5), tasks(5)...), nil, Options{GroupSize: 2, Seed: 1})
 	rest, _, _ := jobsOf(tasks(5), nil, Options{GroupSize: 2, Seed: 1, Earlier: tasks(5)})
 	for i, j := range rest {
-		if w := whole[len(whole)-len(rest)+i]; j.uid != w.uid || j.seed != w.seed {
-			t.Errorf("in a second rollout %s has seed %d, in a single one %s has %d", j.uid, j.seed, w.uid, w.seed)
+		if w := single[len(single)-len(rest)+i]; j.uid != w.uid || j.seed != w.seed {
+			t.Errorf("episode %s of the second rollout has seed %d; in a single rollout it is %s with seed %d", j.uid, j.seed, w.uid, w.seed)
 		}
 	}
 	// A run's results depend on the seeds, so they must not change.
 	if got := EpisodeSeed(42, 3, "maze", "maze_7", 0, 1); got != goldenSeed {
-		t.Errorf("EpisodeSeed is %d, was %d", got, uint64(goldenSeed))
+		t.Errorf("EpisodeSeed = %d, want %d", got, uint64(goldenSeed))
 	}
 }
 
@@ -141,7 +141,7 @@ func TestFlakyEnvironmentIsRetried(t *testing.T) {
 			if stats.Retries != 2 || stats.Failed != 1 || stats.Done != 8 {
 				t.Errorf("stats %+v, want 2 retries and 1 failed of 8", stats)
 			}
-			if s.world.created < 4 { // one per failure, and a working one
+			if s.world.created < 4 { // one instance for each failure, and a working one
 				t.Errorf("%d instances created: the instance of a failed attempt was used again", s.world.created)
 			}
 		})
@@ -188,10 +188,10 @@ func TestTooManyFailures(t *testing.T) {
 			}
 			eps, _, err := RunEpisodes(t.Context(), s.envs, tasks(10), Options{GroupSize: 1, Concurrency: 2, MaxFailed: tt.maxFailed})
 			if (err != nil) != tt.fails {
-				t.Fatalf("error is %v", err)
+				t.Fatalf("error %v, want an error: %v", err, tt.fails)
 			}
 			if err != nil && !strings.Contains(err.Error(), "status 500: boom") {
-				t.Errorf("%v does not name the cause", err)
+				t.Errorf("the error %q does not name the cause", err)
 			}
 			for i, ep := range eps {
 				if ep == nil || ep.Outcome == "" {
@@ -219,7 +219,7 @@ func TestHungEnvironmentTimesOut(t *testing.T) {
 	}
 	// The other episodes are not checked: they may time out on a busy machine.
 	if ep := eps[2]; ep.Outcome != data.EnvError || ep.Attempts != 2 || !strings.Contains(ep.Err, "time limit") {
-		t.Errorf("the hung episode is %s after %d attempts: %s", ep.Outcome, ep.Attempts, ep.Err)
+		t.Errorf("the hung episode has the outcome %s after %d attempts, want a time limit after 2: %s", ep.Outcome, ep.Attempts, ep.Err)
 	}
 	if stats.Failed < 1 || stats.Retries < 1 {
 		t.Errorf("stats %+v, want a retry and a failure", stats)
@@ -260,8 +260,8 @@ func TestCancelledMidWay(t *testing.T) {
 	}
 }
 
-// If all servers are down, the rollout ends after one wait of the pool, not after
-// one wait per episode.
+// TestServersDown checks that a rollout without a working server ends after one wait of the pool,
+// not after one wait per episode.
 func TestServersDown(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		s := newStage(t, deterministic)
@@ -290,8 +290,8 @@ func TestServersDown(t *testing.T) {
 	}
 }
 
-// A task that cannot be played with these options ends the rollout at once, because
-// retries cannot help and the model is not at fault.
+// TestPromptTooLong checks that a task whose first prompt is longer than the limit ends the rollout
+// at once: retries cannot help and the model is not at fault.
 func TestPromptTooLong(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		s := newStage(t, deterministic)
@@ -350,11 +350,11 @@ func TestExchangesBelongToTheirEpisode(t *testing.T) {
 		}
 	}
 	if created != s.world.created {
-		t.Errorf("%d of %d creations are in an episode", created, s.world.created)
+		t.Errorf("the episodes record %d of %d creations of instances, want all", created, s.world.created)
 	}
 }
 
-// Skipped episodes are not played and do not change the others.
+// TestSkip checks that skipped episodes are not played and do not change the other episodes.
 func TestSkip(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		play := func(o Options) []*data.Episode {
@@ -380,12 +380,13 @@ func TestSkip(t *testing.T) {
 			t.Errorf("%d episodes, want 6 (-want +got):\n%s", len(got), diff)
 		}
 		if none := play(Options{Skip: func(string, int) bool { return true }}); len(none) != 0 {
-			t.Errorf("%d episodes, all were skipped", len(none))
+			t.Errorf("%d episodes were played, want 0: all were skipped", len(none))
 		}
 	}
 }
 
-// Every final episode is reported in exactly one complete wave, retries included.
+// TestWaves checks that every final episode is reported in exactly one complete wave, retries
+// included.
 func TestWaves(t *testing.T) {
 	s := newStage(t, true)
 	var mu sync.Mutex
@@ -420,7 +421,7 @@ func TestWaves(t *testing.T) {
 		}
 	}
 	if fmt.Sprint(sizes) != "[1 2 2]" || len(reported) != len(eps) {
-		t.Errorf("waves of %v episodes, %d of %d reported", sizes, len(reported), len(eps))
+		t.Errorf("waves of %v episodes, want [1 2 2]; %d of %d episodes were reported", sizes, len(reported), len(eps))
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -429,7 +430,7 @@ func TestWaves(t *testing.T) {
 	_, _, err = RunEpisodes(ctx, s.envs, tasks(3), Options{
 		GroupSize: 1, Concurrency: 3, Deterministic: true,
 		OnWave: func(wave []*data.Episode) error {
-			t.Errorf("an interrupted wave of %d was reported", len(wave))
+			t.Errorf("an interrupted wave of %d episodes was reported", len(wave))
 			return nil
 		},
 	})
@@ -438,8 +439,8 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// In deterministic mode the batches do not depend on the environments' delays, also
-// with retries and with fewer instances than concurrent episodes.
+// TestDeterministicBatches checks that in deterministic mode the batches do not depend on the
+// environments' delays, also with retries and with fewer instances than concurrent episodes.
 func TestDeterministicBatches(t *testing.T) {
 	for _, maxLeases := range []int{0, 3} {
 		t.Run(fmt.Sprint(maxLeases), func(t *testing.T) {
@@ -513,8 +514,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// With FilterOverlong a task whose first prompt is too long is excluded: it is
-// attempted once and does not count as a failure. Other tasks are played.
+// TestOverlongPromptsAreLeftOut checks that with FilterOverlong a task whose first prompt is too
+// long is excluded: it is attempted once and does not count as a failure. Other tasks are played.
 func TestOverlongPromptsAreLeftOut(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		s := newStage(t, deterministic)

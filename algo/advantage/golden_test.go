@@ -58,8 +58,8 @@ func (g golden) rows() []data.Row {
 	return rows
 }
 
-// The discounted and the grouped estimators give the same advantages as verl, also for nearly equal rewards and for
-// rows of several turns.
+// TestEstimatorsOfVerl checks that the discounted and the grouped estimators give the same
+// advantages as verl, also for nearly equal rewards and for rows of several turns.
 func TestEstimatorsOfVerl(t *testing.T) {
 	for _, g := range goldens(t, "compared.json") {
 		t.Run(g.Estimator+", "+g.Name, func(t *testing.T) {
@@ -73,9 +73,10 @@ func TestEstimatorsOfVerl(t *testing.T) {
 	}
 }
 
-// For rows of one turn verl compares tokens at the same position. For rows of several turns it compares the k-th
-// sampled tokens, which gives the same result without observations. Beyond the second longest row of a group the
-// baseline is 0.
+// TestOptimalTokenBaselineOfVerl compares both names of the optimal token baseline with verl. For
+// rows of one turn verl compares tokens at the same position. For rows of several turns it compares
+// the k-th sampled tokens, which gives the same result without observations. Beyond the second
+// longest row of a group the baseline is 0.
 func TestOptimalTokenBaselineOfVerl(t *testing.T) {
 	for _, name := range []string{"optimal_token_baseline", "tir_optimal_token_baseline"} {
 		for _, g := range goldens(t, "optimal_token.json") {
@@ -91,8 +92,9 @@ func TestOptimalTokenBaselineOfVerl(t *testing.T) {
 	}
 }
 
-// A token at a position that no other row of the group reaches has the baseline 0. With its return as the baseline its
-// advantage would always be 0.
+// TestOptimalTokenBaselineOfTheLongestRow checks that the baseline is 0 for a token at a position
+// that no other row of the group reaches. With its return as the baseline its advantage would
+// always be 0.
 func TestOptimalTokenBaselineOfTheLongestRow(t *testing.T) {
 	rows := []data.Row{
 		{UID: "a", Mask: []uint8{1, 1, 0, 0, 1, 1, 1}, Rewards: []float32{0, 0, 0, 0, 0, 0, 1}},

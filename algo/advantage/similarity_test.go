@@ -66,7 +66,7 @@ func TestSimilar(t *testing.T) {
 	}
 }
 
-// With a threshold below 1 a turn is compared with turns that answer a similar observation: it joins the first group
+// TestGiGPOOfSimilarObservations checks that with a threshold below 1 a turn joins the first group
 // whose first observation is similar enough.
 func TestGiGPOOfSimilarObservations(t *testing.T) {
 	episode := func(first string, reward float32) data.Row {

@@ -62,7 +62,8 @@ func flat(scalars ...float64) [][]float64 {
 	return out
 }
 
-// Spec 12.1, "row scalars".
+// TestGroupEstimators compares the estimators that give a row one advantage with the numbers of
+// spec 12.1, "row scalars".
 func TestGroupEstimators(t *testing.T) {
 	pairs, alone := []string{"a", "a", "b", "b"}, []string{"a", "b", "c", "d"}
 	for _, c := range []struct {
@@ -96,9 +97,9 @@ func TestGroupEstimators(t *testing.T) {
 	}
 }
 
-// Spec 12.1, estimators with one number per token. The original loses the reward
-// at a gap between turns, or counts the tokens of the gap; the values here are the
-// intended ones.
+// TestTokenEstimators compares the estimators with one number per token with spec 12.1. The
+// original loses the reward at a gap between turns, or counts the tokens of the gap; the values
+// here are the intended ones.
 func TestTokenEstimators(t *testing.T) {
 	for _, c := range []struct {
 		name, estimator string
@@ -165,7 +166,7 @@ func TestTokenEstimators(t *testing.T) {
 	}
 }
 
-// Spec 12.5: two episodes of one task, with turns of one token.
+// TestGiGPO compares gigpo with spec 12.5: two episodes of one task, with turns of one token.
 func TestGiGPO(t *testing.T) {
 	episode := func(observations []string, rewards ...float32) data.Row {
 		n := len(rewards)
@@ -207,7 +208,8 @@ func TestGiGPO(t *testing.T) {
 	}
 }
 
-// Spec 12.1, masked_whiten(V, M), row 0. A reward is carried through a gap between turns.
+// TestWhiten compares whiten with spec 12.1, masked_whiten(V, M), row 0. A gap between turns does
+// not enter the mean.
 func TestWhiten(t *testing.T) {
 	rows := specRows("a", "a", "b", "b")
 	for i := range rows {
@@ -224,8 +226,8 @@ func TestWhiten(t *testing.T) {
 	}
 }
 
-// Every estimator rejects rows that lack a field it needs and returns finite
-// values. A grouped estimator returns 0 for groups of equal scores.
+// TestEveryEstimator checks that every estimator returns finite values and rejects rows that lack a
+// field it needs. A grouped estimator returns 0 for groups of equal scores.
 func TestEveryEstimator(t *testing.T) {
 	o := Options{Params: registry.Values{"norm_by_std": true, "gamma": .9, "lam": .8, "gigpo_step_weight": 1.0, "gigpo_norm": MeanStdNorm}}
 	for _, name := range Estimators.Names() {
@@ -278,7 +280,7 @@ func TestEveryEstimator(t *testing.T) {
 	}
 }
 
-// Every estimator accepts a row without a sampled token.
+// TestEmptyRow checks that every estimator accepts a row without a sampled token.
 func TestEmptyRow(t *testing.T) {
 	for _, name := range Estimators.Names() {
 		rows := specRows("a", "a", "b", "b")
@@ -347,9 +349,9 @@ func TestResample(t *testing.T) {
 	}
 }
 
-// A score that is distributed over tokens is rounded on each token. Episodes of a group
-// with equal scores have the advantage 0 for any number of tokens, and a real
-// difference between scores is kept.
+// TestRoundingIsNoSpread checks that episodes of a group with equal scores have the advantage 0 for
+// any number of tokens, although a score that is distributed over tokens is rounded on each token.
+// A real difference between scores is kept.
 func TestRoundingIsNoSpread(t *testing.T) {
 	o := Options{Params: registry.Values{"norm_by_std": true, "gamma": 1.0, "lam": 1.0, "gigpo_step_weight": 1.0, "gigpo_norm": MeanStdNorm}}
 	group := func(scores ...float64) []data.Row {
@@ -391,8 +393,9 @@ func TestRoundingIsNoSpread(t *testing.T) {
 	}
 }
 
-// A turn after an observation that equals the observation of the reset has the same
-// anchor as the first turn. First turns after different resets have different anchors.
+// TestGiGPOAnchorsAtTheReset checks that a turn after an observation that equals the observation of
+// the reset has the same anchor as the first turn. First turns after different resets have
+// different anchors.
 func TestGiGPOAnchorsAtTheReset(t *testing.T) {
 	episode := func(first string, observations []string, rewards ...float32) data.Row {
 		n := len(rewards)
@@ -434,9 +437,9 @@ func TestGiGPOAnchorsAtTheReset(t *testing.T) {
 	}
 }
 
-// The penalty of an invalid action affects its turn alone: it lowers the advantage of
-// the turn in the group of episodes and among the turns of its anchor. Earlier turns
-// do not change. The penalty is already subtracted at the turn's last token.
+// TestGiGPOPenaltyAffectsOneTurn checks that the penalty of an invalid action affects only its
+// turn: it lowers the advantage of the turn in the group of episodes and among the turns of its
+// anchor. Earlier turns do not change. The penalty is already subtracted at the turn's last token.
 func TestGiGPOPenaltyAffectsOneTurn(t *testing.T) {
 	rows := func() []data.Row {
 		turn := func(k int, parsed bool) data.Turn {

@@ -18,7 +18,8 @@ func splitContexts(r data.Row, at int) []data.Row {
 	return []data.Row{a, b}
 }
 
-// An episode of two contexts has the same weights, rejections and metrics as the episode in one context.
+// TestContextsAreOneEpisode checks that an episode of two contexts has the same weights, rejections
+// and metrics as the episode in one context.
 func TestContextsAreOneEpisode(t *testing.T) {
 	whole := specRows()
 	for i := range whole {

@@ -79,7 +79,8 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// The metrics of the weights have the names and values of compute_is_metrics of verl 0.9.1.
+// TestWeightMetrics checks that the metrics of the weights have the names and values of
+// compute_is_metrics of verl 0.9.1.
 func TestWeightMetrics(t *testing.T) {
 	for _, c := range []struct {
 		w    Weights
@@ -125,8 +126,8 @@ func TestWeightMetrics(t *testing.T) {
 	}
 }
 
-// The weights and metrics of IcePop equal the results of verl's compute_rollout_correction_weights
-// (testdata/make_goldens.py).
+// TestIcePopOfVerl checks that the weights and metrics of IcePop equal the results of verl's
+// compute_rollout_correction_weights (testdata/make_goldens.py).
 func TestIcePopOfVerl(t *testing.T) {
 	text, err := os.ReadFile("testdata/icepop.json")
 	if err != nil {
@@ -167,7 +168,8 @@ func TestIcePopOfVerl(t *testing.T) {
 	}
 }
 
-// If IcePop rejects every token, the weights are 0 and all metrics are finite.
+// TestIcePopRejectsAll checks that if IcePop rejects every token, the weights are 0 and all metrics
+// are finite.
 func TestIcePopRejectsAll(t *testing.T) {
 	for _, level := range []string{Token, Sequence} {
 		rows, m := specRows(), map[string]float64{}

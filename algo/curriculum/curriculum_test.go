@@ -27,7 +27,8 @@ func inOrder(n int) func() int {
 	return func() int { at++; return at % n }
 }
 
-// Tasks that succeed sometimes are drawn more often than tasks that always or never succeed, but every task is drawn.
+// TestBySuccess checks that tasks that succeed sometimes are drawn more often than tasks that
+// always or never succeed, but every task is drawn.
 func TestBySuccess(t *testing.T) {
 	const tasks = 12
 	s := New(tasks, Options{Seed: 7, BySuccess: true})
@@ -99,7 +100,7 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// TestResumed: a resumed sampler draws the same tasks as an uninterrupted one.
+// TestResumed checks that a resumed sampler draws the same tasks as an uninterrupted one.
 func TestResumed(t *testing.T) {
 	for _, o := range []Options{{Seed: 3, BySuccess: true, Failures: 2, Rest: 2}, {Failures: 1, Rest: 3}} {
 		play := func(s *Sampler, from, to int, next func() int) (all [][]int) {

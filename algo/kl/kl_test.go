@@ -129,7 +129,8 @@ func TestGradients(t *testing.T) {
 	})
 }
 
-// The KL between two Bernoulli distributions, and of a distribution to itself.
+// TestExact checks the KL between two Bernoulli distributions, and the KL of a distribution to
+// itself.
 func TestExact(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		logits := s.Float64s([]float64{math.Log(.75), math.Log(.25), 3, 1}, 2, 2)
@@ -138,7 +139,7 @@ func TestExact(t *testing.T) {
 	})
 }
 
-// Spec 12.3.
+// TestController compares the controllers with the numbers of spec 12.3.
 func TestController(t *testing.T) {
 	c := Controller{Kind: Adaptive, Coef: .2, Target: 6, Horizon: 10000}
 	fixed := Controller{Kind: Fixed, Coef: .2}
@@ -168,7 +169,8 @@ func TestController(t *testing.T) {
 	}
 }
 
-// Spec 12.5 with the intended rewards: the KL is subtracted from every row. Upstream subtracts it from two rows only.
+// TestInReward compares InReward with spec 12.5 and the intended rewards: the KL is subtracted from
+// every row. Upstream subtracts it from two rows only.
 func TestInReward(t *testing.T) {
 	masks := [][]uint8{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}}
 	want := [][]float64{{-.05, -.05, .95}, {-.05, -.05, 1.95}, {-.05, -.05, 2.95}, {0, -.05, 3.95}}
@@ -205,7 +207,8 @@ func TestInReward(t *testing.T) {
 	}
 }
 
-// An episode of two contexts has the same rewards and the same mean KL as one context with the same tokens.
+// TestInRewardByEpisode checks that an episode of two contexts has the same rewards and the same
+// mean KL as one context with the same tokens.
 func TestInRewardByEpisode(t *testing.T) {
 	whole := func() []data.Row {
 		return []data.Row{

@@ -33,8 +33,8 @@ var faulty = []struct {
 	}},
 }
 
-// TestBadStepsAreSkipped: a non-finite step changes neither weights nor moments and is reported. The third in a row
-// ends the run; a finite step resets the count.
+// TestBadStepsAreSkipped checks that a non-finite step changes neither weights nor moments and is
+// reported. The third in a row ends the run; a finite step resets the count.
 func TestBadStepsAreSkipped(t *testing.T) {
 	o := vanillaOptions()
 	o.MiniBatch, o.Micro = 4, MicroBatching{Rows: 2}
@@ -116,7 +116,8 @@ func TestOtherErrorsAreNoBadSteps(t *testing.T) {
 	}
 }
 
-// A non-finite step of the critic is skipped like one of the actor.
+// TestCriticsBadStep checks that a non-finite step of the critic is skipped like a non-finite step
+// of the actor.
 func TestCriticsBadStep(t *testing.T) {
 	c := testCritic(t, torch.Float32)
 	before := weights(t, c.Actor)
@@ -143,8 +144,8 @@ func TestCriticsBadStep(t *testing.T) {
 	}
 }
 
-// TestWriteBadStep: a batch with NaN and infinities, which JSON does not have, can be written; the number of files is
-// limited.
+// TestWriteBadStep checks that a batch with NaN and infinities, which JSON does not have, can be
+// written, and that the number of files is limited.
 func TestWriteBadStep(t *testing.T) {
 	run := &rundir.Folder{Dir: t.TempDir()}
 	rows := trainRows(2)

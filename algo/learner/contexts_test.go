@@ -10,7 +10,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// TestMiniBatchesHoldWholeEpisodes: the size of a mini-batch counts episodes, not contexts.
+// TestMiniBatchesHoldWholeEpisodes checks that the size of a mini-batch counts episodes, not
+// contexts.
 func TestMiniBatchesHoldWholeEpisodes(t *testing.T) {
 	rows := specRows("a", "a", "a", "b")
 	for i := range rows {
@@ -38,8 +39,8 @@ func TestMiniBatchesHoldWholeEpisodes(t *testing.T) {
 	}
 }
 
-// TestContextsShareTheEpisodesLoss: a mean over rows is a mean over episodes, so the tokens of an episode have the
-// same weight for any number of contexts.
+// TestContextsShareTheEpisodesLoss checks that a mean over rows is a mean over episodes, so the
+// tokens of an episode have the same weight for any number of contexts.
 func TestContextsShareTheEpisodesLoss(t *testing.T) {
 	rows := specRows("a", "a", "b", "b")
 	for i := range rows {

@@ -42,8 +42,8 @@ func valueRows(t *testing.T, c *Critic) []data.Row {
 	return rows
 }
 
-// TestCriticLearns: updates of decoder and head move the values to the returns, in float32 and with a bfloat16
-// shadow.
+// TestCriticLearns checks that updates of decoder and head move the values to the returns, in
+// float32 and with a bfloat16 shadow.
 func TestCriticLearns(t *testing.T) {
 	for _, compute := range []torch.DType{torch.Float32, torch.BFloat16} {
 		c := testCritic(t, compute)
@@ -66,7 +66,8 @@ func TestCriticLearns(t *testing.T) {
 	}
 }
 
-// The gradient does not depend on micro-batching. The head has a gradient.
+// TestCriticMicroBatching checks that the critic's gradient does not depend on micro-batching, and
+// that the head has a gradient.
 func TestCriticMicroBatching(t *testing.T) {
 	var first map[string][]float32
 	for _, c := range splits {
@@ -93,7 +94,8 @@ func TestCriticMicroBatching(t *testing.T) {
 	}
 }
 
-// Gradient checkpointing changes no bit of the gradient.
+// TestCriticGradientCheckpointing checks that gradient checkpointing changes no bit of the critic's
+// gradient.
 func TestCriticGradientCheckpointing(t *testing.T) {
 	for _, compute := range []torch.DType{torch.Float32, torch.BFloat16} {
 		critic := testCritic(t, compute)
@@ -122,7 +124,8 @@ func TestCriticGradientCheckpointing(t *testing.T) {
 	}
 }
 
-// A critic may start from another model's weights. They are also copied to its shadow.
+// TestCriticStartsFromTheActor checks that CopyFrom copies an actor's weights to the critic's
+// decoder and to its shadow.
 func TestCriticStartsFromTheActor(t *testing.T) {
 	c := testCritic(t, torch.BFloat16)
 	other, err := model.New(t.Context(), c.Master().Thread(), tinyConfig(), 99, torch.Float32)

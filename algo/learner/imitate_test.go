@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Imitate does the same as UpdateSFT on one mini-batch after another.
+// TestImitate checks that Imitate does the same as UpdateSFT on one mini-batch after another.
 func TestImitate(t *testing.T) {
 	o := vanillaOptions()
 	o.MiniBatch, o.Passes.Epochs, o.Micro = 3, 2, MicroBatching{Rows: 2}

@@ -117,7 +117,8 @@ func trained(t testing.TB, a *Actor) map[string][]float32 {
 	return out
 }
 
-// The first gradient, with every term of the loss, is the same for all ways to compute it.
+// TestFirstGradientIsInvariant checks that the first gradient, with every term of the loss, is the
+// same for all ways to compute it.
 func TestFirstGradientIsInvariant(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -155,7 +156,8 @@ func TestFirstGradientIsInvariant(t *testing.T) {
 	}
 }
 
-// Thirty steps give the same curve for all ways to compute them, within rounding in float64 and in float32.
+// TestCurvesAreInvariant checks that thirty steps give the same curve for all ways to compute them,
+// within rounding in float64 and in float32.
 func TestCurvesAreInvariant(t *testing.T) {
 	const steps = 30
 	some := []way{ways[0], ways[6+3], ways[12+2], ways[24+5]}
@@ -212,7 +214,7 @@ func curveOf(t *testing.T, a *Actor, w way, steps int) [][2]float64 {
 	return curve
 }
 
-// The orders are permutations of the rows.
+// TestRowOrders checks that the row orders of ways are permutations of the rows.
 func TestRowOrders(t *testing.T) {
 	for _, w := range ways {
 		if sorted := slices.Sorted(slices.Values(w.order)); w.order != nil && !slices.Equal(sorted, []int{0, 1, 2, 3, 4, 5, 6, 7}) {

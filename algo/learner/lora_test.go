@@ -30,8 +30,8 @@ func sameBits(a, b [][]float32) bool {
 	return slices.EqualFunc(a, b, func(x, y []float32) bool { return slices.Equal(x, y) })
 }
 
-// TestLoRAUpdate: an update changes only the adapters, also in bfloat16. Two steps equal one step, a checkpoint and
-// another step, bit for bit, including dropout.
+// TestLoRAUpdate checks that an update changes only the adapters, also in bfloat16. Two steps equal
+// one step, a checkpoint and another step, bit for bit, including dropout.
 func TestLoRAUpdate(t *testing.T) {
 	o := vanillaOptions()
 	o.MiniBatch, o.Micro = 4, MicroBatching{Rows: 2}
@@ -86,8 +86,8 @@ func TestLoRAUpdate(t *testing.T) {
 	}
 }
 
-// TestLoRAReference: dropout is off in the passes that compute log-probs, and the reference, which uses the frozen
-// weights, does not change when the adapters do.
+// TestLoRAReference checks that dropout is off in the passes that compute log-probs, and that the
+// reference, which uses the frozen weights, does not change when the adapters do.
 func TestLoRAReference(t *testing.T) {
 	a := actorOf(t, torch.Float32, dropping)
 	plain := testActor(t, torch.Float32)
@@ -114,7 +114,8 @@ func TestLoRAReference(t *testing.T) {
 	}
 }
 
-// With dropout even a single mini-batch needs old log-probs, since the log-probs of the update differ from them.
+// TestDropoutNeedsOldLogProbs checks that with dropout even a single mini-batch needs old
+// log-probs, since the log-probs of the update differ from them.
 func TestDropoutNeedsOldLogProbs(t *testing.T) {
 	a := actorOf(t, torch.Float32, dropping)
 	rows := trainRows(4)
@@ -127,7 +128,7 @@ func TestDropoutNeedsOldLogProbs(t *testing.T) {
 	}
 }
 
-// TestOffload: offloaded tensors return unchanged; on the CPU nothing is moved.
+// TestOffload checks that offloaded tensors return unchanged; on the CPU nothing is moved.
 func TestOffload(t *testing.T) {
 	a, b := actorOf(t, torch.Float32, nil), actorOf(t, torch.Float32, nil)
 	critic, other := testCritic(t, torch.Float32), testCritic(t, torch.Float32)
@@ -161,7 +162,8 @@ func TestOffload(t *testing.T) {
 	}
 }
 
-// NewActor rejects frozen weights that do not have the compute type.
+// TestLoRANeedsTheComputeType checks that NewActor rejects frozen weights that do not have the
+// compute type.
 func TestLoRANeedsTheComputeType(t *testing.T) {
 	a := actorOf(t, torch.BFloat16, dropping)
 	if _, err := NewActor(t.Context(), a.master, torch.Float32, optim.DefaultAdamW()); err == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Every pass contains each episode once, with its contexts in order. The order of a shuffled pass depends on the seed
-// and the pass alone.
+// TestPasses checks that every pass contains each episode once, with its contexts in order. The
+// order of a shuffled pass depends on the seed and the pass alone.
 func TestPasses(t *testing.T) {
 	var rows []data.Row
 	for i := range 7 {
@@ -73,8 +73,9 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-// TestTwoPassesAreTwoByHand: an update with two passes equals two passes computed by hand, bit for bit, with one
-// mini-batch per pass and with several. All ratios are relative to the log-probs from before the first pass.
+// TestTwoPassesAreTwoByHand checks that an update with two passes equals two passes computed by
+// hand, bit for bit, with one mini-batch per pass and with several. All ratios are relative to the
+// log-probs from before the first pass.
 func TestTwoPassesAreTwoByHand(t *testing.T) {
 	const lr = 1e-2
 	for _, size := range []int{4, 8} {
@@ -107,8 +108,8 @@ func TestTwoPassesAreTwoByHand(t *testing.T) {
 	}
 }
 
-// TestShuffledPassesReport: the first pass writes its diagnostics to the right rows although it is shuffled, and
-// later passes do not overwrite them.
+// TestShuffledPassesReport checks that the first pass writes its diagnostics to the right rows
+// although it is shuffled, and that later passes do not overwrite them.
 func TestShuffledPassesReport(t *testing.T) {
 	o := policyOptions(MicroBatching{Rows: 2})
 	o.EntropyCoef, o.KLCoef, o.Entropy = 0, 0, true

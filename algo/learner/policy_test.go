@@ -44,8 +44,8 @@ func policyOptions(micro MicroBatching) PolicyOptions {
 	}
 }
 
-// The gradient and the updated weights do not depend on micro-batching, on policy
-// and off policy, with every term in the loss.
+// TestMicroBatchingDoesNotChangeTheUpdate checks that the gradient and the updated weights do not
+// depend on micro-batching, on policy and off policy, with every term in the loss.
 func TestMicroBatchingDoesNotChangeTheUpdate(t *testing.T) {
 	for _, onPolicy := range []bool{true, false} {
 		var grad, updated map[string][]float32
@@ -76,7 +76,8 @@ func TestMicroBatchingDoesNotChangeTheUpdate(t *testing.T) {
 	}
 }
 
-// Micro-batching does not change the gradient of any loss with weights of a rollout correction, off policy.
+// TestMicroBatchingWithEveryLoss checks that micro-batching does not change the gradient of any
+// loss with weights of a rollout correction, off policy.
 func TestMicroBatchingWithEveryLoss(t *testing.T) {
 	for _, name := range loss.Policies.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +109,8 @@ func TestMicroBatchingWithEveryLoss(t *testing.T) {
 	}
 }
 
-// The sum of squared probabilities is taken over the whole distribution.
+// TestSumPiSquared checks that the sum of squared probabilities is taken over the whole
+// distribution.
 func TestSumPiSquared(t *testing.T) {
 	a := testActor(t, torch.Float32)
 	rows := trainRows(4)
@@ -143,7 +145,8 @@ func TestSumPiSquared(t *testing.T) {
 	}
 }
 
-// In bfloat16 gradients are summed in float32, so micro-batching changes them only by the rounding of each pass.
+// TestMicroBatchingInBFloat16 checks that in bfloat16 micro-batching changes gradients only by the
+// rounding of each pass, because they are summed in float32.
 func TestMicroBatchingInBFloat16(t *testing.T) {
 	var first map[string][]float32
 	for _, c := range splits {
@@ -161,8 +164,8 @@ func TestMicroBatchingInBFloat16(t *testing.T) {
 	}
 }
 
-// The first of several mini-batches changes the policy. The ratios of the second are relative to the log-probs from
-// before the update, not to the current ones.
+// TestMiniBatchesUseTheOldLogProbs checks that the ratios of the second mini-batch are relative to
+// the log-probs from before the update, although the first mini-batch has changed the policy.
 func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 	o := policyOptions(MicroBatching{Rows: 2})
 	o.EntropyCoef, o.KLCoef = 0, 0
@@ -225,7 +228,8 @@ func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 	}
 }
 
-// With one mini-batch the ratio is exactly 1 for any old log-probs in the rows.
+// TestSingleMiniBatchIsOnPolicy checks that with one mini-batch the ratio is exactly 1 for any old
+// log-probs in the rows.
 func TestSingleMiniBatchIsOnPolicy(t *testing.T) {
 	a := testActor(t, torch.Float32)
 	st, err := a.UpdateActor(context.Background(), trainRows(8), 1e-3, vanillaOptions())
@@ -237,8 +241,8 @@ func TestSingleMiniBatchIsOnPolicy(t *testing.T) {
 	}
 }
 
-// The gap between sampling and training is measured with the weights from before the update, with one mini-batch and
-// with several.
+// TestLogProbGap checks that the gap between sampling and training is measured with the weights
+// from before the update, with one mini-batch and with several.
 func TestLogProbGap(t *testing.T) {
 	for _, size := range []int{0, 8, 4, 3} {
 		a := testActor(t, torch.Float32)

@@ -43,8 +43,8 @@ func conversation(texts ...string) []data.Message {
 	return list
 }
 
-// TestRewardModel: a chat is rendered by the reward model's template, up to the last reply, and truncated to its
-// maximal length. The other chats of the batch do not change its score.
+// TestRewardModel checks that a chat is rendered by the reward model's template, up to the last
+// reply, and truncated to its maximal length. The other chats of the batch do not change its score.
 func TestRewardModel(t *testing.T) {
 	b := tinyReward(t, chatML)
 	samples := []reward.Sample{
@@ -120,8 +120,8 @@ func TestRewardModelRefuses(t *testing.T) {
 	}
 }
 
-// TestRewardModelOpening: templates that require a system message or write the date work with the run's chats, and
-// give the same chat on every day.
+// TestRewardModelOpening checks that templates that require a system message or write the date work
+// with the run's chats, and give the same chat on every day.
 func TestRewardModelOpening(t *testing.T) {
 	wants := "{% if messages[0]['role'] != 'system' %}{{ raise_exception('Who am I?') }}{% endif %}{{ strftime_now('%d %b %Y') }}" +
 		"{% for m in messages %}{{ m['content'] }}{% endfor %}"

@@ -70,9 +70,10 @@ func byHand(tok *tokenizer.Tokenizer, messages []data.Message) (ids []int32, lea
 	return ids, learn
 }
 
-// The SFT loss is the mean negative log-prob of the tokens of assistant messages and their end tokens, over all rows
-// together, without messages marked loss: false in the data. The expected log-probs are computed token by token with
-// the KV cache.
+// TestSFTLossIsTheMeanOverReplies checks that the SFT loss is the mean negative log-prob of the
+// tokens of assistant messages and their end tokens, over all rows together, without messages
+// marked loss: false in the data. The expected log-probs are computed token by token with the KV
+// cache.
 func TestSFTLossIsTheMeanOverReplies(t *testing.T) {
 	r, tok := byteRenderer(t)
 	tasks := expertTasks()
@@ -113,7 +114,8 @@ func TestSFTLossIsTheMeanOverReplies(t *testing.T) {
 	}
 }
 
-// The gradient of SFT does not depend on micro-batching.
+// TestMicroBatchingDoesNotChangeSFT checks that the gradient of SFT does not depend on
+// micro-batching.
 func TestMicroBatchingDoesNotChangeSFT(t *testing.T) {
 	var grad, updated map[string][]float32
 	for _, c := range splits {
@@ -131,7 +133,8 @@ func TestMicroBatchingDoesNotChangeSFT(t *testing.T) {
 	}
 }
 
-// The validation loss equals the training loss, packed or not, and computing it changes no weights.
+// TestLossSFT checks that the validation loss equals the training loss, packed or not, and
+// computing it changes no weights.
 func TestLossSFT(t *testing.T) {
 	a := testActor(t, torch.Float32)
 	rows := trainRows(8)
@@ -190,8 +193,8 @@ func TestSFTRowsRefuses(t *testing.T) {
 	}
 }
 
-// A row truncated on the left may start with its only reply token, which is not predicted. Such a row is excluded and
-// counted.
+// TestSFTRowsWithoutATokenToPredict checks that a row without a token to predict is excluded and
+// counted: a row truncated on the left may start with its only reply token, which is not predicted.
 func TestSFTRowsWithoutATokenToPredict(t *testing.T) {
 	renderer, _ := byteRenderer(t)
 	all, whole, err := SFTRows(expertTasks()[:1], renderer, 512, TruncateError)

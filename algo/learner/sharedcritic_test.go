@@ -61,8 +61,9 @@ func headWeights(t *testing.T, c *Critic) (out []float32) {
 	return out
 }
 
-// The gradient of the joint loss agrees with its formula: at ratio 1 the policy's part is -ΣA·∇log p / N, and the
-// part of a value is (v - R), or 0 if it is clipped.
+// TestJointLossGradient checks that the gradient of the joint loss agrees with its formula: at
+// ratio 1 the policy's part is -ΣA·∇log p / N, and the part of a value is (v - R), or 0 if it is
+// clipped.
 func TestJointLossGradient(t *testing.T) {
 	const coef, clip = .7, .25
 	plain := onActor(t, testActor(t, torch.Float32))
@@ -113,7 +114,8 @@ func TestJointLossGradient(t *testing.T) {
 	}
 }
 
-// A value loss with weight 0 changes no bit of the policy's update, in float32 and with a bfloat16 shadow.
+// TestValueLossWithoutWeight checks that a value loss with weight 0 changes no bit of the policy's
+// update, in float32 and with a bfloat16 shadow.
 func TestValueLossWithoutWeight(t *testing.T) {
 	for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
 		alone, c := testActor(t, dt), onActor(t, testActor(t, dt))
@@ -137,7 +139,8 @@ func TestValueLossWithoutWeight(t *testing.T) {
 	}
 }
 
-// Joint updates move the values to the returns and change the decoder.
+// TestSharedCriticLearns checks that joint updates move the values to the returns and change the
+// decoder.
 func TestSharedCriticLearns(t *testing.T) {
 	for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
 		c := onActor(t, testActor(t, dt))
@@ -158,8 +161,8 @@ func TestSharedCriticLearns(t *testing.T) {
 	}
 }
 
-// The warm-up trains the head and changes neither the decoder nor its adapters and optimiser, with and without
-// dropout.
+// TestSharedCriticWarmsUp checks that the warm-up trains the head and changes neither the decoder
+// nor its adapters and optimiser, with and without dropout.
 func TestSharedCriticWarmsUp(t *testing.T) {
 	for name, a := range map[string]*Actor{
 		"float32": testActor(t, torch.Float32), "bfloat16": testActor(t, torch.BFloat16), "adapters": actorOf(t, torch.Float32, dropping),
@@ -187,7 +190,8 @@ func TestSharedCriticWarmsUp(t *testing.T) {
 	}
 }
 
-// Both losses train the adapters and not the frozen weights. After a checkpoint a second step gives the same bits.
+// TestSharedCriticOnAdapters checks that both losses train the adapters and not the frozen weights,
+// and that a second step after a checkpoint gives the same bits.
 func TestSharedCriticOnAdapters(t *testing.T) {
 	o := vanillaOptions()
 	o.MiniBatch, o.Micro = 4, MicroBatching{Rows: 2}
@@ -222,7 +226,7 @@ func TestSharedCriticOnAdapters(t *testing.T) {
 	}
 }
 
-// One pass returns the same values and log-probs as two passes.
+// TestValuesAndLogProbs checks that one pass returns the same values and log-probs as two passes.
 func TestValuesAndLogProbs(t *testing.T) {
 	c := onActor(t, testActor(t, torch.Float32))
 	one, two := trainRows(8), trainRows(8)
@@ -236,7 +240,8 @@ func TestValuesAndLogProbs(t *testing.T) {
 	}
 }
 
-// A non-finite joint step changes neither the decoder nor the head, and leaves no gradient.
+// TestSharedCriticsBadStep checks that a non-finite joint step changes neither the decoder nor the
+// head, and leaves no gradient.
 func TestSharedCriticsBadStep(t *testing.T) {
 	for _, bad := range faulty {
 		t.Run(bad.name, func(t *testing.T) {
@@ -265,7 +270,8 @@ func TestSharedCriticsBadStep(t *testing.T) {
 	}
 }
 
-// A shared critic takes the memory of a head and its moments, a separate critic the memory of a second model.
+// TestSharedCriticsMemory checks that a shared critic takes the memory of a head and its moments,
+// and a separate critic the memory of a second model.
 func TestSharedCriticsMemory(t *testing.T) {
 	c := onActor(t, testActor(t, torch.Float32))
 	width := float64(c.master.Config.HiddenSize)
@@ -277,7 +283,7 @@ func TestSharedCriticsMemory(t *testing.T) {
 	}
 }
 
-// An actor has one critic at a time.
+// TestSecondSharedCritic checks that an actor has one critic at a time.
 func TestSecondSharedCritic(t *testing.T) {
 	a := testActor(t, torch.Float32)
 	c, err := NewSharedCritic(t.Context(), a, optim.DefaultAdamW(), 1)

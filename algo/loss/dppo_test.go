@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// A token whose old or new probability is 1 in float32, as for a sharp distribution or
-// a single kept token, is masked by the change of its probability. verl's
+// TestDPPOAtProbabilityOne checks that a token whose old or new probability is 1 in float32, as for
+// a sharp distribution or a single kept token, is masked by the change of its probability. verl's
 // compute_policy_loss_dppo_kl gives the same result in float32.
 func TestDPPOAtProbabilityOne(t *testing.T) {
 	for _, c := range []struct {

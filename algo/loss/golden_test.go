@@ -12,8 +12,9 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// The losses, their gradients and their metrics equal the results of verl's and TRL's functions
-// (testdata/make_goldens.py), with and without weights of a rollout correction.
+// TestLossesOfVerlAndTRL checks that the losses, their gradients and their metrics equal the
+// results of verl's and TRL's functions (testdata/make_goldens.py), with and without weights of a
+// rollout correction.
 func TestLossesOfVerlAndTRL(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden.json")
 	if err != nil {

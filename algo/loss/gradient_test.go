@@ -204,8 +204,8 @@ func tokens(f func(i int, p, base, old, a float64, o Options) float64) func(p, b
 	}
 }
 
-// Every loss equals its formula for every token, and its gradient equals the finite
-// differences of the formula, in which the terms under sg are constant.
+// TestEveryPolicyGradient checks that every loss equals its formula for every token, and its
+// gradient equals the finite differences of the formula, in which the terms under sg are constant.
 func TestEveryPolicyGradient(t *testing.T) {
 	type variant struct {
 		what string
@@ -277,9 +277,9 @@ func policy(t *testing.T, s *torch.Scope, name string, logp torch.Tensor, o Opti
 	return p.Loss(s, b, o)
 }
 
-// Weights of a rollout correction multiply the losses of the tokens. In geo_mean their
-// geometric mean multiplies the loss of the row. In vespo they are part of the ratio.
-// bypass_mode ignores them, because it computes weights itself.
+// TestWeights checks that weights of a rollout correction multiply the losses of the tokens. In
+// geo_mean their geometric mean multiplies the loss of the row. In vespo they are part of the
+// ratio. bypass_mode ignores them, because it computes weights itself.
 func TestWeights(t *testing.T) {
 	for _, name := range Policies.Names() {
 		if name == Bypass {
@@ -314,8 +314,8 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// For every loss and aggregation, the gradients and statistics of micro-batches of
-// whole rows add up to the mini-batch's.
+// TestMicroBatches checks that, for every loss and aggregation, the gradients and statistics of
+// micro-batches of whole rows add up to the gradients and statistics of the mini-batch.
 func TestMicroBatches(t *testing.T) {
 	n := len(gradNew)
 	for _, name := range Policies.Names() {

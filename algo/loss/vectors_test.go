@@ -53,7 +53,7 @@ func choose(name string, logp, old, adv []float64, o Options) []bool {
 	return p.Choose(tokens, o, 5)
 }
 
-// Spec 12.2.
+// TestPolicyVectors compares policy losses and their statistics with the numbers of spec 12.2.
 func TestPolicyVectors(t *testing.T) {
 	raised := slices.Clone(specOld)
 	for i := 11; i < 14; i++ {
@@ -125,7 +125,8 @@ func weights(t *testing.T, s *torch.Scope, agg string, lens []int, scale float64
 	return s.Float64s(w, len(w))
 }
 
-// Spec 12.2: the matrix 0, .1, …, 1.9, and a row without a token in the loss.
+// TestAggregations compares the aggregations with spec 12.2: the matrix 0, .1, …, 1.9, and a row
+// without a token in the loss.
 func TestAggregations(t *testing.T) {
 	var values []float64
 	for i, m := range specMask {
@@ -142,8 +143,8 @@ func TestAggregations(t *testing.T) {
 	}
 }
 
-// A mini-batch that contains every episode twice has the same loss, so mini_batch_size does not scale the gradient. The
-// exception is token-sum.
+// TestAggregationsAreMeans checks that a mini-batch that contains every episode twice has the same
+// loss, so mini_batch_size does not scale the gradient. The exception is token-sum.
 func TestAggregationsAreMeans(t *testing.T) {
 	for _, agg := range Aggregations.Names() {
 		lookup, err := Aggregations.Lookup(agg)
@@ -185,7 +186,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// chooseClipCov chooses the configured share of tokens, among the tokens with a covariance within the bounds.
+// TestClipCovChooses checks that chooseClipCov chooses the configured share of tokens, among the
+// tokens with a covariance within the bounds.
 func TestClipCovChooses(t *testing.T) {
 	const n = 40
 	tokens := make([]Token, n)
@@ -226,8 +228,8 @@ func TestClipCovChooses(t *testing.T) {
 	}
 }
 
-// Spec 12.2, value loss: the returns are constant in a row, and the values change by
-// the same amounts in all rows.
+// TestValue compares the value loss with spec 12.2: the returns are constant in a row, and the
+// values change by the same amounts in all rows.
 func TestValue(t *testing.T) {
 	old := inMask(.1, .2, .3, .4, .5, 0, .1, 0, .1, 0, .2, .2, .2, .2, .2, -.1, -.2, -.3, 0, 0)
 	returns := inMask(1, 1, 1, 1, 1, 0, 0, 0, 0, 0, .5, .5, .5, .5, .5, -1, -1, -1, -1, -1)

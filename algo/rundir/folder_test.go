@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestClear: Clear empties a run folder only if it contains no results.
+// TestClear checks that Clear empties a run folder only if it contains no results.
 func TestClear(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string

@@ -30,7 +30,8 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// SetAside moves the newest checkpoints first, so that the remaining steps have no gap if the process dies.
+// TestSetAsideDiesInBetween checks that SetAside moves the newest checkpoints first, so that the
+// remaining steps have no gap if the process dies.
 func TestSetAsideDiesInBetween(t *testing.T) {
 	root, to := t.TempDir(), filepath.Join(t.TempDir(), "aside")
 	for step := 1; step <= 4; step++ {

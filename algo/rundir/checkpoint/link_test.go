@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestKeptBeside: Save keeps the steps in also in addition to the newest ones, and removes them once they are no longer
-// in also.
+// TestKeptBeside checks that Save keeps the steps in its argument also in addition to the newest ones, and
+// removes them once they are no longer in also.
 func TestKeptBeside(t *testing.T) {
 	root := t.TempDir()
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestKeptBeside(t *testing.T) {
 	}
 }
 
-// TestLink: a link points to its checkpoint also after the run folder is moved.
+// TestLink checks that a link points to its checkpoint also after the run folder is moved.
 func TestLink(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	root, link := filepath.Join(run, "checkpoints"), filepath.Join(run, "best")

@@ -35,7 +35,7 @@ func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]dat
 		}
 	}
 	e, before := p.estimator, episodesIn(rows)
-	if p.o.DropZeroSpread && (e.InGroup || e.Whole) {
+	if p.o.DropZeroSpread && (e.InGroup || e.KeepZeroSpread) {
 		var singles int
 		rows, singles = DropSingles(rows)
 		m[track.DroppedRows], m[track.SingleGroups] = float64(before-episodesIn(rows)), float64(singles)
@@ -50,7 +50,7 @@ func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]dat
 		return nil, err
 	}
 	maps.Copy(m, batchMetrics)
-	if p.o.DropZeroSpread && e.Grouped && !e.Whole {
+	if p.o.DropZeroSpread && e.Grouped && !e.KeepZeroSpread {
 		kept, groups, err := DropZeroSpread(rows, GroupMetrics[p.o.FilterMetric])
 		if err != nil {
 			return nil, err
@@ -77,25 +77,25 @@ func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]dat
 	return correction.Reject(rows, p.o.Correction.Rules, m)
 }
 
-// diagnoseBypass writes the diagnostics of an update with loss.Bypass, which has no old
-// log-probs before it. It uses the log-probs of the first pass, which each mini-batch has
-// from before its optimiser step. Rows of skipped steps have none.
+// diagnoseBypass writes the diagnostics of an update with loss.Bypass. No old log-probs are
+// computed before such an update, so diagnoseBypass uses the log-probs that each mini-batch
+// of the first pass had before its optimiser step. Rows of skipped steps have none.
 func diagnoseBypass(rows []data.Row, m Metrics) error {
-	seen, err := whole(rows, learner.OldLogProbs)
+	complete, err := completeEpisodes(rows, learner.OldLogProbs)
 	if err != nil {
 		return err
 	}
-	return correction.Diagnose(seen, m)
+	return correction.Diagnose(complete, m)
 }
 
-// whole returns the episodes that have a field in every context with a token in the
-// loss, with zeros in the other contexts. The rows of skipped steps lack the field.
-func whole(rows []data.Row, field func(*data.Row) *[]float32) ([]data.Row, error) {
+// completeEpisodes returns the episodes in which every context with a token in the loss has
+// the field; it sets the field of the other contexts to zeros. Rows of skipped steps lack it.
+func completeEpisodes(rows []data.Row, field func(*data.Row) *[]float32) ([]data.Row, error) {
 	spans, err := data.EpisodeSpans(rows)
 	if err != nil {
 		return nil, err
 	}
-	var seen []data.Row
+	var complete []data.Row
 	for _, span := range spans {
 		episode := slices.Clone(rows[span[0]:span[1]])
 		lacks := func(r data.Row) bool { return *field(&r) == nil && learner.LossTokens([]data.Row{r}) > 0 }
@@ -107,7 +107,7 @@ func whole(rows []data.Row, field func(*data.Row) *[]float32) ([]data.Row, error
 				*values = make([]float32, len(episode[i].Tokens))
 			}
 		}
-		seen = append(seen, episode...)
+		complete = append(complete, episode...)
 	}
-	return seen, nil
+	return complete, nil
 }

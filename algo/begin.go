@@ -14,7 +14,7 @@ import (
 // Crash points around the replacement of the reference.
 var (
 	atReference        = crash.New("reference/write")   // before the reference is written
-	atReferenceRemoved = crash.New("reference/removed") // the old one is removed, the new one has no name yet
+	atReferenceRemoved = crash.New("reference/removed") // the old reference is removed, the new one is not yet renamed
 )
 
 // begin runs the warm start and the validations around it, before the first step of
@@ -43,7 +43,7 @@ func (t *Trainer) begin(ctx, soft context.Context) error {
 		}
 	}
 	if t.state.WarmStarted = true; t.o.ValBeforeTrain {
-		if err := t.SaveCheckpoint(ctx); err != nil { // the validation may take long
+		if err := t.SaveCheckpoint(ctx); err != nil { // save first, because the validation may take long
 			return err
 		}
 		if err := t.validateAtStart(ctx, soft, rundir.LabelBefore, ""); err != nil {
@@ -54,8 +54,8 @@ func (t *Trainer) begin(ctx, soft context.Context) error {
 	return t.SaveCheckpoint(ctx)
 }
 
-// warmStart does the supervised epochs before the first step. A run that is
-// resumed inside them has their optimiser in its checkpoint.
+// warmStart does the supervised epochs before the first step. A run that is resumed
+// during these epochs finds their optimiser in its checkpoint.
 func (t *Trainer) warmStart(ctx, soft context.Context) error {
 	o := *t.o.WarmStart
 	if t.state.WarmSteps == 0 {

@@ -12,25 +12,25 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// core is shared by the loop and its method: the parts of the run, its state, and the
-// phases, which are timed and reported.
+// core holds the parts and the state of a run, which the loop and its method share, and
+// runs the phases of a step, which are timed and reported.
 type core struct {
 	Parts
 	o       Options
 	state   rundir.State
-	steps   int                // training steps of the run
-	heldOut *SFTOptions        // ValRows to report the loss of in a validation; nil: none
+	steps   int                // number of training steps of the run
+	heldOut *SFTOptions        // options with the ValRows whose loss a validation reports; nil: none
 	unsaved bool               // the state has changed since the last checkpoint
-	tokens  map[string]float64 // by phase of the step: the tokens of all its passes
+	tokens  map[string]float64 // number of tokens in all passes of a phase of the step, by phase
 }
 
-// phase runs one named part of a step and adds its seconds to the metrics.
+// phase runs f as the phase of a step with this name and total; see runPhase.
 func (c *core) phase(step int, name string, total int, m Metrics, f func() error) error {
-	return c.during(Phase{Name: name, Step: step, Steps: c.steps, Total: total}, m, f)
+	return c.runPhase(Phase{Name: name, Step: step, Steps: c.steps, Total: total}, m, f)
 }
 
-// during is phase with a complete Phase.
-func (c *core) during(p Phase, m Metrics, f func() error) error {
+// runPhase runs f as the phase p and adds its seconds to the metrics.
+func (c *core) runPhase(p Phase, m Metrics, f func() error) error {
 	c.Events.Phase(p)
 	began := time.Now()
 	err := f()

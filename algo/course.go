@@ -17,7 +17,7 @@ type Course struct {
 }
 
 // course numbers the training tasks for a Sampler. Equal tasks have one number. A nil
-// course means that tasks come in their order.
+// course means that tasks are played in their order.
 type course struct {
 	tasks   []data.Task
 	number  map[taskKey]int
@@ -38,7 +38,7 @@ func newCourse(envs []Env, o curriculum.Options) *course {
 	c := &course{number: map[taskKey]int{}}
 	for _, e := range envs {
 		if e.Weight == 0 {
-			continue // only validated on
+			continue // only validations play this environment
 		}
 		for _, task := range e.TrainTasks {
 			if _, seen := c.number[keyOf(task)]; !seen {
@@ -51,7 +51,7 @@ func newCourse(envs []Env, o curriculum.Options) *course {
 	return c
 }
 
-// restore continues from a checkpoint's state. It does nothing if either is nil.
+// restore continues from a checkpoint's state. It does nothing if c or st is nil.
 func (c *course) restore(st *curriculum.State) error {
 	if c == nil || st == nil {
 		return nil
@@ -88,7 +88,7 @@ func (p *player) learnCourse(step int, episodes []*data.Episode, m Metrics) erro
 	for _, ep := range episodes {
 		i, known := p.course.number[keyOf(ep.Task)]
 		if !known {
-			return fmt.Errorf("an episode is of task %s, which the run does not have", ep.Task.ID)
+			return fmt.Errorf("an episode plays task %s, which is not a training task of the run", ep.Task.ID)
 		}
 		if ep.Outcome.Trainable() {
 			played[i]++
@@ -97,7 +97,7 @@ func (p *player) learnCourse(step int, episodes []*data.Episode, m Metrics) erro
 			solved[i]++
 		}
 	}
-	for i := range p.course.tasks { // in their order, not the map's
+	for i := range p.course.tasks { // a fixed order: the order of a map would vary
 		p.course.sampler.Report(step, i, played[i], solved[i])
 	}
 	maps.Copy(m, p.course.sampler.Metrics())

@@ -33,7 +33,7 @@ import (
 // Evol selects AgentEvol as the method of the steps. It uses the passes, the mini-batches and the optimiser of
 // Update.
 type Evol struct {
-	PerTask int // bound on the episodes of a task that a step keeps, the first ones; 0: none
+	PerTask int // maximum number of successes of a task that a step keeps, the first ones; 0: no bound
 	// Replay is the number of recorded trajectories and kept episodes of earlier steps
 	// that a step also learns from. -1: all.
 	Replay   int
@@ -47,8 +47,8 @@ const keptFile = "kept.jsonl.zst"
 type evolution struct {
 	player
 	Evol
-	kept      []*data.Episode // of the finished steps
-	successes []*data.Episode // of the current step
+	kept      []*data.Episode // successes of the finished steps
+	successes []*data.Episode // successes of the current step
 }
 
 func (o Evol) open(c *core) (Method, error) {
@@ -65,7 +65,7 @@ func (o Evol) open(c *core) (Method, error) {
 // Restore reads the kept episodes of a checkpoint.
 func (e *evolution) Restore(dir string) error {
 	if e.state.KeptRows > 0 {
-		return errors.New("it holds AgentEvol's kept episodes in the format of an earlier version: " +
+		return errors.New("it has AgentEvol's kept episodes in the format of an earlier version: " +
 			"start a new run from its weights, with model.path set to its actor folder")
 	}
 	if err := e.player.Restore(dir); err != nil || e.state.Kept == 0 {

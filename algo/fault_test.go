@@ -62,7 +62,7 @@ func TestFaults(t *testing.T) {
 					return nil
 				}
 			},
-			is: IsDiskError, words: "saving step 2 after that", saved: 1,
+			is: IsDiskError, words: "saving step 2 after this error", saved: 1,
 		},
 		{
 			name: "the disk is full for a checkpoint",

@@ -28,7 +28,7 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 		return nil
 	}
 	defer func() { err = t.saveAfter(ctx, err) }()
-	if err := t.makeUp(ctx, soft); err != nil {
+	if err := t.reportPending(ctx, soft); err != nil {
 		return err
 	}
 	if !t.state.Begun {
@@ -103,7 +103,7 @@ func (t *Trainer) step(ctx, soft context.Context) (err error) {
 	return t.method.Check(step)
 }
 
-// report validates after a finished step if that is due, and writes its line.
+// report validates after a finished step if a validation is due, and writes the step's line.
 func (t *Trainer) report(ctx, soft context.Context) error {
 	step := t.state.Step
 	m := Metrics(maps.Clone(t.state.Unreported))
@@ -134,8 +134,8 @@ func (t *Trainer) report(ctx, soft context.Context) error {
 	return nil
 }
 
-// makeUp reports the last finished step if the previous process ended before its report.
-func (t *Trainer) makeUp(ctx, soft context.Context) error {
+// reportPending reports the last finished step if the previous process ended before its report.
+func (t *Trainer) reportPending(ctx, soft context.Context) error {
 	switch {
 	case t.state.Unreported == nil:
 		return nil
@@ -152,13 +152,13 @@ func (t *Trainer) saveAfter(ctx context.Context, err error) error {
 		return err
 	}
 	if saveErr := t.SaveCheckpoint(ctx); saveErr != nil {
-		err = errors.Join(err, fmt.Errorf("saving step %d after that: %w", t.state.Step, saveErr))
+		err = errors.Join(err, fmt.Errorf("saving step %d after this error: %w", t.state.Step, saveErr))
 	}
 	return err
 }
 
-// validateAtStart writes a validation as a line of step 0, with prefix before the
-// names of its results.
+// validateAtStart validates and writes the results as a line of step 0, with prefix
+// before their names.
 func (t *Trainer) validateAtStart(ctx, soft context.Context, label, prefix string) error {
 	v, err := t.Validate(ctx, soft, label)
 	if err != nil {
@@ -182,7 +182,7 @@ func (t *Trainer) validateAtStart(ctx, soft context.Context, label, prefix strin
 	return nil
 }
 
-// addValidation records a reported validation and the best checkpoint after it.
+// addValidation adds a reported validation to the state and sets the best checkpoint.
 func (t *Trainer) addValidation(v rundir.Validation, best *rundir.Best) {
 	t.unsaved = t.unsaved || best != t.state.Best
 	t.state.Validations, t.state.Best = append(t.state.Validations, v), best

@@ -14,27 +14,27 @@ import (
 //	score             the score of the environment or the score functions
 //	env_reward        the reward of the environment
 //
-// With a penalty for turns, the episodes of a group that always succeeds differ by
-// their turns only. By seq_final_reward the step still learns from such a group, although
-// it is solved, and the policy may unlearn a rare state that only its slower episodes
-// visit. By score the group is left out. If the score contains more than the outcome,
-// such as DAPO's penalty for overlong episodes, env_reward is only the outcome; DAPO
-// filters by accuracy (arXiv:2503.14476, section 3.2).
+// With a penalty for turns, the episodes of a group in which all succeed differ only by
+// their number of turns. With seq_final_reward the step still learns from such a group,
+// and the policy may unlearn a rare state that only the slower episodes visit. With score
+// the group is left out. If the score contains more than the outcome, such as DAPO's
+// penalty for overlong episodes, env_reward contains only the outcome; DAPO filters by
+// accuracy (arXiv:2503.14476, section 3.2).
 var GroupMetrics = map[string]func(*data.Row) float64{
 	"seq_final_reward": (*data.Row).RewardSum,
 	"score":            func(r *data.Row) float64 { return r.Score },
 	"env_reward":       func(r *data.Row) float64 { return r.EnvReward },
 }
 
-// GroupStats count groups of one uid that have no advantages.
+// GroupStats counts the groups that have no advantages.
 type GroupStats struct {
-	ZeroSpread int // groups with equal values
-	Single     int // groups with only one episode left
+	ZeroSpread int // number of groups with equal values
+	Single     int // number of groups with only one episode left
 }
 
 // DropZeroSpread returns, in order, the rows of groups with at least two episodes and
 // two different values of metric, one of GroupMetrics. Values that differ only by the
-// rounding of token rewards are equal. A group without spread has advantage 0 on every
+// rounding of token rewards count as equal. A group without spread has advantage 0 on every
 // token, which would dilute a token mean (spec 5.11).
 func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) (kept []data.Row, stats GroupStats, err error) {
 	spans, err := data.EpisodeSpans(rows)

@@ -68,15 +68,15 @@ func overlongTasks(episodes []*data.Episode) []string {
 	return unplayed(episodes, func(ep *data.Episode) bool { return ep.Outcome == data.OverlongPrompt })
 }
 
-// badTasks returns the ids in bad of tasks without a trainable episode, once for every
-// time that they were drawn.
+// badTasks returns the ids, among those in bad, of tasks whose episodes all failed in the
+// environment, once for every time that they were drawn.
 func badTasks(episodes []*data.Episode, bad []string) []string {
 	return unplayed(episodes, func(ep *data.Episode) bool {
 		return ep.Outcome == data.EnvError && slices.Contains(bad, ep.Task.ID)
 	})
 }
 
-// unplayed returns the tasks of groups in which every episode is lost.
+// unplayed returns the ids of the tasks of groups in which lost is true for every episode.
 func unplayed(episodes []*data.Episode, lost func(*data.Episode) bool) (ids []string) {
 	played := groupsWith(episodes, func(ep *data.Episode) bool { return !lost(ep) })
 	for _, ep := range episodes {
@@ -97,7 +97,7 @@ func groupsWith(episodes []*data.Episode, match func(*data.Episode) bool) map[st
 	return groups
 }
 
-// checkPlayable returns the error of a step without a task that can be played.
+// checkPlayable returns the error of a step in which no task can be played.
 func (p *player) checkPlayable(episodes []*data.Episode) error {
 	if err := checkOverlong("", episodes); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (p *player) checkPlayable(episodes []*data.Episode) error {
 // OverlongError reports that the prompts of all tasks of a step or of a validation are
 // too long.
 type OverlongError struct {
-	Env    string // of the validation; "" for a step
+	Env    string // environment of the validation; "" for a step
 	Prompt string // the error of one of the tasks
 }
 

@@ -24,8 +24,8 @@ func (t *Trainer) write(step int, m Metrics) error {
 	return nil
 }
 
-// memory reports the memory of the process and of its parts, which shows leaks from
-// line to line.
+// memory reports the memory of the process and of its parts, so that a leak shows as
+// growth from line to line.
 func (t *Trainer) memory(m Metrics) {
 	if rss := torch.RSS(); rss > 0 {
 		m[track.ProcessBytes] = float64(rss)
@@ -47,8 +47,8 @@ func (t *Trainer) memory(m Metrics) {
 	}
 }
 
-// faultMetrics reports the faults of the environments' servers since the previous line:
-// of all environments and, if there are several, of each.
+// faultMetrics reports the faults of the environments' servers since the previous line,
+// summed over all environments and, if there are several, for each environment.
 func (t *Trainer) faultMetrics(m Metrics) {
 	var faults int64
 	for _, e := range t.Envs {

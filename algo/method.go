@@ -17,7 +17,7 @@ type Method interface {
 	// files of a checkpoint folder.
 	Restore(dir string) error
 	// Begin prepares the first step. It is called at the start of every process until
-	// it has set State.Begun.
+	// Begin has set State.Begun.
 	Begin(ctx, soft context.Context, t *Trainer) error
 	// Collect plays or reads the data of the step.
 	Collect(ctx context.Context, step int, m Metrics) (Batch, error)
@@ -32,10 +32,10 @@ type Method interface {
 	Save(dir string) error
 }
 
-// Batch is the data of a step. The loop writes the episodes to the run folder before the
+// Batch is the data of a step. The loop writes its episodes to the run folder before the
 // update.
 type Batch struct {
-	Episodes []*data.Episode // played or recorded; nil: the method has rows only
+	Episodes []*data.Episode // played or recorded episodes; nil: the method has only rows
 	Rows     []data.Row
 }
 

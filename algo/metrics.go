@@ -71,7 +71,7 @@ func histogram(m map[string]float64, prefix string, xs []float64) {
 		return
 	}
 	last := len(binEdges) - 1
-	name := func(i int) string { // of bin i, below edge i
+	name := func(i int) string { // name of bin i, which ends at edge i
 		switch i {
 		case 0:
 			return fmt.Sprintf("%s/lt_%g", prefix, binEdges[0])
@@ -97,8 +97,8 @@ func histogram(m map[string]float64, prefix string, xs []float64) {
 	}
 }
 
-// lastTurn is the number of turns that TurnEntropy distinguishes; later turns count for
-// the last of them.
+// lastTurn is the number of turns that TurnEntropy distinguishes. Later turns count as
+// turn lastTurn.
 const lastTurn = 10
 
 // entropyByTurn writes the mean entropy of the tokens of each reply, by turn.

@@ -6,7 +6,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Overall replaces the name of an environment in the names of metrics over all
+// Overall takes the place of an environment's name in the names of metrics over all
 // environments.
 const Overall = "overall"
 
@@ -19,8 +19,8 @@ func newOrder(envs []Env, o Play) (*data.Mixture, error) {
 	return data.NewMixture(shares, o.Shuffle, o.OrderSeed)
 }
 
-// epoch counts the finished passes over the tasks of the environment with the
-// fewest.
+// epoch returns the smallest number of finished passes over the tasks of an
+// environment.
 func epoch(s *rundir.State, envs []Env) int {
 	if s.Mixture == nil {
 		return s.Order.Epoch
@@ -43,8 +43,8 @@ func (p *player) draw(k int) []data.Task {
 	return tasks
 }
 
-// mixtureMetrics reports the episodes of each environment of a step, if there are
-// several.
+// mixtureMetrics reports the results of each environment in a step, if the run has
+// several environments.
 func mixtureMetrics(m Metrics, envs []Env, episodes []*data.Episode) {
 	if len(envs) < 2 {
 		return
@@ -72,7 +72,7 @@ func count(episodes []*data.Episode, outcome data.Outcome) (n int) {
 	return n
 }
 
-// summary holds sums over the trainable episodes of a set.
+// summary holds sums over the trainable episodes in a list.
 type summary struct {
 	episodes, solved, turns int
 	score                   float64

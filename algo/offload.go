@@ -28,7 +28,7 @@ func (c *core) withOptimizer(ctx context.Context, f func() error) error {
 	return c.Actor.WithOptimizer(ctx, f)
 }
 
-// withCritic calls f while the moments of the critic's own optimiser are on their device.
+// withCritic calls f while the moments of a separate critic's optimiser are on their device.
 func (c *core) withCritic(ctx context.Context, f func() error) error {
 	if !c.o.OffloadCritic || c.Critic == nil || c.Critic.Shared() {
 		return f()

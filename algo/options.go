@@ -31,7 +31,7 @@ type Options struct {
 	// KL, in place of the weights of Parts.Ref.
 	FreezeReference bool
 
-	// Method selects the method of the steps: PolicyGradient (also nil), Evol, Recorded
+	// Method selects the method of the steps: PolicyGradient (the default), Evol, Recorded
 	// or Supervised.
 	Method MethodOptions
 }
@@ -40,60 +40,60 @@ type Options struct {
 // checkpoints.
 type Loop struct {
 	Seed           uint64
-	Steps          int // training steps; Supervised ignores it
-	SaveEvery      int // steps between checkpoints; 0: only at the end
-	TestEvery      int // steps between validations; 0: only at the end
+	Steps          int // number of training steps; Supervised ignores it
+	SaveEvery      int // number of steps between checkpoints; 0: only at the end
+	TestEvery      int // number of steps between validations; 0: only at the end
 	ValBeforeTrain bool
 	ValUntrained   bool            // validate before the warm start too
-	Val            rollout.Options // of validation episodes; Step and callbacks are set by the Trainer
+	Val            rollout.Options // options of validation episodes; the Trainer sets Step and the callbacks
 	Keep           int             // number of checkpoints to keep
-	BestMetric     string          // of rundir.BestMetrics: keep the checkpoint with the best validation too; "": off
+	BestMetric     string          // also keep the checkpoint with the best value of this metric of rundir.BestMetrics; "": off
 
 	// PeakFLOPS is the number of floating-point operations that the device can do in
 	// a second, in the compute type. 0: unknown, utilisation is not reported.
 	PeakFLOPS float64
 
-	// Between the phases that use them, these are kept in host memory:
+	// Each option keeps tensors in host memory between the phases that use them:
 	OffloadRef       bool // the reference
-	OffloadOptimizer bool // the optimiser's moments
-	OffloadCritic    bool // the moments of a critic with a separate decoder
+	OffloadOptimizer bool // the moments of the actor's optimiser
+	OffloadCritic    bool // the moments of the optimiser of a critic with a separate decoder
 }
 
 // Play configures the episodes of a step.
 type Play struct {
-	BatchTasks    int             // tasks of a step; each is played Train.GroupSize times
-	Train         rollout.Options // of training episodes; Step and callbacks are set by the Trainer
+	BatchTasks    int             // number of tasks of a step; each is played Train.GroupSize times
+	Train         rollout.Options // options of training episodes; the Trainer sets Step and the callbacks
 	Shuffle       bool
-	OrderSeed     uint64 // of the order of tasks
+	OrderSeed     uint64 // seed of the order of tasks
 	Course        Course
 	FilterGroups  bool   // draw tasks until BatchTasks groups have spread (DAPO)
-	FilterMetric  string // of GroupMetrics: the value whose spread counts for FilterGroups and DropZeroSpread
-	MaxGenBatches int    // bound on the batches of BatchTasks tasks that FilterGroups draws
+	FilterMetric  string // name in GroupMetrics of the value whose spread FilterGroups and DropZeroSpread compare
+	MaxGenBatches int    // maximum number of batches of BatchTasks tasks that FilterGroups draws
 }
 
 // Scoring configures the score of an episode and its token rewards.
 type Scoring struct {
 	Scorer               *reward.Composer // replaces the environment's signal as score; nil: off
-	Signal               string           // of reward.Signals
-	Allocation           string           // of reward.Allocations
-	AllocationGamma      float64          // of the allocation discounted
+	Signal               string           // name in reward.Signals
+	Allocation           string           // name in reward.Allocations
+	AllocationGamma      float64          // discount of the allocation discounted
 	TurnPenalty          float64          // subtracted from the score for every turn
-	InvalidActionPenalty float64          // subtracted for every turn without a valid action: from the score, or from the turn (advantage.Estimator.PenaltyByTurn)
+	InvalidActionPenalty float64          // subtracted for every turn without a valid action, from the score or at the turn (advantage.Estimator.PenaltyByTurn)
 }
 
 // Update configures the policy-gradient update of a step.
 type Update struct {
-	Estimator      string // of advantage.Estimators
+	Estimator      string // name in advantage.Estimators
 	EstimatorOpts  advantage.Options
 	DropZeroSpread bool      // leave out groups without spread, under an estimator that compares within groups
 	KLReward       *KLReward // nil: off
 	Correction     Correction
-	PFPPO          string // of advantage.Reweightings; "": off
+	PFPPO          string // name in advantage.Reweightings; "": off
 	Policy         learner.PolicyOptions
 	Critic         *learner.CriticOptions // nil: no critic
-	RefMicro       learner.MicroBatching  // of the reference's forward passes
+	RefMicro       learner.MicroBatching  // micro-batches of the reference's forward passes
 	AdamW          optim.AdamWOptions
-	Schedule       optim.Schedule // of the learning rate over the steps that train the actor
+	Schedule       optim.Schedule // learning rate over the steps that train the actor
 
 	// MaxGap is the mean log-prob gap between sampling and training above which a
 	// step logs a warning or, with FailOnGap, fails. 0: off.
@@ -103,12 +103,12 @@ type Update struct {
 
 // KLReward subtracts the KL to the reference from the rewards.
 type KLReward struct {
-	Type       string        // of kl.Estimators
-	Controller kl.Controller // initial
+	Type       string        // name in kl.Estimators
+	Controller kl.Controller // initial controller of the coefficient
 }
 
 // Correction configures rollout correction: weights and rejection for the
-// difference between the policy that sampled and the one that is trained.
+// difference between the policy that sampled and the policy that is trained.
 type Correction struct {
 	Weights *correction.Weights
 	Rules   []correction.Rule
@@ -118,9 +118,9 @@ func (c Correction) on() bool { return c.Weights != nil || len(c.Rules) > 0 }
 
 // Env is one environment of the run.
 type Env struct {
-	Name       string      // data.Task.Table of its tasks: its label, or its name
-	Train, Val rollout.Env // one pool, with the sampling options of training and validation
-	Weight     float64     // of its training tasks in the mixture; 0: it is only validated on
+	Name       string      // data.Task.Table of its tasks: the label of the environment, or its name
+	Train, Val rollout.Env // the same pool with the sampling options of training and of validation
+	Weight     float64     // weight of its training tasks in the mixture; 0: only validations play it
 	TrainTasks []data.Task
 	ValTasks   []data.Task
 }

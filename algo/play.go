@@ -15,14 +15,13 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// player plays and scores the episodes of a step. It is the part that PolicyGradient
-// and Evol have in common.
+// player plays and scores the episodes of a step. PolicyGradient and Evol embed it.
 type player struct {
 	*core
 	order  *data.Mixture
-	course *course // nil: tasks come in their order
+	course *course // nil: tasks are played in their order
 
-	// By their names in the options:
+	// The functions that the options name:
 	estimator advantage.Estimator
 	signal    reward.Signal
 	allocate  reward.Allocation
@@ -39,7 +38,7 @@ func newPlayer(c *core) (player, error) {
 	return p, err
 }
 
-// lookUp sets the functions that the options name.
+// lookUp sets the estimator, the signal and the allocation that the options name.
 func (p *player) lookUp() error {
 	var errs [3]error
 	p.estimator, errs[0] = advantage.Estimators.Lookup(p.o.Estimator)
@@ -54,7 +53,7 @@ func (p *player) Steps() int { return p.o.Steps }
 // Restore continues the order of tasks and the curriculum from the state.
 func (p *player) Restore(string) error {
 	if p.state.Supervised {
-		return errors.New("it is of supervised training, and reinforcement learning cannot continue from it")
+		return errors.New("it was saved by supervised training, and reinforcement learning cannot continue from it")
 	}
 	st, err := p.state.DrawState(len(p.Envs))
 	if err == nil {
@@ -94,13 +93,13 @@ func (p *player) Save(string) error { return nil }
 // dynamic sampling, arXiv:2503.14476, section 3.2) it draws batches of tasks until
 // BatchTasks groups have episodes of different values, and keeps the first BatchTasks of
 // these groups. After MaxGenBatches batches it continues with fewer groups. It returns
-// all episodes, which episode/*, reward/* and rollout/* describe, and the rows to learn
-// from, which critic/* describes.
+// all episodes, which the metrics episode/*, reward/* and rollout/* describe, and the rows
+// to learn from, which the metrics critic/* describe.
 //
 // The episodes depend on the weights, the position in the order of tasks and the
-// step, so a repeated step plays the same.
+// step, so a repeated step plays the same episodes.
 //
-// Differs from verl in: too few groups are a warning and do not end the run; the
+// Differs from verl in: too few groups cause a warning and do not end the run; the
 // value does not contain the KL in the reward, which is measured later.
 func (p *player) Collect(ctx context.Context, step int, m Metrics) (Batch, error) {
 	var b Batch
@@ -196,7 +195,7 @@ func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []d
 
 // baselines plays one greedy episode of every task, from the same start as the task's
 // other episodes, and makes its score the baseline of the task's rows. It leaves out and
-// counts rows without a greedy episode, which was lost to the infrastructure.
+// counts the rows of a task whose greedy episode was lost to the infrastructure.
 func (p *player) baselines(ctx context.Context, step int, played playedTasks, o rollout.Options, rows []data.Row, m Metrics) ([]data.Row, error) {
 	trainable := groupsWith(played.episodes, func(ep *data.Episode) bool { return ep.Outcome.Trainable() })
 	o.Skip = func(uid string, _ int) bool { return !trainable[uid] }
@@ -232,8 +231,8 @@ func (p *player) baselines(ctx context.Context, step int, played playedTasks, o 
 	return kept, nil
 }
 
-// greedyScores returns the sum of the token rewards of each task's only episode, over
-// all its contexts, by the task's uid.
+// greedyScores returns, by uid, the sum of the token rewards of the only episode of each
+// group, over all contexts of the episode.
 func greedyScores(rows []data.Row) map[string]float64 {
 	scores := map[string]float64{}
 	for i := range rows {
@@ -242,7 +241,7 @@ func greedyScores(rows []data.Row) map[string]float64 {
 	return scores
 }
 
-// engineMetrics reports the work of the engine between two counts.
+// engineMetrics reports the work of the engine between the counts before and after.
 func engineMetrics(m Metrics, before, after engine.Stats) {
 	steps := float64(after.Steps - before.Steps)
 	m[track.EngineSteps] = steps
@@ -255,11 +254,11 @@ func engineMetrics(m Metrics, before, after engine.Stats) {
 	}
 }
 
-// trainEnvs returns the environments with the limit on turns of the step.
+// trainEnvs returns the training environments with the step's limit on turns.
 func (p *player) trainEnvs(step int) map[string]rollout.Env {
 	m := map[string]rollout.Env{}
 	for _, e := range p.Envs {
-		turns := &e.Train.Setup.Options.MaxTurns // of this copy
+		turns := &e.Train.Setup.Options.MaxTurns // a field of the copy e, so that p.Envs does not change
 		*turns = p.o.Course.Stages.Turns(step, *turns)
 		m[e.Name] = e.Train
 	}

@@ -19,9 +19,9 @@ type PolicyGradient struct{}
 // policyGradient is the method of PolicyGradient.
 type policyGradient struct {
 	player
-	klReward *kl.Controller     // of the KL in the reward; nil: off
+	klReward *kl.Controller     // controller of the KL in the reward; nil: off
 	recorded bool               // the old log-probs were recorded when the episodes were played
-	gap      learner.LogProbGap // of the step, between sampling and training
+	gap      learner.LogProbGap // gap between sampling and training in the current step
 }
 
 func (PolicyGradient) open(c *core) (Method, error) { return newPolicyGradient(c) }
@@ -35,7 +35,7 @@ func newPolicyGradient(c *core) (*policyGradient, error) {
 		return nil, errors.New("the KL needs a reference")
 	}
 	if (o.Critic != nil) != (c.Critic != nil) {
-		return nil, errors.New("a critic and its options come together")
+		return nil, errors.New("Parts.Critic and the options of the critic must be both set or both unset")
 	}
 	if c.Critic != nil && c.Critic.Shared() && c.Critic.Actor != c.Actor {
 		return nil, errors.New("the critic is on the decoder of another actor")
@@ -111,7 +111,7 @@ func (p *policyGradient) Learn(ctx context.Context, step int, b Batch, m Metrics
 	if err := p.updateCritic(ctx, step, rows, m); err != nil {
 		return err
 	}
-	warmup := 0 // of the critic; the actor's rate waits for its first step
+	warmup := 0 // steps of the critic's warm-up; the actor's schedule begins after them
 	if p.Critic != nil {
 		warmup = p.o.Critic.Warmup
 	}
@@ -151,7 +151,7 @@ func (p *policyGradient) Learn(ctx context.Context, step int, b Batch, m Metrics
 	if st.Skipped > 0 {
 		p.warnOfSkipped(step, st.Skipped, st.Steps)
 	}
-	seen, err := whole(rows, learner.Entropies)
+	seen, err := completeEpisodes(rows, learner.Entropies)
 	if err != nil {
 		return err
 	}
@@ -218,13 +218,13 @@ func (p *policyGradient) valuesWithLogProbs(step int, rows []data.Row, old bool)
 }
 
 // needsOldLogProbs reports whether an update with this number of optimiser steps needs a
-// pass for the log-probs before it.
+// pass before it that computes the old log-probs.
 func (p *policyGradient) needsOldLogProbs(steps int) bool {
 	return (steps > 1 || p.Actor.Compute().Dropout() > 0) && p.o.Policy.Loss != loss.Bypass
 }
 
-// valueTerm returns the value loss of a shared critic in the actor's loss; nil without
-// one.
+// valueTerm returns the value loss that a shared critic adds to the actor's loss; nil
+// without a shared critic.
 func (p *policyGradient) valueTerm(step int) *learner.ValueTerm {
 	if p.Critic == nil || !p.Critic.Shared() {
 		return nil
@@ -266,7 +266,7 @@ func (p *policyGradient) refLogProbs(ctx context.Context, step int, rows []data.
 
 // updateActor computes the log-probs that the update still needs and does the update. For
 // recorded episodes the recorded log-probs become the old ones, except with rollout
-// correction, which weighs the difference of the two.
+// correction, which weighs the difference between recorded and computed log-probs.
 func (p *policyGradient) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, o learner.PolicyOptions, old bool, m Metrics) (st learner.PolicyStats, err error) {
 	steps, err := o.Passes.OptimizerSteps(rows, o.MiniBatch)
 	if err != nil {
@@ -300,7 +300,7 @@ func (p *policyGradient) updateActor(ctx context.Context, step int, rows []data.
 			return err
 		})
 	})
-	if old || o.Recorded { // measured before rows and tokens were left out
+	if old || o.Recorded { // the gap of all rows and tokens, measured before some were left out
 		st.Gap = p.gap
 	}
 	p.gap = st.Gap

@@ -10,11 +10,11 @@ import (
 // Metrics are the numbers of one line of metrics.jsonl, by name.
 type Metrics = map[string]float64
 
-// Events report the progress of a run. One goroutine at a time calls them.
+// Events receives the progress of a run. One goroutine at a time calls its methods.
 type Events interface {
-	// Phase reports that a phase begins. The phase before it is over.
+	// Phase reports that a phase begins and that the previous phase has ended.
 	Phase(p Phase)
-	// Progress reports that n units of the phase are done.
+	// Progress reports that n units of the current phase are done.
 	Progress(n int, note string)
 	// Step reports the metrics of a finished step. Steps of supervised training
 	// have the metric track.SFTStep; steps of a warm start have step 0.
@@ -25,8 +25,8 @@ type Events interface {
 
 // Phase is a part of a run.
 type Phase struct {
-	Name  string // as in timing_s/NAME, or PhaseSFT
-	Step  int    // the step that it is part of; 0: none
+	Name  string // NAME of the metric timing_s/NAME, or PhaseSFT
+	Step  int    // step that the phase is part of; 0: none
 	Steps int    // number of steps of this kind in the run
 	Of    string // environment and label of a validation; "" elsewhere
 	Total int    // units that Progress counts to, episodes or rows; 0: Progress is not called

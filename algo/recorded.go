@@ -24,9 +24,9 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// RecordedSteps divides the groups of a dump, by uid in order of appearance, into steps
-// of the given number of groups. Each group is in one step. It leaves out episodes that
-// were lost to the infrastructure, and returns an error if no group has two episodes.
+// RecordedSteps divides the groups of a dump, in the order of the first episode of each,
+// into steps of the given number of groups. It leaves out episodes that were
+// lost to the infrastructure, and returns an error if no group has two episodes.
 func RecordedSteps(episodes []*data.Episode, groups int) ([][]*data.Episode, error) {
 	if groups < 1 {
 		return nil, fmt.Errorf("%d groups in a step, want at least 1", groups)
@@ -59,7 +59,7 @@ func RecordedSteps(episodes []*data.Episode, groups int) ([][]*data.Episode, err
 
 // Recorded makes every step a policy-gradient update on recorded episodes. Only validations play.
 type Recorded struct {
-	Steps     [][]*data.Episode // of RecordedSteps
+	Steps     [][]*data.Episode // result of RecordedSteps
 	OffPolicy bool              // weights other than the initial weights played the episodes
 }
 
@@ -98,7 +98,7 @@ func (r *recorded) Collect(ctx context.Context, step int, m Metrics) (b Batch, e
 	return b, err
 }
 
-// Check ignores the gap of steps whose weights differ from the weights that sampled the
+// Check ignores the gap of a step if its weights differ from the weights that sampled the
 // episodes.
 func (r *recorded) Check(step int) error {
 	if r.OffPolicy || step > 1 {

@@ -15,9 +15,9 @@ import (
 
 // Crash points while a checkpoint is filled.
 var (
-	atActor     = crash.New("checkpoint/actor")     // before the weights
-	atOptimizer = crash.New("checkpoint/optimizer") // before the optimiser
-	atState     = crash.New("checkpoint/state")     // before the state
+	atActor     = crash.New("checkpoint/actor")     // before the weights are written
+	atOptimizer = crash.New("checkpoint/optimizer") // before the optimiser is written
+	atState     = crash.New("checkpoint/state")     // before the state is written
 )
 
 // SaveCheckpoint writes checkpoints/step_NNNNNN: the actor as a Hugging Face folder that

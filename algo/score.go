@@ -13,9 +13,9 @@ import (
 
 // scored holds sums over the scored episodes of a step's batches.
 type scored struct {
-	withoutReply int                       // episodes in which the model sampled nothing
-	turns, valid int                       // turns that the environment evaluated, and turns with a valid action
-	parts        map[string][]reward.Score // by component
+	withoutReply int                       // number of episodes in which the model sampled nothing
+	turns, valid int                       // number of turns that the environment evaluated, and of turns with a valid action
+	parts        map[string][]reward.Score // scores of each component, by its name
 }
 
 func (s *scored) addTo(m Metrics) {

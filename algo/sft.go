@@ -20,10 +20,10 @@ import (
 // SFTOptions configure supervised training.
 type SFTOptions struct {
 	Rows      []data.Row
-	ValRows   []data.Row // held out; a validation of Supervised reports their loss
+	ValRows   []data.Row // held-out rows; a validation of Supervised reports their loss
 	Epochs    int
-	MaxSteps  int // 0: as many as the epochs give
-	BatchRows int // rows of an optimiser step
+	MaxSteps  int // bound on the optimiser steps; 0: only Epochs bounds them
+	BatchRows int // number of rows of an optimiser step
 	Micro     learner.MicroBatching
 	GradClip  float64
 	Seed      uint64
@@ -31,7 +31,7 @@ type SFTOptions struct {
 	Schedule  func(steps int) optim.Schedule
 	// SaveAfter is the time between checkpoints of a warm start. 0: only at the end.
 	SaveAfter time.Duration
-	Events    Events // of TrainSFT; nil: none
+	Events    Events // receives the progress of TrainSFT; nil: none
 }
 
 // Steps returns the number of optimiser steps.
@@ -60,7 +60,7 @@ type sftRun struct {
 	order    *data.Order
 }
 
-// newSFTRun returns the run after so many done steps.
+// newSFTRun returns the state of a run in which done steps are finished.
 func newSFTRun(o SFTOptions, done int) (*sftRun, error) {
 	order, err := data.NewOrder(len(o.Rows), true, o.Seed)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *sftRun) learn(ctx context.Context, a *learner.Actor, events Events, ste
 	m[track.SFTStep], m[track.SFTEpoch], m[track.SFTLR] = float64(step), float64(step/r.perEpoch()), lr
 	m[track.SFTTokens], m[track.SFTSkipped] = float64(st.Tokens), 0
 	m[track.TimingSFT], m[track.SFTThroughput] = seconds, float64(tokens)/seconds
-	if st.Skipped { // its loss is not finite
+	if st.Skipped { // the loss or the gradient of the step was not finite
 		m[track.SFTSkipped] = 1
 		return nil
 	}
@@ -106,8 +106,8 @@ func (r *sftRun) learn(ctx context.Context, a *learner.Actor, events Events, ste
 	return nil
 }
 
-// TrainSFT runs the supervised steps after the first done ones and calls report
-// after each. When soft ends it returns ErrInterrupted after the current step.
+// TrainSFT runs the supervised steps from step done+1 on and calls report after
+// each. When soft ends, it returns ErrInterrupted after the current step.
 func TrainSFT(ctx, soft context.Context, a *learner.Actor, o SFTOptions, done int, report func(step, steps int, m Metrics) error) error {
 	r, err := newSFTRun(o, done)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *supervised) Steps() int { return s.run.Steps() }
 
 func (s *supervised) Restore(string) error {
 	if s.state.Step > 0 && !s.state.Supervised {
-		return errors.New("it is of reinforcement learning, and supervised training cannot continue from it")
+		return errors.New("it was saved by reinforcement learning, and supervised training cannot continue from it")
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (s *supervised) Begin(ctx, soft context.Context, t *Trainer) error {
 	if err := t.validateAtStart(ctx, soft, rundir.LabelBefore, ""); err != nil || s.state.Best == nil {
 		return err
 	}
-	return t.SaveCheckpoint(ctx) // it may stay the best
+	return t.SaveCheckpoint(ctx) // the untrained weights may remain the best
 }
 
 func (s *supervised) Collect(_ context.Context, step int, _ Metrics) (Batch, error) {

@@ -20,7 +20,7 @@ type Trainer struct {
 	core
 	method  Method
 	saving  float64                // seconds that the last checkpoint took, until a line reports them
-	counted map[string]pool.Counts // by environment: the counts of its pool up to the last line
+	counted map[string]pool.Counts // counts of each environment's pool up to the last line, by environment
 }
 
 // Parts are the opened models, servers and files of a Trainer.
@@ -29,7 +29,7 @@ type Parts struct {
 	Critic  *learner.Critic // nil: no critic
 	Ref     *model.Model    // frozen reference of the KL; nil: none
 	Engine  *engine.Scheduler
-	KVBytes int64 // of the engine's cache; 0: unknown
+	KVBytes int64 // size of the engine's KV cache; 0: unknown
 	// RewardModelBytes is the size of the reward model behind Scoring.Scorer.
 	RewardModelBytes int64
 	// Updated is called with the new version after every change of the weights.
@@ -37,7 +37,7 @@ type Parts struct {
 	Envs    []Env
 	Run     *rundir.Folder
 	Day     string // date in the prompts, 2006-01-02
-	// Inputs are digests of tasks and files, which a resumed run compares.
+	// Inputs are digests of tasks and files; a resumed run compares them.
 	Inputs map[string]string
 	// Save writes the actor as a Hugging Face folder, SaveCritic the critic's decoder.
 	Save, SaveCritic func(ctx context.Context, dir string) error
@@ -65,7 +65,7 @@ func New(p Parts, o Options, resumed *rundir.State) (*Trainer, error) {
 	if resumed != nil {
 		t.state = *resumed
 		if b := t.state.Best; b != nil && p.Run != nil && !checkpoint.Has(p.Run.Checkpoints(), b.Step) {
-			t.state.Best = nil // it was set aside
+			t.state.Best = nil // the best checkpoint was set aside
 		}
 		t.Actor.SetBadSteps(resumed.BadSteps)
 		if t.Critic != nil {

@@ -31,7 +31,7 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Vali
 		}
 		m := Metrics{}
 		phase := Phase{Name: "testing", Of: e.Name + " " + label, Total: len(e.ValTasks) * t.o.Val.GroupSize}
-		err := t.during(phase, m, func() error {
+		err := t.runPhase(phase, m, func() error {
 			o := t.o.Val
 			o.OnProgress = t.playProgress
 			episodes, _, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{e.Name: e.Val}, e.ValTasks, o)
@@ -72,7 +72,7 @@ func (t *Trainer) validateLoss(ctx context.Context, v *rundir.Validation) error 
 	}
 	m := Metrics{}
 	rows := t.heldOut.ValRows
-	err := t.during(Phase{Name: "testing", Of: "held-out rows " + v.Label, Total: len(rows)}, m, func() error {
+	err := t.runPhase(Phase{Name: "testing", Of: "held-out rows " + v.Label, Total: len(rows)}, m, func() error {
 		return t.Engine.Exclusive(ctx, func() error {
 			loss, tokens, err := t.Actor.LossSFT(countRows(ctx, t.Events), rows, t.heldOut.Micro)
 			if err == nil && (math.IsNaN(loss) || math.IsInf(loss, 0)) {

@@ -16,7 +16,7 @@ type Options struct {
 	InvalidActionPenalty float64
 }
 
-// The parameters that several estimators have.
+// The parameters that several estimators share.
 var (
 	normByStd = registry.NewParam("norm_by_std", true, "divide a group's advantages by the standard deviation of its scores", registry.Any)
 	gamma     = registry.NewParam("gamma", 1.0, "discount per token of the rewards that follow", registry.Between(0, 1))
@@ -38,16 +38,16 @@ type Estimator struct {
 	// per token and are 0 where the mask is 0.
 	Estimate func(rows []data.Row, o Options) error
 	Needs    Needs
-	// Grouped means that a row is compared only with the rows of its uid. A group
-	// of equal scores then has no advantages, and a group of one row has no
-	// comparison.
+	// Grouped means that a row is compared only with the rows of its uid. All
+	// advantages of a group with equal scores are then 0, and a group of one row has
+	// no comparison.
 	Grouped bool
 	// InGroup means that the comparison with the rows of the same uid is one part
 	// of the estimate. A group of one row has no comparison either.
 	InGroup bool
-	// Whole means that groups without an advantage stay in the loss's mean,
+	// KeepZeroSpread means that groups without an advantage stay in the loss's mean,
 	// because the estimate compensates for them.
-	Whole bool
+	KeepZeroSpread bool
 	// PenaltyByTurn means that the penalty of an invalid action is subtracted at
 	// the last token of its turn instead of from the episode's score.
 	PenaltyByTurn bool
@@ -59,7 +59,7 @@ var Estimators = registry.New[Estimator]("advantage estimator")
 // Compute fills the rows' advantages and returns with the estimator of that
 // name. It returns an error if a row lacks a field that the estimator needs.
 // Rows of one episode are merged first, so that an episode of several contexts
-// counts once and its advantage is on the sampled tokens of all of them.
+// counts once and the sampled tokens of all its contexts get its advantage.
 func Compute(name string, rows []data.Row, o Options) error {
 	e, err := Estimators.Lookup(name)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-var lam = registry.NewParam("lam", 1.0, "lambda: 1 takes the rewards that follow, 0 trusts the critic's next value", registry.Between(0, 1))
+var lam = registry.NewParam("lam", 1.0, "lambda: 1 uses all following rewards, 0 uses the next reward and the critic's next value", registry.Between(0, 1))
 
 func init() {
 	Estimators.Add(registry.Entry{Name: "gae", Doc: "generalized advantage estimation with a critic", Params: []registry.Param{gamma.Param, lam.Param}}, Estimator{Estimate: gae, Needs: Needs{Values: true}})
@@ -28,7 +28,7 @@ func gae(rows []data.Row, o Options) error {
 	for i := range rows {
 		r := &rows[i]
 		r.Advantages, r.Returns = make([]float32, len(r.Mask)), make([]float32, len(r.Mask))
-		value, a := 0.0, 0.0 // of the next sampled token
+		value, a := 0.0, 0.0 // value and advantage of the next sampled token
 		for t := len(r.Mask) - 1; t >= 0; t-- {
 			if r.Mask[t] != 1 {
 				continue

@@ -21,7 +21,7 @@ import (
 )
 
 func init() {
-	Estimators.Add(registry.Entry{Name: "gdpo", Doc: "normalizes every part of the reward in its group", Params: []registry.Param{normByStd.Param}}, Estimator{Estimate: gdpo, InGroup: true, Needs: Needs{Parts: true}})
+	Estimators.Add(registry.Entry{Name: "gdpo", Doc: "normalizes each part of the reward within the group", Params: []registry.Param{normByStd.Param}}, Estimator{Estimate: gdpo, InGroup: true, Needs: Needs{Parts: true}})
 }
 
 func gdpo(rows []data.Row, o Options) error {

@@ -51,7 +51,7 @@ var (
 
 func init() {
 	Estimators.Add(registry.Entry{
-		Name: "gigpo", Doc: "group-in-group: episodes in their group, and turns that answer the same observation",
+		Name: "gigpo", Doc: "group-in-group: compares the episodes of a group, and its turns that answer the same observation",
 		Params: []registry.Param{gamma.WithDoc("discount per turn of the rewards that follow"), gigpoStepWeight.Param, gigpoNorm.Param, gigpoSimilarity.Param},
 	}, Estimator{Estimate: gigpo, InGroup: true, Needs: Needs{Turns: true}, PenaltyByTurn: true})
 }
@@ -114,7 +114,7 @@ func (o Options) rounding(r *data.Row) float64 {
 
 // episodePart sets the advantages of a group's rows to A^E.
 func (o Options) episodePart(rows []data.Row, members []int) {
-	scores := settled(rows, members, func(r *data.Row) float64 { // before penalties
+	scores := settled(rows, members, func(r *data.Row) float64 { // score before penalties
 		score := r.RewardSum()
 		for k := range r.Turns {
 			score += o.penalty(&r.Turns[k])
@@ -170,7 +170,7 @@ func (o Options) anchored(rows []data.Row, members []int) [][]step {
 	}
 	at := map[anchor]int{}
 	var out [][]step
-	var firsts [][]rune // the first observation of each group; nil where it is unknown or no other is similar
+	var firsts [][]rune // first observation of each group; nil if it is unknown or similarity is not used
 	group := func(a anchor) int {
 		n, seen := at[a]
 		if seen {
@@ -205,8 +205,8 @@ func (o Options) anchored(rows []data.Row, members []int) [][]step {
 	return out
 }
 
-// stepReturns returns, for every turn, the discounted sum of the rewards from this
-// turn on minus the penalty of this turn. Penalties of later turns are not included.
+// stepReturns returns, for every turn, the discounted sum of the rewards from that
+// turn on, minus the penalty of this turn but not of later turns.
 func (o Options) stepReturns(r *data.Row) []float64 {
 	g := make([]float64, len(r.Turns))
 	next := 0.0
@@ -214,7 +214,7 @@ func (o Options) stepReturns(r *data.Row) []float64 {
 		for _, x := range r.Rewards[r.Turns[k].Start:r.Turns[k].End] {
 			g[k] += float64(x)
 		}
-		p := o.penalty(&r.Turns[k]) // already subtracted at the last token
+		p := o.penalty(&r.Turns[k]) // the reward of the turn's last token already contains it
 		g[k] += p + gamma.In(o.Params)*next
 		next = g[k]
 		g[k] -= p

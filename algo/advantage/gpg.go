@@ -15,7 +15,7 @@ import (
 )
 
 func init() {
-	Estimators.Add(registry.Entry{Name: "gpg", Doc: "group policy gradient"}, Estimator{Estimate: gpg, Grouped: true, Whole: true})
+	Estimators.Add(registry.Entry{Name: "gpg", Doc: "group policy gradient"}, Estimator{Estimate: gpg, Grouped: true, KeepZeroSpread: true})
 }
 
 func gpg(rows []data.Row, _ Options) error {

@@ -22,7 +22,7 @@ import (
 )
 
 func init() {
-	Estimators.Add(registry.Entry{Name: "grpo", Doc: "score less the mean of the group", Aliases: []string{"grpo_vectorized"}, Params: []registry.Param{normByStd.Param}}, Estimator{Estimate: grpo, Grouped: true})
+	Estimators.Add(registry.Entry{Name: "grpo", Doc: "score minus the mean of the group", Aliases: []string{"grpo_vectorized"}, Params: []registry.Param{normByStd.Param}}, Estimator{Estimate: grpo, Grouped: true})
 }
 
 func grpo(rows []data.Row, o Options) error {

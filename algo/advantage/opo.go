@@ -16,7 +16,7 @@ import (
 )
 
 func init() {
-	Estimators.Add(registry.Entry{Name: "opo", Doc: "score less the length-weighted mean of the group"}, Estimator{Estimate: opo, Grouped: true})
+	Estimators.Add(registry.Entry{Name: "opo", Doc: "score minus the length-weighted mean of the group"}, Estimator{Estimate: opo, Grouped: true})
 }
 
 func opo(rows []data.Row, _ Options) error {

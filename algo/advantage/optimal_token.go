@@ -20,7 +20,7 @@ package advantage
 // Differs from verl in: optimal_token_baseline is an alias of
 // tir_optimal_token_baseline; in verl they agree only for rows of one turn. verl's
 // optimal_token_baseline compares tokens in the same column of the padded batch,
-// where observations of different lengths misalign the sampled tokens, and it
+// where observations of different lengths misalign the sampled tokens. It also
 // truncates the longest row at a column computed from a number of sampled tokens.
 
 import (
@@ -31,22 +31,22 @@ import (
 )
 
 func init() {
-	Estimators.Add(registry.Entry{Name: "optimal_token_baseline", Doc: "return less the optimal baseline of every token position", Aliases: []string{"tir_optimal_token_baseline"}}, Estimator{Estimate: optimalToken, InGroup: true, Needs: Needs{SumPiSquared: true}})
+	Estimators.Add(registry.Entry{Name: "optimal_token_baseline", Doc: "return minus the optimal baseline of every token position", Aliases: []string{"tir_optimal_token_baseline"}}, Estimator{Estimate: optimalToken, InGroup: true, Needs: Needs{SumPiSquared: true}})
 }
 
-// spent is one sampled token of a row: its index, the return from it on and the
-// sum of squared gradient norms up to it.
-type spent struct {
+// sampledToken is one sampled token of a row: its index at, the return g from it on,
+// and the sum cumW of squared gradient norms up to it.
+type sampledToken struct {
 	at      int
 	g, cumW float64
 }
 
 func optimalToken(rows []data.Row, _ Options) error {
 	for _, members := range Groups(rows) {
-		tokens := make([][]spent, len(members))
+		tokens := make([][]sampledToken, len(members))
 		longest, second := 0, 0
 		for k, i := range members {
-			tokens[k] = spentTokens(&rows[i])
+			tokens[k] = sampledTokens(&rows[i])
 			n := len(tokens[k])
 			longest, second = max(longest, n), max(second, min(longest, n))
 		}
@@ -72,8 +72,8 @@ func optimalToken(rows []data.Row, _ Options) error {
 	return nil
 }
 
-func spentTokens(r *data.Row) []spent {
-	var out []spent
+func sampledTokens(r *data.Row) []sampledToken {
+	var out []sampledToken
 	g := returns(r, 1)
 	cum := 0.0
 	for t, m := range r.Mask {
@@ -85,7 +85,7 @@ func spentTokens(r *data.Row) []spent {
 			w *= float64(r.Weights[t]) * float64(r.Weights[t])
 		}
 		cum += w
-		out = append(out, spent{at: t, g: float64(g[t]), cumW: cum})
+		out = append(out, sampledToken{at: t, g: float64(g[t]), cumW: cum})
 	}
 	return out
 }

@@ -20,7 +20,7 @@ import (
 )
 
 func init() {
-	Estimators.Add(registry.Entry{Name: "grpo_passk", Doc: "advantage for the best episode of a group alone", Params: []registry.Param{normByStd.Param}}, Estimator{Estimate: passK, Grouped: true})
+	Estimators.Add(registry.Entry{Name: "grpo_passk", Doc: "advantage only for the best episode of a group", Params: []registry.Param{normByStd.Param}}, Estimator{Estimate: passK, Grouped: true})
 }
 
 func passK(rows []data.Row, o Options) error {

@@ -34,14 +34,14 @@ var Reweightings = registry.New[func(s, lo, hi float64, v registry.Values) float
 var weightPow = registry.NewParam("pf_ppo_weight_pow", 2.0, "exponent of |score|", registry.Above(0))
 
 func init() {
-	Reweightings.Add(registry.Entry{Name: "pow", Doc: "the power of the score", Params: []registry.Param{weightPow.Param}}, func(s, _, _ float64, v registry.Values) float64 { return math.Pow(math.Abs(s), weightPow.In(v)) })
-	Reweightings.Add(registry.Entry{Name: "max_min", Doc: "the highest and the lowest score alone"}, func(s, lo, hi float64, _ registry.Values) float64 {
+	Reweightings.Add(registry.Entry{Name: "pow", Doc: "a power of the absolute score", Params: []registry.Param{weightPow.Param}}, func(s, _, _ float64, v registry.Values) float64 { return math.Pow(math.Abs(s), weightPow.In(v)) })
+	Reweightings.Add(registry.Entry{Name: "max_min", Doc: "1 for the highest and the lowest score, 0 for others"}, func(s, lo, hi float64, _ registry.Values) float64 {
 		if s == lo || s == hi {
 			return 1
 		}
 		return 0
 	})
-	Reweightings.Add(registry.Entry{Name: "max_random", Doc: "mostly the highest score"}, func(s, _, hi float64, _ registry.Values) float64 {
+	Reweightings.Add(registry.Entry{Name: "max_random", Doc: "0.4 for the highest score, 0.1 for others"}, func(s, _, hi float64, _ registry.Values) float64 {
 		if s == hi {
 			return 0.4
 		}

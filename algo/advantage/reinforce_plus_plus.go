@@ -22,7 +22,7 @@ import (
 
 func init() {
 	Estimators.Add(registry.Entry{Name: "reinforce_plus_plus", Doc: "reinforce, whitened over the batch", Params: []registry.Param{gamma.Param}}, Estimator{Estimate: reinforcePlusPlus})
-	Estimators.Add(registry.Entry{Name: "reinforce_plus_plus_baseline", Doc: "score less the mean of the group, whitened over the batch"}, Estimator{InGroup: true, Estimate: reinforcePlusPlusBaseline})
+	Estimators.Add(registry.Entry{Name: "reinforce_plus_plus_baseline", Doc: "score minus the mean of the group, whitened over the batch"}, Estimator{InGroup: true, Estimate: reinforcePlusPlusBaseline})
 }
 
 func reinforcePlusPlus(rows []data.Row, o Options) error {

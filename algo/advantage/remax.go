@@ -14,7 +14,7 @@ import (
 )
 
 func init() {
-	Estimators.Add(registry.Entry{Name: "remax", Doc: "score less the score of a greedy episode of the task"}, Estimator{Estimate: remax, Needs: Needs{Baseline: true}})
+	Estimators.Add(registry.Entry{Name: "remax", Doc: "score minus the score of a greedy episode of the task"}, Estimator{Estimate: remax, Needs: Needs{Baseline: true}})
 }
 
 func remax(rows []data.Row, _ Options) error {

@@ -13,7 +13,7 @@ import (
 )
 
 func init() {
-	Estimators.Add(registry.Entry{Name: "rloo", Doc: "score less the mean of the other episodes of the group"}, Estimator{Estimate: rloo, Grouped: true})
+	Estimators.Add(registry.Entry{Name: "rloo", Doc: "score minus the mean of the other episodes of the group"}, Estimator{Estimate: rloo, Grouped: true})
 }
 
 func rloo(rows []data.Row, _ Options) error {

@@ -44,8 +44,8 @@ func scores(rows []data.Row, members []int) []float64 {
 	return Settled(rows, members, (*data.Row).RewardSum)
 }
 
-// rounding bounds the difference that rounding can cause between two sums of
-// rewards as large as the row's.
+// rounding returns a bound on the difference that the rounding of token rewards can
+// cause between the reward sums of two rows with this row's score.
 func rounding(r *data.Row) float64 {
 	sum := 0.0
 	for _, x := range r.Rewards {

@@ -32,8 +32,8 @@ func withinEdits(a, b []rune, most int) bool {
 	if d := len(a) - len(b); d > most || -d > most {
 		return false
 	}
-	reach := make([]int, 2*most+3) // the furthest place in a on each diagonal
-	at := most + 1                 // the index of diagonal 0
+	reach := make([]int, 2*most+3) // furthest position in a that is reached on each diagonal
+	at := most + 1                 // index of diagonal 0 in reach
 	for edits := 0; edits <= most; edits++ {
 		for k := -edits; k <= edits; k += 2 {
 			x := reach[at+k-1] + 1

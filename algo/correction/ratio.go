@@ -6,11 +6,11 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// sequence has the sampled tokens of one episode in all its contexts, without the
-// first token of a context, which is not predicted.
+// sequence holds the sampled tokens of one episode over all its contexts, without the
+// first token of each context, which is not predicted.
 type sequence struct {
 	at []place
-	x  []float64 // x of the token at each place
+	x  []float64 // log π_old - log π_rollout of each token
 }
 
 // place is the position of a token: row and column.

@@ -1,6 +1,6 @@
 package correction
 
-// Rejection removes tokens or whole episodes from the loss if the two policies
+// Rejection removes tokens or value episodes from the loss if the two policies
 // differ too much. The statistics of a token are
 //
 //	k1 = -x,  k2 = x²/2,  k3 = exp(x) - 1 - x
@@ -90,7 +90,7 @@ func (r Rule) of(x float64) float64 {
 	}
 }
 
-// keeps reports which tokens of an episode pass.
+// keeps reports, for each token of an episode, whether it passes the rule.
 func (r Rule) keeps(x []float64) []bool {
 	keep := make([]bool, len(x))
 	stats := make([]float64, len(x))
@@ -101,16 +101,16 @@ func (r Rule) keeps(x []float64) []bool {
 	if r.level == "token" || len(x) == 0 {
 		return keep
 	}
-	whole := 0.0
+	value := 0.0
 	switch r.level {
 	case "seq_sum":
-		whole = sum(stats)
+		value = sum(stats)
 	case "seq_mean":
-		whole = sum(stats) / float64(len(x))
+		value = sum(stats) / float64(len(x))
 	case "seq_max":
-		whole = slices.Max(stats)
+		value = slices.Max(stats)
 	}
-	pass := whole >= r.lower && whole <= r.upper
+	pass := value >= r.lower && value <= r.upper
 	for i := range keep {
 		keep[i] = pass
 	}
@@ -125,13 +125,13 @@ func Reject(rows []data.Row, rules []Rule, m map[string]float64) ([]data.Row, er
 		return nil, err
 	}
 	out := slices.Clone(rows)
-	fresh := make([]bool, len(rows)) // rows whose mask is a copy
+	fresh := make([]bool, len(rows)) // whether the mask of the row is already a copy
 	tokens, masked, sequences, touched := 0.0, 0.0, 0.0, 0.0
 	for _, seq := range seqs {
 		if len(seq.x) == 0 {
 			continue
 		}
-		gone := 0
+		rejected := 0
 		for _, r := range rules {
 			for k, keep := range r.keeps(seq.x) {
 				p := seq.at[k]
@@ -142,13 +142,13 @@ func Reject(rows []data.Row, rules []Rule, m map[string]float64) ([]data.Row, er
 					out[p.row].Mask, fresh[p.row] = slices.Clone(out[p.row].Mask), true
 				}
 				out[p.row].Mask[p.token] = 0
-				gone++
+				rejected++
 			}
 		}
 		tokens += float64(len(seq.x))
-		masked += float64(gone)
+		masked += float64(rejected)
 		sequences++
-		if gone > 0 {
+		if rejected > 0 {
 			touched++
 		}
 	}

@@ -7,10 +7,10 @@ package correction
 //	mean, std            over tokens, of w; std² = mean(w²) - mean(w)²
 //	max, min             token: over tokens, of w; sequence: over episodes, of W
 //	eff_sample_size      mean(w)² / mean(w²) over tokens: a share of their number
-//	ratio_fraction_high  share of W above θ, of tokens or of episodes as the level is
+//	ratio_fraction_high  share of W above θ, over tokens or episodes depending on the level
 //	ratio_fraction_low   share of W below θ_low, which is 1/θ without IcePop
 //	oob_ratio            IcePop: share of tokens whose W is outside of the bounds
-//	seq_mean, …          spread over episodes of an episode's mean of w
+//	seq_mean, …          statistics over episodes of the mean w of an episode
 //	seq_max_deviation    largest |mean of w - 1| of an episode
 //	seq_fraction_high    share of episodes whose mean of W is above θ; low: below θ_low
 //	batch_norm_factor    the mean that the weights are divided by
@@ -27,11 +27,11 @@ import (
 
 const weightMetrics = track.RolloutCorrection + "/rollout_is_"
 
-// sequenceWeights has the weights of an episode's tokens.
+// sequenceWeights holds the weights of an episode's tokens.
 type sequenceWeights struct {
 	sequence
 	logs        []float64 // log-weights before the cap: one per token, or one for the episode
-	raw, capped []float64 // per token
+	raw, capped []float64 // weight of each token before and after the cap
 }
 
 func (w Weights) describe(m map[string]float64, all []sequenceWeights) {

@@ -5,12 +5,12 @@ package correction
 //	token     w_t = min(exp(clamp(x_t, ±20)), θ)
 //	sequence  w_t = min(exp(clamp(Σ x, ±20)), θ) for every token of the episode
 //
-// and with a lower bound the weights of IcePop, which are 0 outside of the bounds:
+// With a lower bound they are the weights of IcePop, which are 0 outside the bounds:
 //
 //	w_t = exp(…) where θ_low ≤ exp(…) ≤ θ, else 0
 //
-// multiplied into the token losses without a gradient, optionally divided by
-// their mean over the batch. Sources: Espeholt et al., IMPALA,
+// The weights multiply the token losses and have no gradient. Optionally they are
+// divided by their mean over the batch. Sources: Espeholt et al., IMPALA,
 // arXiv:1802.01561 (truncation); Yao et al., "Your efficient RL framework
 // secretly brings you off-policy RL training", 2025, and verl for its use here;
 // IcePop: Ling Team, "Every Step Evolves", arXiv:2510.18855, and verl's
@@ -35,11 +35,11 @@ const (
 // maxExponent bounds the exponent of a weight.
 const maxExponent = 20
 
-// Weights has the settings of importance weights.
+// Weights configures the importance weights.
 type Weights struct {
 	Level     string // Token or Sequence
 	Cap       float64
-	Floor     float64 // the lower bound of IcePop; 0: weights are truncated at Cap
+	Floor     float64 // lower bound of IcePop; 0: no lower bound, weights are truncated at Cap
 	Normalize bool
 }
 
@@ -81,7 +81,7 @@ func (w Weights) Apply(rows []data.Row, m map[string]float64) error {
 				over = append(over, ws.capped...)
 			}
 		}
-		if mean = sum(over) / float64(len(over)); mean <= 1e-8 { // as in verl: all weights are 0
+		if mean = sum(over) / float64(len(over)); mean <= 1e-8 { // all weights are 0: do not divide, as in verl
 			mean = 1
 		}
 		m[weightMetrics+"batch_norm_factor"] = mean
@@ -97,7 +97,7 @@ func (w Weights) Apply(rows []data.Row, m map[string]float64) error {
 	return nil
 }
 
-// bounded returns the weight used in the loss.
+// bounded returns the weight in the loss for the unbounded weight raw.
 func (w Weights) bounded(raw float64) float64 {
 	if w.Floor > 0 && (raw < w.Floor || raw > w.Cap) {
 		return 0

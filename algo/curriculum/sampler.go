@@ -27,16 +27,16 @@ import (
 )
 
 const (
-	keep        = 0.8  // factor of the counts so far, at a visit
+	keep        = 0.8  // factor by which a visit shrinks the earlier counts
 	leastWeight = 0.02 // minimum weight of a task
 )
 
 // Options of a Sampler.
 type Options struct {
 	Seed      uint64
-	BySuccess bool // draw by success rate; otherwise in the order of Draw's next
+	BySuccess bool // draw tasks by success rate; otherwise take them from Draw's next
 	Failures  int  // consecutive visits without a success after which a task rests; 0: never
-	Rest      int  // number of steps that it rests
+	Rest      int  // number of steps that such a task rests
 }
 
 // Used reports whether the options need a Sampler.
@@ -48,25 +48,25 @@ type Seen struct {
 	Episodes  float64 `json:"episodes"` // Episodes and Successes shrink at every visit
 	Successes float64 `json:"successes"`
 	Failed    int     `json:"failed"` // consecutive visits without a success
-	Until     int     `json:"until"`  // last step of its rest
+	Until     int     `json:"until"`  // last step of the task's rest
 }
 
 // State is the state of a Sampler in a checkpoint.
 type State struct {
 	Draws uint64 `json:"draws"`
-	Seen  []Seen `json:"seen"` // by task
+	Seen  []Seen `json:"seen"` // results of the tasks that have any
 }
 
 // Sampler draws tasks.
 type Sampler struct {
 	o     Options
 	draws uint64
-	seen  []Seen  // by task
+	seen  []Seen  // results, indexed by task
 	rest  int     // number of resting tasks at the last draw
 	rate  float64 // mean success rate of the tasks of the last draw
 }
 
-// New makes a Sampler of n tasks without results.
+// New makes a Sampler of n tasks that have no results yet.
 func New(n int, o Options) *Sampler {
 	s := &Sampler{o: o, seen: make([]Seen, n)}
 	for i := range s.seen {
@@ -75,8 +75,8 @@ func New(n int, o Options) *Sampler {
 	return s
 }
 
-// Draw returns k tasks for a step. next is an endless sequence of the tasks in their
-// order, which Draw uses without Options.BySuccess. Draw leaves out resting tasks,
+// Draw returns k tasks for a step. Without Options.BySuccess it takes them from next,
+// which returns the tasks in the order of the data, again and again. Draw leaves out resting tasks,
 // unless fewer than k tasks are awake.
 func (s *Sampler) Draw(step, k int, next func() int) []int {
 	s.draws++
@@ -189,7 +189,7 @@ func (s *Sampler) Restore(st State) error {
 	fresh.draws = st.Draws
 	for _, t := range st.Seen {
 		if t.Task < 0 || t.Task >= len(s.seen) || !(t.Episodes >= 0 && t.Successes >= 0 && t.Successes <= t.Episodes) {
-			return fmt.Errorf("curriculum: %+v is not a valid state of one of %d tasks", t, len(s.seen))
+			return fmt.Errorf("curriculum: %+v is not a valid state of a task in a run of %d tasks", t, len(s.seen))
 		}
 		fresh.seen[t.Task] = t
 	}

@@ -9,14 +9,14 @@ package curriculum
 
 // Stage is a limit on turns from a step on.
 type Stage struct {
-	From  int // the first step, from 1
+	From  int // first step of the stage, counted from 1
 	Turns int
 }
 
 // Stages are sorted by their first steps.
 type Stages []Stage
 
-// Turns returns the limit of a step for an environment with the limit most.
+// Turns returns the limit on turns in a step for an environment whose own limit is most.
 func (s Stages) Turns(step, most int) int {
 	turns := most
 	for _, stage := range s {

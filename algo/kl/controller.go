@@ -24,7 +24,7 @@ type Controller struct {
 	Kind    string
 	Coef    float64
 	Target  float64 // KL that an adaptive controller aims at
-	Horizon float64 // rows in which it adapts
+	Horizon float64 // number of rows over which the controller adapts
 }
 
 // Validate returns an error if the controller's values are invalid.
@@ -38,7 +38,7 @@ func (c *Controller) Validate() error {
 		}
 		return nil
 	}
-	return fmt.Errorf("unknown KL controller %q; there are %s and %s", c.Kind, Fixed, Adaptive)
+	return fmt.Errorf("unknown KL controller %q; use %s or %s", c.Kind, Fixed, Adaptive)
 }
 
 // Update adapts the coefficient after a step of rows with the mean kl. It ignores a

@@ -67,8 +67,8 @@ func K3(x float64) float64 {
 	return clamp(math.Exp(clamp(-x, maxExponent))+x-1, maxK3)
 }
 
-// Lookup returns the estimator with that name or alias. A trailing + sets straight:
-// the gradient is the one of k2.
+// Lookup returns the estimator with that name or alias. straight reports a
+// trailing +: the gradient is then the gradient of k2.
 func Lookup(name string) (e Estimator, straight bool, err error) {
 	base, straight := strings.CutSuffix(name, "+")
 	e, err = Estimators.Lookup(base)
@@ -84,8 +84,8 @@ func Check(name string) error {
 	return err
 }
 
-// Loss returns the KL estimate of every token [M] as a term of a loss, with the gradient
-// to logp [M].
+// Loss returns the KL estimate of every token [M] as a term of a loss. Only logp [M] has
+// a gradient.
 func Loss(name string, logp, ref torch.Tensor) (torch.Tensor, error) {
 	e, straight, err := Lookup(name)
 	if err != nil {

@@ -20,19 +20,19 @@ import (
 // compute type, and only the adapters are float32 and trained.
 type Actor struct {
 	master       *model.Model
-	compute      *model.Model // master itself in float32, and with adapters
+	compute      *model.Model // master itself if it computes in float32 or has adapters
 	adamw        *optim.AdamW
-	extra        []optim.Param // float32 weights of the same optimiser: a critic's head
-	beside       []optim.Param // weights with another optimiser that read the model's states: a shared critic's head
-	inconsistent bool          // see Inconsistent
+	extra        []optim.Param // float32 weights that the optimiser also updates: a critic's head
+	sharedHead   []optim.Param // head of a shared critic, which has another optimiser
+	inconsistent bool          // result of Inconsistent
 
 	dropoutSeed uint64
-	passes      int // micro-batches of the step in progress
+	passes      int // number of micro-batches so far in the current step
 	bad         badSteps
-	spoil       func(loss torch.Tensor) torch.Tensor // see SpoilLoss
+	spoil       func(loss torch.Tensor) torch.Tensor // argument of SpoilLoss
 }
 
-// NewActor makes an actor of m, which it owns from then on. The weights of m must be
+// NewActor makes an actor of m and takes ownership of m. The weights of m must be
 // float32; NewActor makes a shadow if the compute type differs. A model with
 // adapters must be in the compute type. The optimiser also updates extra.
 func NewActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions, extra ...optim.Param) (*Actor, error) {
@@ -89,8 +89,8 @@ func params(m *model.Model) []optim.Param {
 // Master returns the model with the float32 weights.
 func (a *Actor) Master() *model.Model { return a.master }
 
-// Compute returns the model of forward passes and generation: the shadow, or the
-// model itself without one.
+// Compute returns the model for forward passes and generation: the shadow, or the
+// model of Master if there is no shadow.
 func (a *Actor) Compute() *model.Model { return a.compute }
 
 // Bytes returns the size of the weights, with their shadow and a critic's head, and
@@ -207,7 +207,7 @@ func (a *Actor) step(ctx context.Context, shares ...optim.Share) (norms []float6
 }
 
 // accumulate adds the gradients of a mini-batch to the gradients of the float32 weights.
-// loss returns a micro-batch's part of the loss.
+// The function loss returns the part of the loss of one micro-batch.
 func (a *Actor) accumulate(ctx context.Context, rows []data.Row, micro MicroBatching, loss func(s *torch.Scope, p *packed) (torch.Tensor, error)) error {
 	return eachMicroBatch(ctx, rows, micro, func(p *packed) error {
 		if len(p.at) == 0 {
@@ -223,14 +223,14 @@ func (a *Actor) accumulate(ctx context.Context, rows []data.Row, micro MicroBatc
 func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) (torch.Tensor, error)) error {
 	return torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) (err error) {
 		clean := false
-		defer func() { // also after an operation that panics
+		defer func() { // clean up also after an operation that panics
 			a.compute.SetDropout(false, 0)
 			a.compute.DropTapes()
 			if !clean {
 				a.passes = 0
 				zeroGrads(a.master)
 				zeroGrads(a.compute)
-				for _, p := range slices.Concat(a.extra, a.beside) {
+				for _, p := range slices.Concat(a.extra, a.sharedHead) {
 					p.Tensor.ZeroGrad()
 				}
 			}
@@ -255,8 +255,8 @@ func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) (torch.T
 	})
 }
 
-// dropoutKey returns the key of the next micro-batch's dropout. The seed, the
-// optimiser's step and the index of the micro-batch have separate bits in it.
+// dropoutKey returns the key of the next micro-batch's dropout. It combines the seed, the
+// number of the optimiser step and the index of the micro-batch in separate bits.
 func (a *Actor) dropoutKey() uint64 {
 	key := a.dropoutSeed*0x9e3779b97f4a7c15 ^ uint64(a.adamw.Steps())<<20 ^ uint64(a.passes)
 	a.passes++

@@ -33,7 +33,7 @@ func (e *NotFiniteError) Error() string {
 
 // DivergedError reports maxBadSteps consecutive bad steps.
 type DivergedError struct {
-	Steps int   // in a row
+	Steps int   // number of consecutive bad steps
 	Last  error // a *NotFiniteError or *optim.NotFiniteError
 }
 
@@ -50,7 +50,7 @@ func (e *DivergedError) Unwrap() error { return e.Last }
 // BadStep is a skipped optimiser step.
 type BadStep struct {
 	Cause         error
-	OptimizerStep int // its number, had it not been skipped, since the optimiser was made
+	OptimizerStep int // number that the step would have had, counted from the making of the optimiser
 	LR            float64
 	Rows          []data.Row
 }
@@ -58,15 +58,15 @@ type BadStep struct {
 // badSteps counts the bad steps of one actor.
 type badSteps struct {
 	inARow int
-	keep   func(BadStep) error // nil: none
+	keep   func(BadStep) error // function of OnBadStep; nil: none
 }
 
-// OnBadStep sets a function that is called with every skipped optimiser step. Its
-// error ends the run.
+// OnBadStep sets a function that is called with every skipped optimiser step. An
+// error of the function ends the run.
 func (a *Actor) OnBadStep(keep func(BadStep) error) { a.bad.keep = keep }
 
-// BadSteps returns the number of consecutive optimiser steps, up to the last, that
-// were skipped.
+// BadSteps returns the number of consecutive skipped optimiser steps, up to and
+// including the last step.
 func (a *Actor) BadSteps() int { return a.bad.inARow }
 
 // SetBadSteps restores the count of BadSteps from a checkpoint.
@@ -96,11 +96,11 @@ func (a *Actor) skip(rows []data.Row, step optim.Share, err error) (bool, error)
 	return true, nil
 }
 
-// maxKeptBadSteps bounds the disk space of a run that skips step after step.
+// maxKeptBadSteps bounds the disk space of a run that skips many steps.
 const maxKeptBadSteps = 20
 
-// Write writes the step to N.json in dir, which it creates: the cause, and every
-// number of its batch that enters the loss. The folder holds at most
+// Write creates dir and writes the step to dir/N.json: the cause, and every number
+// of its batch that enters the loss. The folder holds at most
 // maxKeptBadSteps files; further steps are not written.
 func (b BadStep) Write(dir string) error {
 	if err := b.write(dir); err != nil {
@@ -138,7 +138,7 @@ func (b BadStep) write(dir string) error {
 
 type badStepFile struct {
 	Cause         string   `json:"cause"`
-	Params        []string `json:"params,omitempty"` // with a gradient that is not finite
+	Params        []string `json:"params,omitempty"` // names of the parameters with a non-finite gradient
 	OptimizerStep int      `json:"optimizer_step"`
 	LR            float64  `json:"lr"`
 	Rows          []badRow `json:"rows"`
@@ -180,7 +180,7 @@ func exact(v []float32) []exactFloat {
 	return out
 }
 
-func toInts(mask []uint8) []int { // a []byte would be base64
+func toInts(mask []uint8) []int { // JSON would write a []byte as base64
 	out := make([]int, len(mask))
 	for i, m := range mask {
 		out[i] = int(m)

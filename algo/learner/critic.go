@@ -21,16 +21,16 @@ import (
 )
 
 // Critic estimates the value of every sampled token: the expected return of the rest
-// of the episode. It has a separate decoder, trained as an actor's is, or shares the
-// actor's (sharedcritic.go).
+// of the episode. It has a separate decoder, which is trained like an actor's, or shares
+// the actor's decoder (sharedcritic.go).
 type Critic struct {
 	*Actor
-	head *valueHead
-	own  *optim.AdamW // of the head of a shared critic; nil: the decoder's optimiser trains the head
+	head      *valueHead
+	headAdamW *optim.AdamW // optimiser of the head of a shared critic; nil: the decoder's optimiser trains the head
 }
 
-// NewCritic makes a critic of m, which it owns from then on, with a head of random
-// weights. The weights of m must be float32. Its output layer is not used.
+// NewCritic makes a critic of m, with a head of random weights, and takes ownership of
+// m. The weights of m must be float32. Its output layer is not used.
 func NewCritic(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions, seed uint64) (*Critic, error) {
 	head, err := newValueHead(ctx, m.Thread(), m.Config.HiddenSize, seed)
 	c := &Critic{head: head}
@@ -45,11 +45,11 @@ func NewCritic(ctx context.Context, m *model.Model, compute torch.DType, o optim
 	return c, nil
 }
 
-// Close frees the critic, and its model unless it is the actor's.
+// Close frees the critic and, unless the actor owns it, its model.
 func (c *Critic) Close() {
 	if c.Shared() {
-		c.own.Close()
-		c.beside = nil
+		c.headAdamW.Close()
+		c.sharedHead = nil
 	} else {
 		c.Actor.Close()
 	}
@@ -60,7 +60,7 @@ func (c *Critic) Close() {
 // decoder.
 func (c *Critic) optimizer() *optim.AdamW {
 	if c.Shared() {
-		return c.own
+		return c.headAdamW
 	}
 	return c.adamw
 }
@@ -99,7 +99,7 @@ func (c *Critic) hidden(s *torch.Scope, p *packed) (hidden torch.Tensor) {
 	if !c.Shared() {
 		return p.hidden(s, c.compute)
 	}
-	c.compute.SetDropout(false, 0) // dropout is for the training of the decoder
+	c.compute.SetDropout(false, 0) // dropout is only used to train the decoder
 	s.NoGrad(func() { hidden = p.hidden(s, c.compute) })
 	return hidden
 }
@@ -114,30 +114,30 @@ func (c *Critic) Values(ctx context.Context, rows []data.Row, micro MicroBatchin
 
 // CriticOptions configure UpdateCritic.
 type CriticOptions struct {
-	MiniBatch int // episodes in an optimiser step; 0: all
+	MiniBatch int // number of episodes in an optimiser step; 0: all
 	Passes    Passes
 	Micro     MicroBatching
-	Clip      float64 // bound on the change of a value, from before the update
+	Clip      float64 // bound on the change of a value during the update
 	GradClip  float64
 	AdamW     optim.AdamWOptions
 	Schedule  optim.Schedule
-	Warmup    int     // first steps that train the critic only
-	Coef      float64 // of the value loss of a shared critic in the actor's loss
+	Warmup    int     // number of first steps that train only the critic
+	Coef      float64 // coefficient of a shared critic's value loss in the actor's loss
 	// FromActor copies the actor's weights to the critic before the first step. It has
 	// no effect on a shared critic.
 	FromActor bool
-	Seed      uint64 // of the order of the passes
+	Seed      uint64 // seed of the order of the passes
 }
 
-// CriticStats are means over the tokens of an update, or its optimiser steps.
+// CriticStats are means over the tokens or over the optimiser steps of an update.
 type CriticStats struct {
 	Loss, ClipFrac, Mean float64
 	GradNorm             float64
-	Steps, Skipped       int // optimiser steps done, and skipped as not finite
+	Steps, Skipped       int // number of optimiser steps that were done, and that were skipped as not finite
 }
 
 // UpdateCritic trains on rows with Values and Returns, one optimiser step for each
-// mini-batch (verl's update_critic). It trains the head only if the critic is shared.
+// mini-batch (verl's update_critic). If the critic is shared, it trains only the head.
 func (c *Critic) UpdateCritic(ctx context.Context, rows []data.Row, lr float64, o CriticOptions) (st CriticStats, err error) {
 	p, err := newPasses(rows, o.MiniBatch, o.Passes, o.Seed)
 	if err != nil {

@@ -27,10 +27,10 @@ import (
 
 // Cost holds the sizes of a model that determine the FLOPs of a pass.
 type Cost struct {
-	linear    float64 // weights of the decoder's linear layers
-	adapters  float64 // of the adapters on them; 0: none
-	output    float64 // weights of the output layer
-	attention float64 // the width of all queries of a position, in all layers
+	linear    float64 // number of weights of the decoder's linear layers
+	adapters  float64 // number of weights of the adapters; 0: no adapters
+	output    float64 // number of weights of the output layer
+	attention float64 // total width of the queries of a position in all layers
 }
 
 // CostOf returns the cost of a model with the given number of outputs: the size of its vocabulary, or 1 for a critic.
@@ -54,7 +54,7 @@ func (c Cost) parts(rows []data.Row) (frozen, trained, attention float64) {
 		n := float64(len(rows[i].Tokens))
 		frozen += 2*c.linear*n + 2*c.output*float64(rows[i].SampledTokens())
 		trained += 2 * c.adapters * n
-		attention += 2 * c.attention * n * n // queries with keys and weights with values, over half the square each
+		attention += 2 * c.attention * n * n // products with keys and with values, each over half of n²
 	}
 	return frozen, trained, attention
 }

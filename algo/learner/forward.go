@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// OldLogProbs selects a row's log-probs of before the update.
+// OldLogProbs selects a row's log-probs from before the update.
 func OldLogProbs(r *data.Row) *[]float32 { return &r.OldLogProbs }
 
 // RefLogProbs selects a row's log-probs under the reference.

@@ -15,14 +15,14 @@ type LogProbGap struct {
 	Mean, Max, K3 float64
 }
 
-// NewLogProbGap compares RolloutLogProbs with OldLogProbs. It ignores rows without
+// NewLogProbGap compares the rows' RolloutLogProbs with their OldLogProbs. It ignores rows without
 // OldLogProbs.
 func NewLogProbGap(rows []data.Row) LogProbGap {
 	var g LogProbGap
 	n := 0
 	for i := range rows {
 		r := &rows[i]
-		if len(r.OldLogProbs) == 0 { // of a skipped optimiser step
+		if len(r.OldLogProbs) == 0 { // the optimiser step of this row was skipped
 			continue
 		}
 		for t := 1; t < len(r.Tokens); t++ {

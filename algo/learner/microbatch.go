@@ -11,8 +11,8 @@ import (
 // on it, since losses are divided by the token count of the whole mini-batch (spec
 // 7.3).
 type MicroBatching struct {
-	Rows      int // rows in a micro-batch; 0: no limit
-	MaxTokens int // tokens in a micro-batch; 0: no limit
+	Rows      int // maximum number of rows in a micro-batch; 0: no limit
+	MaxTokens int // maximum number of tokens in a micro-batch; 0: no limit
 }
 
 // Split cuts rows, in order, into micro-batches. It returns an error if a row has more
@@ -71,8 +71,8 @@ func LossTokens(rows []data.Row) int {
 
 type rowCounter struct{}
 
-// CountRows returns a context under which every pass of a model over rows calls
-// each with the size of each finished micro-batch. A nil each disables the count.
+// CountRows returns a context in which every pass of a model over rows calls each
+// with the number of rows of every finished micro-batch. A nil each disables the calls.
 func CountRows(ctx context.Context, each func(rows int)) context.Context {
 	return context.WithValue(ctx, rowCounter{}, each)
 }

@@ -11,16 +11,16 @@ import (
 )
 
 // packed is a micro-batch laid out for one forward pass: whole rows one after another
-// without padding, and the positions in the loss.
+// without padding, and the tokens in the loss.
 type packed struct {
 	rows           []data.Row
 	ids, positions []int32
 	offsets        []int
-	at             []int64   // [M] positions before a token in the loss
-	targets        []int64   // [M] the tokens in the loss
-	row, token     []int     // [M] their rows and positions: rows[row[i]].Tokens[token[i]]
+	at             []int64   // [M] packed position before each token in the loss, which predicts it
+	targets        []int64   // [M] id of each token in the loss
+	row, token     []int     // [M] row and position of each token in the loss: rows[row[i]].Tokens[token[i]]
 	lens           []int     // number of tokens in the loss of each row
-	kept           [][]int32 // [M] the vocabulary that top-k and top-p kept when the token was sampled; nil: all
+	kept           [][]int32 // [M] ids that top-k and top-p kept when the token was sampled; nil: the whole vocabulary
 }
 
 // pack lays rows out. A token with mask 1 is in the loss, except the first of a row,
@@ -47,7 +47,7 @@ func pack(rows []data.Row) (*packed, error) {
 	return p, p.readKept()
 }
 
-// readKept sets kept from the rows' turns.
+// readKept fills p.kept from the rows' turns.
 func (p *packed) readKept() error {
 	for i, r := range p.row {
 		set := keptAt(&p.rows[r], p.token[i])

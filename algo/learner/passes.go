@@ -26,7 +26,7 @@ type Passes struct {
 func (p Passes) Count() int { return max(1, p.Epochs) }
 
 // OptimizerSteps returns the number of optimiser steps of an update of rows in
-// mini-batches of size episodes; size 0 is all.
+// mini-batches of size episodes; size 0 means all episodes.
 func (p Passes) OptimizerSteps(rows []data.Row, size int) (int, error) {
 	over, err := newPasses(rows, size, Passes{Epochs: p.Epochs}, 0)
 	if err != nil {
@@ -39,13 +39,13 @@ func (p Passes) OptimizerSteps(rows []data.Row, size int) (int, error) {
 type passes struct {
 	Passes
 	rows  []data.Row
-	spans [][2]int // of the episodes
+	spans [][2]int // range of rows of each episode
 	size  int      // bound on the episodes of a mini-batch
 	order *data.Order
-	first [][]data.Row // the mini-batches of the first pass, after it
+	first [][]data.Row // mini-batches of the first pass, set when it has ended
 }
 
-// newPasses prepares passes over rows in mini-batches of size episodes; 0: all.
+// newPasses prepares passes over rows in mini-batches of size episodes; 0 means all.
 func newPasses(rows []data.Row, size int, o Passes, seed uint64) (*passes, error) {
 	spans, err := data.EpisodeSpans(rows)
 	if err != nil {
@@ -68,8 +68,8 @@ func (p *passes) miniBatches() int { return (len(p.spans) + p.size - 1) / p.size
 // the loss are counted too.
 func (p *passes) steps() int { return p.Count() * p.miniBatches() }
 
-// update calls step with every mini-batch, pass after pass. steps is the number of
-// optimiser steps that step has done so far. If step fails after an optimiser step, the
+// update calls step with every mini-batch, pass after pass. step counts the optimiser
+// steps that it does in steps. If step fails after an optimiser step, the
 // weights are inconsistent.
 func (a *Actor) update(p *passes, steps *int, step func(mini []data.Row) error) (err error) {
 	defer func() { a.inconsistent = a.inconsistent || err != nil && *steps > 0 }()
@@ -89,8 +89,8 @@ func (a *Actor) update(p *passes, steps *int, step func(mini []data.Row) error) 
 }
 
 // next returns the mini-batches of the n-th pass, from 0. Passes must be taken in
-// order. done copies the fields that were written to the mini-batches of the first
-// pass to the rows; for later passes, which run on changed weights, it does nothing.
+// order. After the first pass, done copies the fields that were written to its
+// mini-batches to the rows. After later passes, which use changed weights, it does nothing.
 func (p *passes) next(n int) (minis [][]data.Row, done func()) {
 	done = func() {}
 	rows, spans := p.rows, p.spans

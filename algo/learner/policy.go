@@ -28,40 +28,40 @@ import (
 
 // PolicyOptions configure UpdateActor.
 type PolicyOptions struct {
-	MiniBatch   int // episodes in an optimiser step; 0: all
+	MiniBatch   int // number of episodes in an optimiser step; 0: all
 	Passes      Passes
 	Micro       MicroBatching
-	Loss        string // of loss.Policies
+	Loss        string // name in loss.Policies
 	LossOptions loss.Options
-	Agg         string  // of loss.Aggregations
+	Agg         string  // name in loss.Aggregations
 	AggScale    float64 // divisor of seq-mean-token-sum-norm
 	EntropyCoef float64
 	Entropy     bool    // report the entropy by turn even if it is not in the loss
-	KLCoef      float64 // 0: no KL loss
-	KLType      string  // of kl.Estimators, with or without +, or kl.Full
+	KLCoef      float64 // coefficient of the KL loss; 0: no KL loss
+	KLType      string  // name in kl.Estimators, with or without +, or kl.Full
 	Reference   *model.Model
-	Temperature float64 // of sampling: log-probs are of the softmax of logits / Temperature
+	Temperature float64 // temperature of sampling: log-probs are of the softmax of logits / Temperature
 	GradClip    float64
-	Seed        uint64     // of the draws of a loss and of the order of the passes
-	Value       *ValueTerm // of a shared critic; nil: none
-	// Recorded means that OldLogProbs come from other weights than the weights before the
-	// update.
+	Seed        uint64     // seed of the draws of a loss and of the order of the passes
+	Value       *ValueTerm // value loss of a shared critic; nil: none
+	// Recorded means that OldLogProbs were computed with other weights than the weights
+	// before the update.
 	Recorded bool
 }
 
 // PolicyStats are means over the tokens, the mini-batches or the optimiser
 // steps of an update.
 type PolicyStats struct {
-	Loss, KL                                float64 // by mini-batch, as aggregated
-	ClipFrac, ClipFracLower, PPOKL, Entropy float64 // by token
+	Loss, KL                                float64 // means over the mini-batches of their aggregated values
+	ClipFrac, ClipFracLower, PPOKL, Entropy float64 // means over the tokens
 	GradNorm                                float64
-	Steps                                   int // optimiser steps done
-	Skipped                                 int // optimiser steps skipped as not finite
+	Steps                                   int // number of optimiser steps that were done
+	Skipped                                 int // number of optimiser steps that were skipped as not finite
 	Value                                   CriticStats
 	Gap                                     LogProbGap
 }
 
-func (o PolicyOptions) wantsEntropy() bool { return o.Entropy || o.EntropyCoef != 0 }
+func (o PolicyOptions) needsEntropy() bool { return o.Entropy || o.EntropyCoef != 0 }
 
 // UpdateActor trains on the rows, one optimiser step for each mini-batch (verl's
 // update_policy). An update of a single step takes the current log-probs, detached, as
@@ -86,7 +86,7 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	if err != nil {
 		return st, err
 	}
-	if o.Loss == loss.Bypass && len(p.first) > 0 { // later mini-batches have log-probs of changed weights
+	if o.Loss == loss.Bypass && len(p.first) > 0 { // the log-probs of later mini-batches are from changed weights
 		p.first = p.first[:1]
 	}
 	st.Gap = NewLogProbGap(slices.Concat(p.first...))
@@ -111,7 +111,7 @@ func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64
 	before := *st
 	shares := []optim.Share{{Of: a.adamw, LR: lr, MaxNorm: o.GradClip}}
 	if v := o.Value; v != nil {
-		shares = append(shares, optim.Share{Of: v.Critic.own, LR: v.LR, MaxNorm: v.GradClip})
+		shares = append(shares, optim.Share{Of: v.Critic.headAdamW, LR: v.LR, MaxNorm: v.GradClip})
 	}
 	norms, skipped, err := a.optimize(ctx, rows, func() error {
 		return a.accumulatePolicy(ctx, rows, onPolicy, o, st)
@@ -123,7 +123,7 @@ func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64
 		*st = before
 		st.Skipped++
 		st.Value.Skipped = st.Skipped
-		for i := range rows { // discard the values of the skipped step
+		for i := range rows { // discard the log-probs and entropies of the skipped step
 			rows[i].Entropies = nil
 			if onPolicy || o.Loss == loss.Bypass {
 				rows[i].OldLogProbs = nil
@@ -151,14 +151,14 @@ func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy 
 	})
 }
 
-// policyUpdate is shared by the micro-batches of one mini-batch.
+// policyUpdate holds the state that the micro-batches of one mini-batch share.
 type policyUpdate struct {
 	o        PolicyOptions
 	policy   loss.Policy
 	onPolicy bool
-	tokens   int       // of the mini-batch
-	weights  []float32 // of each remaining token in the aggregation
-	chosen   []bool    // the policy's choice for each remaining token; nil: it chooses none
+	tokens   int       // number of tokens in the loss of the mini-batch
+	weights  []float32 // weight of each remaining token in the aggregation
+	chosen   []bool    // result of policy.Choose for each remaining token; nil: no Choose
 }
 
 func (a *Actor) newPolicyUpdate(ctx context.Context, rows []data.Row, onPolicy bool, o PolicyOptions) (*policyUpdate, error) {
@@ -181,8 +181,8 @@ func (a *Actor) newPolicyUpdate(ctx context.Context, rows []data.Row, onPolicy b
 }
 
 // tokenWeights returns the weight of each token in the loss in the aggregation of a
-// mini-batch. A mean over rows is a mean over episodes: with one vote for each context,
-// an episode of many contexts would have a higher weight.
+// mini-batch. A mean over rows is a mean over episodes: in a mean over contexts, an
+// episode of many contexts would have a higher weight.
 func tokenWeights(rows []data.Row, aggregate loss.Aggregation, scale float64) ([]float32, error) {
 	spans, err := data.EpisodeSpans(rows)
 	if err != nil {
@@ -200,10 +200,10 @@ func tokenWeights(rows []data.Row, aggregate loss.Aggregation, scale float64) ([
 	return out, nil
 }
 
-// choose computes the current log-probs of a mini-batch, for a loss that selects
-// tokens by the statistics of the whole mini-batch.
+// choose returns the tokens that the policy's Choose selects by the statistics of the
+// whole mini-batch. It computes the current log-probs for it.
 func (a *Actor) choose(ctx context.Context, rows []data.Row, u *policyUpdate) ([]bool, error) {
-	now := slices.Clone(rows) // keeps OldLogProbs of rows
+	now := slices.Clone(rows) // a copy, so that LogProbs does not overwrite OldLogProbs of rows
 	if err := LogProbs(CountRows(ctx, nil), a.compute, now, u.o.Micro, u.o.Temperature, OldLogProbs); err != nil {
 		return nil, err
 	}
@@ -223,13 +223,13 @@ func (a *Actor) choose(ctx context.Context, rows []data.Row, u *policyUpdate) ([
 	return u.policy.Choose(tokens, u.o.LossOptions, u.o.Seed), nil
 }
 
-// loss returns a micro-batch's part of the mini-batch's loss. It must be called with the
-// micro-batches in their order.
+// loss returns the part of the mini-batch's loss of one micro-batch. It must be called
+// with the micro-batches in order.
 func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, st *PolicyStats) (torch.Tensor, error) {
 	o := u.o
 	hidden := p.hidden(s, m)
-	logp, entropy := p.logProbs(m, hidden, o.Temperature, o.wantsEntropy())
-	if o.wantsEntropy() {
+	logp, entropy := p.logProbs(m, hidden, o.Temperature, o.needsEntropy())
+	if o.needsEntropy() {
 		hs := entropy.Detach().ToFloat32s()
 		p.scatter(hs, Entropies)
 		for _, h := range hs {
@@ -305,7 +305,7 @@ func (st PolicyStats) AddTo(m map[string]float64, o PolicyOptions) {
 	m[track.ActorPPOKL] = st.PPOKL
 	m[track.ActorGradNorm] = st.GradNorm
 	m[track.ActorSkipped] = float64(st.Skipped)
-	if o.wantsEntropy() {
+	if o.needsEntropy() {
 		m[track.ActorEntropyLoss] = st.Entropy
 	}
 	if o.KLCoef != 0 {

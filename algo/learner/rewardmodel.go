@@ -28,35 +28,35 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// chatDate is the date for templates that write it. It is fixed, so that a chat has
-// the same score on every day.
+// chatDate is the date that templates write into a chat. It is fixed, so that a chat
+// has the same score on every day.
 var chatDate = time.Date(2025, time.January, 1, 12, 0, 0, 0, time.UTC)
 
-// RewardModel is a reward.Scorer.
+// RewardModel is a reward.Scorer that scores chats with a sequence classifier.
 type RewardModel struct {
 	bundle   *model.Bundle
 	template *chat.Template
-	most     int // bound on the tokens of a chat
+	most     int // maximum number of tokens of a chat
 	o        RewardModelOptions
 }
 
 // RewardModelOptions configure NewRewardModel.
 type RewardModelOptions struct {
-	Rows      int // chats in a forward pass
-	MaxTokens int // of a chat, from its beginning; 0: the number of positions of the model
+	Rows      int // number of chats in a forward pass
+	MaxTokens int // maximum number of tokens of a chat; 0: the number of positions of the model
 	// Offload keeps the weights in host memory, except while they score.
 	Offload bool
-	// Opening are the first messages of the run's chats. NewRewardModel checks that the
-	// template renders them with turns after them. Empty: it checks one user message
-	// and a reply.
+	// Opening holds the first messages of the run's chats. NewRewardModel checks that the
+	// template renders them with turns after them. If Opening is empty, it checks one user
+	// message and a reply.
 	Opening []data.Message
 }
 
 // ChatError reports a chat that a reward model's template cannot render.
 type ChatError struct {
-	Path   string // of the reward model
-	Sample string // "" for the check by NewRewardModel
-	Roles  string // of the chat's messages, in order
+	Path   string // folder of the reward model
+	Sample string // name of the chat's sample; "" for the check by NewRewardModel
+	Roles  string // roles of the chat's messages, in order
 	Err    error
 }
 
@@ -72,7 +72,7 @@ func (e *ChatError) Error() string {
 // Unwrap returns the cause.
 func (e *ChatError) Unwrap() error { return e.Err }
 
-// NewRewardModel makes a reward model of a bundle, which it owns from then on. The
+// NewRewardModel makes a reward model of a bundle and takes ownership of the bundle. The
 // bundle must have been opened with model.Options.Classifier.
 func NewRewardModel(ctx context.Context, b *model.Bundle, o RewardModelOptions) (*RewardModel, error) {
 	r := &RewardModel{bundle: b, o: o}
@@ -125,7 +125,7 @@ func (r *RewardModel) encode(sample string, messages []data.Message) ([]int32, e
 		return nil, fail(errors.New("it has no messages"))
 	}
 	last := len(messages)
-	for last > 0 && messages[last-1].Role != "assistant" { // skip an observation without a reply
+	for last > 0 && messages[last-1].Role != "assistant" { // skip observations after the last reply
 		last--
 	}
 	if last == 0 {

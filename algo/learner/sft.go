@@ -52,11 +52,11 @@ var ErrTooLong = errors.New("too long")
 func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation string) ([]data.Row, SFTCounts, error) {
 	var rows []data.Row
 	var counts SFTCounts
-	long := 0 // conversations longer than the limit
+	long := 0 // number of conversations longer than the limit
 	for i := range tasks {
 		t := &tasks[i]
 		if len(t.Conversation) == 0 {
-			return nil, counts, fmt.Errorf("task %s holds no recorded conversation: supervised training needs a file with conversations, not an index range", t.ID)
+			return nil, counts, fmt.Errorf("task %s has no recorded conversation: supervised training needs a file with conversations, not an index range", t.ID)
 		}
 		if !slices.ContainsFunc(t.Conversation, func(m data.Message) bool { return m.Role == "assistant" }) {
 			return nil, counts, fmt.Errorf("task %s: its conversation has no message of the assistant to learn from: remove the row or correct the roles", t.ID)
@@ -84,7 +84,7 @@ func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation 
 		row := data.Row{UID: fmt.Sprintf("%s#%d", t.ID, i), TaskID: t.ID, Env: t.Env, Index: t.Index, Tokens: ids, Mask: mask}
 		n := LossTokens([]data.Row{row})
 		if n == 0 {
-			counts.Dropped++ // no token is in the loss: after a cut on the left the only reply token may be the first
+			counts.Dropped++ // no token is in the loss: a cut on the left can leave one reply token, at position 0
 			continue
 		}
 		counts.Rows++
@@ -102,10 +102,10 @@ func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation 
 	return rows, counts, nil
 }
 
-// LossSFT returns the loss of rows under the current weights, and the number of tokens
-// that it is the mean of.
+// LossSFT returns the mean loss of rows under the current weights, and the number of
+// tokens in that mean.
 func (a *Actor) LossSFT(ctx context.Context, rows []data.Row, micro MicroBatching) (loss float64, tokens int, err error) {
-	rows = slices.Clone(rows) // OldLogProbs of the caller's rows do not change
+	rows = slices.Clone(rows) // a copy, so that OldLogProbs of the caller's rows do not change
 	if err := LogProbs(ctx, a.compute, rows, micro, 1, OldLogProbs); err != nil {
 		return 0, 0, err
 	}
@@ -159,10 +159,10 @@ func (a *Actor) accumulateSFT(ctx context.Context, rows []data.Row, micro MicroB
 
 // ImitationStats are means over the tokens or the optimiser steps of Imitate.
 type ImitationStats struct {
-	Loss     float64 // negative log-prob of a token, before its optimiser step
+	Loss     float64 // mean negative log-prob of a token, before its optimiser step
 	GradNorm float64
-	Steps    int // optimiser steps done
-	Skipped  int // optimiser steps skipped as not finite
+	Steps    int // number of optimiser steps that were done
+	Skipped  int // number of optimiser steps that were skipped as not finite
 }
 
 // Imitate trains on the sampled tokens of rows with the loss of UpdateSFT, in the passes

@@ -175,7 +175,7 @@ func TestSFTRowsRefuses(t *testing.T) {
 		truncation string
 		want       string
 	}{
-		{"no conversation", []data.Task{{ID: "maze_3"}}, 512, TruncateError, "task maze_3 holds no recorded conversation"},
+		{"no conversation", []data.Task{{ID: "maze_3"}}, 512, TruncateError, "task maze_3 has no recorded conversation"},
 		{"too long", expertTasks(), 64, TruncateError, "tokens, more than the 64 allowed"},
 		{"all dropped", expertTasks()[:1], 64, TruncateDrop, "no conversation is left"},
 		{"nothing to learn", silent, 512, TruncateError, "no conversation is left to train on: every reply has loss = false"},

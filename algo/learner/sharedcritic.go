@@ -24,11 +24,11 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// NewSharedCritic puts a head of random weights on an actor's decoder. The critic does not
-// own the actor, which must outlive it. The value loss trains the actor's adapters too.
+// NewSharedCritic makes a critic with a head of random weights on an actor's decoder. The
+// critic does not own the actor, which must outlive it. The value loss also trains the actor's adapters.
 func NewSharedCritic(ctx context.Context, a *Actor, o optim.AdamWOptions, seed uint64) (*Critic, error) {
 	fail := func(err error) error { return fmt.Errorf("put a critic on the actor: %w", err) }
-	if len(a.beside) > 0 {
+	if len(a.sharedHead) > 0 {
 		return nil, fail(errors.New("the actor already has a critic"))
 	}
 	head, err := newValueHead(ctx, a.master.Thread(), a.master.Config.HiddenSize, seed)
@@ -37,26 +37,26 @@ func NewSharedCritic(ctx context.Context, a *Actor, o optim.AdamWOptions, seed u
 	}
 	c := &Critic{Actor: a, head: head}
 	err = torch.Run(ctx, a.master.Thread(), func(*torch.Scope) error {
-		c.own = optim.NewAdamW(a.master.Thread(), head.params(), o)
+		c.headAdamW = optim.NewAdamW(a.master.Thread(), head.params(), o)
 		return nil
 	})
 	if err != nil {
 		head.owner.Close()
 		return nil, fail(err)
 	}
-	a.beside = head.params()
+	a.sharedHead = head.params()
 	return c, nil
 }
 
 // Shared reports whether the critic is on an actor's decoder.
-func (c *Critic) Shared() bool { return c.own != nil }
+func (c *Critic) Shared() bool { return c.headAdamW != nil }
 
-// ValueTerm adds the value loss of a shared critic to the policy's.
+// ValueTerm adds the value loss of a shared critic to the policy loss.
 type ValueTerm struct {
 	Critic       *Critic
-	Coef         float64 // of the value loss
-	Clip         float64 // bound on the change of a value, from before the update
-	LR, GradClip float64 // of the head
+	Coef         float64 // coefficient of the value loss
+	Clip         float64 // bound on the change of a value during the update
+	LR, GradClip float64 // learning rate and gradient clip of the head
 }
 
 // ValuesAndLogProbs computes Values and OldLogProbs of the rows in one pass, without

@@ -181,8 +181,8 @@ func TestSharedCriticWarmsUp(t *testing.T) {
 				first = last
 			}
 		}
-		if !(last.Loss < first.Loss*.9) || last.Steps != 2 || c.own.Steps() != 60 || a.adamw.Steps() != 0 {
-			t.Errorf("%s: after 30 updates %+v, the first was %+v; the optimisers made %d and %d steps", name, last, first, c.own.Steps(), a.adamw.Steps())
+		if !(last.Loss < first.Loss*.9) || last.Steps != 2 || c.headAdamW.Steps() != 60 || a.adamw.Steps() != 0 {
+			t.Errorf("%s: after 30 updates %+v, the first was %+v; the optimisers made %d and %d steps", name, last, first, c.headAdamW.Steps(), a.adamw.Steps())
 		}
 		if !sameBits(valuesOf(t, a, (*model.Model).Params), before) || !sameBits(valuesOf(t, a, (*model.Model).Adapters), adapters) {
 			t.Errorf("%s: the decoder changed", name)
@@ -252,8 +252,8 @@ func TestSharedCriticsBadStep(t *testing.T) {
 			c.spoil = bad.spoil(c.Actor)
 			st, err := c.UpdateActor(t.Context(), rows, 1e-2, o)
 			must(t, err)
-			if st.Skipped != 1 || st.Value.Skipped != 1 || st.Value.Loss != 0 || c.own.Steps() != 0 || c.inconsistent {
-				t.Errorf("%+v after %d steps of the head, inconsistent %v", st, c.own.Steps(), c.inconsistent)
+			if st.Skipped != 1 || st.Value.Skipped != 1 || st.Value.Loss != 0 || c.headAdamW.Steps() != 0 || c.inconsistent {
+				t.Errorf("%+v after %d steps of the head, inconsistent %v", st, c.headAdamW.Steps(), c.inconsistent)
 			}
 			if d, name := relative(t, weights(t, c.Actor), before); d != 0 || !slices.Equal(headWeights(t, c), head) {
 				t.Errorf("%s changed by %g, or the head changed", name, d)

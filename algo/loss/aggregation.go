@@ -39,7 +39,7 @@ const (
 // mini-batch and returns the weight of a token in an episode with n such tokens.
 type Aggregation func(lens []int, scale float64) func(n int) float64
 
-// Aggregations holds them by name.
+// Aggregations holds the aggregations by name.
 var Aggregations = registry.New[Aggregation]("loss aggregation")
 
 func init() {

@@ -16,7 +16,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// The losses and weights of bypass.
+// The name of the loss, and the values of BypassLoss and BypassWeights.
 const (
 	Bypass     = "bypass_mode"
 	PPOClip    = "ppo_clip"

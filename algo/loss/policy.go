@@ -20,10 +20,10 @@ type Options struct {
 	BypassWeightsFloor float64
 }
 
-// The parameters that several losses have.
+// The parameters that several losses share.
 var (
-	clipLow  = registry.NewParam("clip_ratio_low", 0.2, "the ratio is clipped below 1 - this", registry.AboveTo(0, 1))
-	clipHigh = registry.NewParam("clip_ratio_high", 0.28, "the ratio is clipped above 1 + this", registry.AboveTo(0, 100))
+	clipLow  = registry.NewParam("clip_ratio_low", 0.2, "the ratio is clipped below 1 - clip_ratio_low", registry.AboveTo(0, 1))
+	clipHigh = registry.NewParam("clip_ratio_high", 0.28, "the ratio is clipped above 1 + clip_ratio_high", registry.AboveTo(0, 100))
 	clipC    = registry.NewParam("clip_ratio_c", 3.0, "dual clip: bound of the loss for negative advantages", registry.Above(1))
 
 	clipBounds = []registry.Param{clipLow.Param, clipHigh.Param}
@@ -31,25 +31,25 @@ var (
 
 // Batch is a micro-batch of whole rows: the tokens in the loss, row after row.
 type Batch struct {
-	LogP    torch.Tensor // [M] of the policy; the gradient goes here
-	Old     torch.Tensor // [M] of the policy before the update
-	Adv     torch.Tensor // [M]
-	Weights torch.Tensor // [M] of a rollout correction, or none
-	Lens    []int        // tokens of each row; their sum is M
-	Chosen  []bool       // result of Policy.Choose; nil if a policy has none
+	LogP    torch.Tensor // [M] log-probs under the policy, which get the gradient
+	Old     torch.Tensor // [M] log-probs under the policy before the update
+	Adv     torch.Tensor // [M] advantages
+	Weights torch.Tensor // [M] weights of a rollout correction, or the zero Tensor
+	Lens    []int        // number of tokens of each row; the sum is M
+	Chosen  []bool       // result of Policy.Choose; nil if the policy has no Choose
 }
 
-// Sums holds sums over the tokens of a micro-batch. Divided by the number of tokens
-// of the mini-batch they are the metrics.
+// Sums holds sums over the tokens of a micro-batch. The metrics are these sums
+// divided by the number of tokens of the mini-batch.
 type Sums struct {
-	ClipFrac      float64 // tokens whose ratio was clipped
-	ClipFracLower float64 // tokens cut by the dual clip or a cap, or clipped for negative advantages
-	PPOKL         float64 // old minus new log-prob, unless the loss defines another KL
+	ClipFrac      float64 // number of tokens whose ratio was clipped
+	ClipFracLower float64 // number of tokens cut by the dual clip or a cap, or clipped for negative advantages
+	PPOKL         float64 // sum of old minus new log-prob, unless the loss defines another KL
 }
 
 // Policy is a policy loss.
 type Policy struct {
-	// Loss is the loss of every token [M].
+	// Loss returns the loss of every token [M].
 	Loss func(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums)
 	// Agg is the aggregation that the loss requires; "" for any.
 	Agg string

@@ -2,14 +2,14 @@ package loss
 
 import "github.com/openmanus/openmanus/torch"
 
-// rowMeans returns [M] with, on every token, the mean of x [M] over the tokens of
-// its row.
+// rowMeans returns [M]: for every token, the mean of x [M] over the tokens of the
+// token's row.
 func (b Batch) rowMeans(s *torch.Scope, x torch.Tensor) torch.Tensor {
 	return b.byRow(s, x, func(row torch.Tensor) torch.Tensor { return row.Mean() })
 }
 
-// rowSums returns [M] with, on every token, the sum of x [M] over the tokens of its
-// row.
+// rowSums returns [M]: for every token, the sum of x [M] over the tokens of the
+// token's row.
 func (b Batch) rowSums(s *torch.Scope, x torch.Tensor) torch.Tensor {
 	return b.byRow(s, x, torch.Tensor.Sum)
 }

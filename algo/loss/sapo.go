@@ -15,7 +15,7 @@ import (
 
 var (
 	tauPos = registry.NewParam("tau_pos", 1.0, "temperature of the gate for positive advantages", registry.Above(0))
-	tauNeg = registry.NewParam("tau_neg", 1.05, "temperature of the gate for the others", registry.Above(0))
+	tauNeg = registry.NewParam("tau_neg", 1.05, "temperature of the gate for other advantages", registry.Above(0))
 )
 
 func init() {

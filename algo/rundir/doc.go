@@ -1,5 +1,5 @@
 // Package rundir owns the folder of a run: the names of its parts, the episodes
-// of each step, the state that a checkpoint holds beside the weights, the best
+// of each step, the state that a checkpoint holds besides the weights, the best
 // validation so far, and the set-aside folder for what a branch from an older
 // checkpoint replaces.
 //

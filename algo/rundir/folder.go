@@ -27,10 +27,10 @@ var (
 // the batches of skipped optimiser steps.
 type Folder struct {
 	Dir string
-	// KeepRollouts is the number of steps whose episodes are kept, the newest. 0: all;
-	// -1: none, not even of validations.
+	// KeepRollouts is the number of newest steps whose episodes are kept. 0: all; -1:
+	// none, and no episodes of validations either.
 	KeepRollouts     int
-	CompressRollouts bool // with zstd
+	CompressRollouts bool // compress the files of episodes with zstd
 }
 
 // The paths of a run folder's parts.
@@ -40,10 +40,10 @@ func (r *Folder) Checkpoints() string { return filepath.Join(r.Dir, "checkpoints
 func (r *Folder) Rollouts() string    { return filepath.Join(r.Dir, "rollouts") }
 func (r *Folder) Log() string         { return filepath.Join(r.Dir, "run.log") }
 func (r *Folder) Servers() string     { return filepath.Join(r.Dir, "servers") }
-func (r *Folder) Latest() string      { return filepath.Join(r.Dir, "latest") } // a link to the newest checkpoint
-func (r *Folder) Best() string        { return filepath.Join(r.Dir, "best") }   // a link to the best checkpoint
+func (r *Folder) Latest() string      { return filepath.Join(r.Dir, "latest") } // link to the newest checkpoint
+func (r *Folder) Best() string        { return filepath.Join(r.Dir, "best") }   // link to the best checkpoint
 func (r *Folder) Reference() string   { return filepath.Join(r.Dir, "reference") }
-func (r *Folder) Base() string        { return filepath.Join(r.Dir, "base") } // base of adapters if model.path is not a Hugging Face folder
+func (r *Folder) Base() string        { return filepath.Join(r.Dir, "base") } // base model of adapters, if model.path is not a Hugging Face folder
 func (r *Folder) BadSteps() string    { return filepath.Join(r.Dir, "bad-steps") }
 
 // Make creates the folders.
@@ -119,7 +119,7 @@ func (r *Folder) write(name string, episodes []*data.Episode) error {
 	if r.KeepRollouts < 0 {
 		return nil
 	}
-	other := name + compressedExt // the name with the other setting of CompressRollouts
+	other := name + compressedExt // name of the file under the other setting of CompressRollouts
 	if r.CompressRollouts {
 		name, other = other, name
 	}
@@ -134,7 +134,7 @@ func (r *Folder) write(name string, episodes []*data.Episode) error {
 	return nil
 }
 
-// compressedExt ends the names of compressed dumps.
+// compressedExt is the last extension of the names of compressed dumps.
 const compressedExt = ".zst"
 
 // pruneRollouts removes the episodes of steps that are KeepRollouts or more before step.

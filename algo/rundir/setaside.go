@@ -24,7 +24,7 @@ var (
 // checkpoint replaced.
 const setAsideFolder = "set-aside"
 
-// Owns reports whether path is a folder in the run's checkpoints.
+// Owns reports whether path is in the folder of the run's checkpoints.
 func (r *Folder) Owns(path string) bool {
 	parent, err := os.Stat(filepath.Dir(filepath.Clean(path)))
 	if err != nil {
@@ -36,7 +36,7 @@ func (r *Folder) Owns(path string) bool {
 
 // SetAside prepares to continue from an older step: it moves later checkpoints and the
 // episodes of later steps to set-aside/N, and copies the metrics there. It returns that
-// folder and the steps of the moved checkpoints. If step is the newest, it does nothing
+// folder and the steps of the moved checkpoints. If step is the newest step, it does nothing
 // and returns "".
 func (r *Folder) SetAside(step int) (dir string, steps []int, err error) {
 	list, err := checkpoint.List(r.Checkpoints())
@@ -94,7 +94,7 @@ func (r *Folder) freeAside() (string, error) {
 	}
 }
 
-// moveRollouts moves the episodes of later steps.
+// moveRollouts moves the files of the episodes of steps after step to the folder to.
 func (r *Folder) moveRollouts(step int, to string) error {
 	entries, err := os.ReadDir(r.Rollouts())
 	if err != nil {
@@ -113,11 +113,11 @@ func (r *Folder) moveRollouts(step int, to string) error {
 	return nil
 }
 
-// stepName matches the name of a file of episodes with a step.
+// stepName matches a name of a file of episodes that contains a step.
 var stepName = regexp.MustCompile(`^(?:val_)?step_(\d+)(?:[_.]|$)`)
 
 // RolloutStep finds the step in the name of a file of episodes: step_3.jsonl,
-// val_step_3_maze.jsonl. The validation after the last step is later than any.
+// val_step_3_maze.jsonl. The validation after the last step counts as later than any step.
 func RolloutStep(name string) (int, bool) {
 	if strings.HasPrefix(name, "val_"+LabelAfter+"_") {
 		return math.MaxInt32, true

@@ -12,31 +12,31 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// State is the part of a checkpoint beside weights and optimiser: everything that the
-// next step depends on. Random draws are keyed by seed and step, so no generator has a
+// State is the part of a checkpoint in addition to the weights and the optimiser:
+// everything else that the next step depends on. Random draws are keyed by seed and step, so no generator has a
 // state.
 type State struct {
-	Step           int               `json:"step"`         // finished training steps
-	Supervised     bool              `json:"supervised"`   // the steps are of supervised training
-	WarmSteps      int               `json:"warm_steps"`   // finished steps of the warm start
-	WarmStarted    bool              `json:"warm_started"` // the warm start is over
-	Begun          bool              `json:"begun"`        // the validation after the warm start is over, too
+	Step           int               `json:"step"`         // number of finished training steps
+	Supervised     bool              `json:"supervised"`   // whether the steps are steps of supervised training
+	WarmSteps      int               `json:"warm_steps"`   // number of finished steps of the warm start
+	WarmStarted    bool              `json:"warm_started"` // whether the warm start is over
+	Begun          bool              `json:"begun"`        // whether the validation after the warm start is over
 	Finished       bool              `json:"finished"`
 	Inputs         map[string]string `json:"inputs,omitempty"` // digests of the tasks and files of the configuration
 	WeightVersion  int64             `json:"weight_version"`
-	Order          data.OrderState   `json:"order"`          // of a run of one environment
-	MetricsOffset  int64             `json:"metrics_offset"` // bytes of metrics.jsonl that belong to finished steps
+	Order          data.OrderState   `json:"order"`          // position in the task order of a run of one environment
+	MetricsOffset  int64             `json:"metrics_offset"` // number of bytes of metrics.jsonl that belong to finished steps
 	Seed           uint64            `json:"seed"`
-	Day            string            `json:"day,omitempty"`       // of the run's start, for prompts with a date: 2026-01-31
-	KLCoef         *float64          `json:"kl_coef,omitempty"`   // of the KL in the reward; nil: off
-	BadSteps       int               `json:"bad_steps,omitempty"` // consecutive bad steps up to the last optimiser step
+	Day            string            `json:"day,omitempty"`       // date of the run's start, for prompts with a date: 2026-01-31
+	KLCoef         *float64          `json:"kl_coef,omitempty"`   // coefficient of the KL in the reward; nil: off
+	BadSteps       int               `json:"bad_steps,omitempty"` // number of consecutive bad steps up to the last optimiser step
 	CriticBadSteps int               `json:"critic_bad_steps,omitempty"`
 	Validations    []Validation      `json:"validations"`
 	Curriculum     *curriculum.State `json:"curriculum,omitempty"` // statistics of the tasks that were played
 	Best           *Best             `json:"best,omitempty"`       // nil before the first validation
 
-	// Kept is the number of episodes that AgentEvol keeps in the checkpoint. KeptRows
-	// is their number of rows in checkpoints of an earlier format.
+	// Kept is the number of episodes that AgentEvol keeps in the checkpoint. Checkpoints
+	// of an earlier format have KeptRows, the number of rows of these episodes, instead.
 	Kept     int `json:"kept_episodes,omitempty"`
 	KeptRows int `json:"kept_rows,omitempty"`
 
@@ -61,7 +61,7 @@ func (m exactMetrics) MarshalJSON() ([]byte, error) {
 	return json.Marshal(text)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (m *exactMetrics) UnmarshalJSON(b []byte) error {
 	var text map[string]string
 	if err := json.Unmarshal(b, &text); err != nil {

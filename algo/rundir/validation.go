@@ -12,12 +12,12 @@ import (
 
 // Labels of validations.
 const (
-	LabelUntrained = "untrained" // before a warm start
-	LabelBefore    = "before"    // before the first step
-	LabelAfter     = "after"     // after the last step
+	LabelUntrained = "untrained" // validation before a warm start
+	LabelBefore    = "before"    // validation before the first step
+	LabelAfter     = "after"     // validation after the last step
 )
 
-// StepLabel is the label of a validation between before and after.
+// StepLabel returns the label of a validation between LabelBefore and LabelAfter.
 func StepLabel(step int) string { return fmt.Sprintf("step %d", step) }
 
 // Validation is the result of one validation, kept for the final table.
@@ -27,7 +27,7 @@ type Validation struct {
 	Metrics map[string]float64 `json:"metrics"`
 }
 
-// bestLoss is the only one of BestMetrics for which lower is better.
+// bestLoss is the only metric of BestMetrics for which lower is better.
 const bestLoss = "loss"
 
 // BestMetrics lists the validation metrics that can select the best checkpoint.
@@ -42,7 +42,7 @@ type Best struct {
 }
 
 // overall returns the mean of metric over the episodes of all environments. ok
-// is false if the validation does not have it.
+// is false if the validation does not have this metric.
 func (v Validation) overall(metric string) (value float64, ok bool) {
 	if metric == bestLoss {
 		value, ok = v.Metrics[track.ValidationLoss]
@@ -64,8 +64,8 @@ func (v Validation) overall(metric string) (value float64, ok bool) {
 	return value / episodes, true
 }
 
-// Next returns the best checkpoint after validation v, rated by metric: v's if
-// it is better than b, else b. If both are equal, b stays. An untrained
+// Next returns the best checkpoint after validation v, rated by metric: the checkpoint
+// of v if it is better than b, else b. If both are equal, b stays. An untrained
 // model is not rated, since it has no checkpoint. b may be nil.
 func (b *Best) Next(v Validation, metric string) *Best {
 	if metric == "" || v.Label == LabelUntrained {
@@ -92,8 +92,8 @@ func (b *Best) AddTo(m map[string]float64) {
 	}
 }
 
-// CheckBestMetric returns an error if checkpoints cannot be compared by name.
-// The empty name, which keeps no best checkpoint, is valid.
+// CheckBestMetric returns an error if name is not one of BestMetrics. The empty
+// name, with which no best checkpoint is kept, is valid.
 func CheckBestMetric(name string) error {
 	if name != "" && !slices.Contains(BestMetrics, name) {
 		return fmt.Errorf("best_metric = %q: want one of %s", name, strings.Join(BestMetrics, ", "))

@@ -17,7 +17,7 @@ var (
 	atWritten = crash.New("metrics/written") // a whole line is written
 )
 
-// The keys of a line that are not metrics.
+// The keys of a line that do not name a metric.
 const (
 	stepKey      = "step"
 	nonFiniteKey = "nonfinite"
@@ -44,14 +44,14 @@ func OpenJSONL(path string) (*JSONL, error) {
 		return nil, fmt.Errorf("open metrics: %w", err)
 	}
 	s := &JSONL{path: path, f: f}
-	if err := s.cutTorn(); err != nil {
+	if err := s.cutIncomplete(); err != nil {
 		return nil, fmt.Errorf("open metrics %s: %w", path, errors.Join(err, f.Close()))
 	}
 	return s, nil
 }
 
-// cutTorn removes an incomplete last line.
-func (s *JSONL) cutTorn() error {
+// cutIncomplete removes an incomplete last line.
+func (s *JSONL) cutIncomplete() error {
 	text, err := io.ReadAll(s.f)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (s *JSONL) Write(step int, m Metrics) error {
 	return nil
 }
 
-// encode returns the line of a step.
+// encode returns the JSON line of a step.
 func encode(step int, m Metrics) ([]byte, error) {
 	values, nonFinite := map[string]any{}, 0
 	for name, v := range m {

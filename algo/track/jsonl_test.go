@@ -75,7 +75,7 @@ func TestJSONLForm(t *testing.T) {
 	}
 	for _, name := range []string{"step", "nonfinite", ""} {
 		if err := s.Write(5, Metrics{name: 1}); err == nil {
-			t.Errorf("a metric named %q was written", name)
+			t.Errorf("Write accepted the metric name %q", name)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, s, 3, Metrics{"x": 99}) // after the checkpoint
+	write(t, s, 3, Metrics{"x": 99}) // a line after the checkpoint, which TruncateTo removes
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -121,9 +121,9 @@ func Timing(phase string) string { return TimingSeconds + "/" + phase }
 
 // Definition documents the metrics of one or several names.
 type Definition struct {
-	Names   string // a name; {a,b} means each alternative, * any text without a slash
+	Names   string // name; {a,b} stands for each alternative, * for any text without a slash
 	Meaning string
-	When    string // the lines that have it; "" means every training step
+	When    string // lines that have the metric; "" means every training step
 }
 
 const stats = "/{mean,max,min}"

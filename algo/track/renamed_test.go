@@ -4,7 +4,7 @@ package track
 // no counterpart here.
 var Renamed = []struct {
 	Theirs string
-	Here   string // of Table; "": none
+	Here   string // name in Table; "": no counterpart
 	Why    string
 }{
 	{"timing_s/logp", TimingSeconds + "/old_log_prob", "verl's later name"},

@@ -17,7 +17,7 @@ func init() {
 	Sinks.Add(registry.Entry{Name: "jsonl", Doc: "the run folder's metrics.jsonl, which is always written"}, nil)
 }
 
-// tee writes to several sinks. Its offset is the offset of the first sink.
+// tee is a sink that writes to several sinks. Its offset is the offset of the first.
 type tee []Sink
 
 // With returns a sink that writes to first and to the sinks called names, which it opens in the run folder. When a

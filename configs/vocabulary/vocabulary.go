@@ -56,7 +56,7 @@ func New() registry.Vocabulary {
 	})
 	advantage.Estimators.Each(func(e registry.Entry, est advantage.Estimator) {
 		v.Estimators = append(v.Estimators, registry.Estimator{
-			Entry: e, Groups: est.Grouped || est.InGroup, ByScore: est.Grouped && !est.Whole,
+			Entry: e, Groups: est.Grouped || est.InGroup, ByScore: est.Grouped && !est.KeepZeroSpread,
 			Critic: est.Needs.Values, Greedy: est.Needs.Baseline, ByPart: est.Needs.Parts,
 		})
 	})

@@ -9,8 +9,8 @@ func exists(path string) bool {
 }
 
 // disk does the file operations of a save, one method for each operation that changes
-// files. Tests set before, which is called before each operation and prevents it by an
-// error.
+// files. Tests set before: it is called before each operation and prevents the
+// operation by returning an error.
 type disk struct {
 	before func(op, path string) error
 }
@@ -50,7 +50,7 @@ func (d disk) fill(dir string, f func(string) error) error {
 	return d.do("fill", dir, func() error { return f(dir) })
 }
 
-// sync makes a file's content, or a folder's entries, durable.
+// sync makes the content of a file or the entries of a folder durable.
 func (d disk) sync(path string) error {
 	return d.do("sync", path, func() error {
 		f, err := os.Open(path)

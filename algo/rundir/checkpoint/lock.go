@@ -69,7 +69,7 @@ func lock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// holder returns the process id in the file, for an error.
+// holder returns the process id in the file, for the text of an error.
 func holder(f *os.File) string {
 	text, err := io.ReadAll(io.LimitReader(f, 32))
 	if pid := strings.TrimSpace(string(text)); err == nil && pid != "" {
@@ -86,7 +86,7 @@ func (l *Lock) Release() error { return l.f.Close() }
 func (l *Lock) Remove() error {
 	err := os.Remove(l.f.Name())
 	if err == nil {
-		if err = os.Remove(filepath.Dir(l.f.Name())); errors.Is(err, syscall.ENOTEMPTY) { // another process uses it already
+		if err = os.Remove(filepath.Dir(l.f.Name())); errors.Is(err, syscall.ENOTEMPTY) { // another process already uses the folder
 			err = nil
 		}
 	}

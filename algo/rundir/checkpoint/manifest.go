@@ -22,7 +22,7 @@ const (
 
 // File is a file of a checkpoint as its manifest lists it.
 type File struct {
-	Path   string `json:"path"` // relative, with slashes
+	Path   string `json:"path"` // path relative to the checkpoint, with slashes
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }

@@ -34,16 +34,16 @@ func (c *Checkpoint) File(name string) string { return filepath.Join(c.Path, fil
 
 func folderName(step int) string { return fmt.Sprintf("%s%06d", folderPrefix, step) }
 
-// parseName returns the step of a checkpoint folder's name. It accepts only names that
-// Save gives, so that a step has one folder.
+// parseName returns the step of a checkpoint folder's name. It accepts only the names
+// that Save writes, so that a step has one folder.
 func parseName(name string) (int, bool) {
 	digits, ok := strings.CutPrefix(name, folderPrefix)
 	step, err := strconv.Atoi(digits)
 	return step, ok && err == nil && step >= 0 && step <= maxStep && folderName(step) == name
 }
 
-// leftover reports whether a folder's name is of an unfinished operation, and returns
-// the name of its checkpoint folder.
+// leftover reports whether name is the name of a folder of an unfinished operation, and
+// returns the name of the checkpoint folder of this operation.
 func leftover(name string) (string, bool) {
 	for _, suffix := range []string{asideSuffix, goneSuffix, tempSuffix} {
 		if final, ok := strings.CutSuffix(name, suffix); ok {
@@ -54,7 +54,7 @@ func leftover(name string) (string, bool) {
 	return "", false
 }
 
-// Has reports whether root holds a checkpoint of a step. It does not verify it.
+// Has reports whether root holds a checkpoint of a step. It does not verify the files.
 func Has(root string, step int) bool { return exists(filepath.Join(root, folderName(step))) }
 
 // readRoot lists the folder of the checkpoints. A missing folder is empty.
@@ -106,12 +106,12 @@ func Latest(ctx context.Context, root string) (c *Checkpoint, damaged []error, e
 	for _, e := range slices.Backward(list) {
 		c, err := Open(ctx, e.Path)
 		if err == nil && c.Step != e.Step {
-			err = fmt.Errorf("open checkpoint %s: its manifest is of step %d", e.Path, c.Step)
+			err = fmt.Errorf("open checkpoint %s: its manifest is the manifest of step %d", e.Path, c.Step)
 		}
 		if err == nil {
 			return c, damaged, nil
 		}
-		if ctx.Err() != nil { // the checkpoint may be valid
+		if ctx.Err() != nil { // the context has ended; the checkpoint may be valid
 			return nil, damaged, err
 		}
 		damaged = append(damaged, err)

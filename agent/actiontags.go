@@ -29,7 +29,7 @@ func (actionTags) Prompt() string {
 
 func (actionTags) StopStrings() []string { return []string{"</action>", "</act>"} }
 
-// Fit takes the tags that the server defines.
+// Fit returns the format with the tags that the environment's server defines.
 func (actionTags) Fit(spec env.Spec, _ FormatOptions) (Format, error) {
 	return actionTags{spec.OwnTags}, nil
 }
@@ -57,8 +57,8 @@ func (f actionTags) Parse(text string) Parsed {
 	return Parsed{Text: text}
 }
 
-// tagged returns the trimmed text of the first closed <tag>. Case matters, as
-// upstream.
+// tagged returns the trimmed text of the first closed <tag>. The tag is
+// case-sensitive, as upstream.
 func tagged(text, tag string) (string, bool) {
 	_, rest, ok := strings.Cut(text, "<"+tag+">")
 	if !ok {
@@ -68,8 +68,8 @@ func tagged(text, tag string) (string, bool) {
 	return strings.TrimSpace(inner), ok
 }
 
-// firstBlock returns the first closed block of one of the tags, including the
-// tags, and its tag, or "".
+// firstBlock returns the first closed block of any of the tags, with its tags,
+// and the name of the tag. Both are "" if there is none.
 func firstBlock(text string, tags []string) (block, tag string) {
 	first := len(text)
 	for _, t := range tags {

@@ -39,18 +39,18 @@ type Start struct {
 	Task    data.Task
 	UID     string // group key
 	Sample  int    // 0..group_size-1
-	Seed    uint64 // of the episode's sampling
-	Attempt int    // from 1
+	Seed    uint64 // seed of the episode's sampling
+	Attempt int    // number of the attempt, from 1
 	Client  env.Client
 	// Replace, if not nil, releases the instance that was lost by an error and
-	// returns another one, or nil if none is available. Client is the first.
+	// returns another one, or nil if none is available. Client is the first instance.
 	Replace func(ctx context.Context, lost error) (env.Client, error)
 	// OnReset, if not nil, is called with the first observation before the model
 	// generates anything. Its error ends the episode.
 	OnReset func(ctx context.Context, first string) error
-	// Replays is the number of instances in a row that may be lost and replaced
-	// at one point of the episode, its reset or one of its turns. The episode as
-	// a whole may lose a hundred times as many.
+	// Replays is the number of instances in a row that may be lost and replaced at
+	// one point of the episode: the reset or a turn. The episode as a whole may
+	// lose a hundred times as many.
 	Replays int
 	// Session, if not nil, is a session opened in advance, as
 	// engine.Options.Deterministic requires. RunEpisode closes it.
@@ -73,7 +73,7 @@ var ErrTimeLimit = errors.New("the episode's time limit was reached")
 // RunEpisode plays one episode (OpenManus-RL's _run_single_rollout, spec 3.7):
 // it resets the task, then generates, parses, steps and appends the observation
 // until the episode ends. It always returns an episode with its outcome. The
-// error, whose text is also in the episode, is a failure outside the model.
+// error reports a failure outside the model; Episode.Err has its text.
 //
 // The ids of a turn are appended to the ids before it and never re-encoded from
 // text. The mask is 1 exactly on the sampled ids. Under a Prompting format every
@@ -113,7 +113,7 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, e
 	return p.ep, err
 }
 
-// player is the state of one episode. Client and Session are the current ones.
+// player is the state of one episode. Client and Session change if they are replaced.
 type player struct {
 	Setup
 	Start
@@ -122,9 +122,9 @@ type player struct {
 	answered     int  // turns that the environment has answered
 	ep           *data.Episode
 	unparsed     int // consecutive replies without an action
-	contextStart int // of the context in the episode's tokens
+	contextStart int // index of the context's first token in the episode
 
-	// Of a Prompting format.
+	// The state of a Prompting format.
 	prompter   Prompter // nil: the context only grows
 	state      PromptState
 	lastPrompt []data.Message // the newest prompt
@@ -198,8 +198,8 @@ type Renderer interface {
 	Start(messages []data.Message) ([]int32, error)
 	// Next returns the ids between a reply and the next one: the end of the
 	// reply's turn unless the reply contains it, the messages, and the generation
-	// prompt. lastID is the last id of the reply; stoppedByEOS reports that it is
-	// a stop token.
+	// prompt. lastID is the last id of the reply; stoppedByEOS reports whether
+	// lastID is a stop token.
 	Next(stoppedByEOS bool, lastID int32, messages []data.Message) ([]int32, error)
 	// StopTokens returns the ids that end a reply.
 	StopTokens() []int32

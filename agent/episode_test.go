@@ -48,7 +48,7 @@ func TestEpisodeTokenByToken(t *testing.T) {
 		t.Errorf("sampled ids are %q, want %q", got, want)
 	}
 	if got := ep.SampledTokens(); got != ep.Turns[0].End-ep.Turns[0].Start+ep.Turns[1].End-ep.Turns[1].Start {
-		t.Errorf("%d sampled tokens do not agree with the turns: %+v", got, ep.Turns)
+		t.Errorf("SampledTokens is %d, which differs from the sum over the turns: %+v", got, ep.Turns)
 	}
 	want := &data.Episode{
 		Task: task, UID: "u", Sample: 2, Seed: 9, Reward: 1, Outcome: data.Success, WeightVersion: 4, Attempts: 1,
@@ -70,7 +70,7 @@ func TestEpisodeTokenByToken(t *testing.T) {
 		t.Errorf("episode (-want +got):\n%s", diff)
 	}
 	if c.index != 5 {
-		t.Errorf("reset with index %d, want the task's, 5", c.index)
+		t.Errorf("Reset received index %d, want the task's index 5", c.index)
 	}
 	if e.closed != 1 {
 		t.Errorf("session closed %d times, want once", e.closed)
@@ -83,7 +83,7 @@ func TestEpisodeTokenByToken(t *testing.T) {
 	}
 }
 
-// With IgnoreEOS, requests have no stop tokens.
+// TestIgnoreEOS checks that requests have no stop tokens if IgnoreEOS is set.
 func TestIgnoreEOS(t *testing.T) {
 	e := &fakeEngine{replies: []fakeReply{{text: "Action: up", stop: engine.StopLength}}}
 	s := testSetup(e)
@@ -155,7 +155,7 @@ func TestOutcomes(t *testing.T) {
 			}
 			ep, err := RunEpisode(t.Context(), setup, Start{Task: data.Task{ID: "fake_5"}, Client: &tt.client})
 			if (err == nil) != (ep.Err == "") || err != nil && err.Error() != ep.Err {
-				t.Errorf("error %v, in the episode %q", err, ep.Err)
+				t.Errorf("RunEpisode returned error %v, but Episode.Err is %q", err, ep.Err)
 			}
 			if ep.Outcome != tt.want || !regexp.MustCompile(tt.err).MatchString(ep.Err) || (tt.err == "") != (ep.Err == "") || len(ep.Turns) != tt.turns || ep.Reward != tt.reward {
 				t.Errorf("got %s, %q, %d turns, reward %g; want %s, %q, %d, %g",
@@ -171,10 +171,10 @@ func TestOutcomes(t *testing.T) {
 				}
 			}
 			if len(ep.Mask) != len(ep.Tokens) || len(ep.LogProbs) != len(ep.Tokens) {
-				t.Errorf("%d tokens, %d mask, %d log-probs", len(ep.Tokens), len(ep.Mask), len(ep.LogProbs))
+				t.Errorf("%d tokens, %d mask entries, %d log-probs; want equal lengths", len(ep.Tokens), len(ep.Mask), len(ep.LogProbs))
 			}
 			if len(ep.Tokens) > setup.Options.MaxContext {
-				t.Errorf("%d tokens in a context of %d", len(ep.Tokens), setup.Options.MaxContext)
+				t.Errorf("%d tokens exceed the context of %d", len(ep.Tokens), setup.Options.MaxContext)
 			}
 			if e.open != e.closed {
 				t.Errorf("%d sessions opened, %d closed", e.open, e.closed)
@@ -201,8 +201,8 @@ func TestTimeLimitIsAnEnvironmentError(t *testing.T) {
 	}
 }
 
-// A session opened in advance is used. It is closed even if the environment fails
-// before its first use, because a deterministic engine waits for it.
+// TestGivenSessionIsClosed checks that a session opened in advance is used, and is closed
+// even if the environment fails first. A deterministic engine waits until it is closed.
 func TestGivenSessionIsClosed(t *testing.T) {
 	e := &fakeEngine{}
 	s, _ := e.Open(t.Context(), engine.SessionOptions{})
@@ -248,7 +248,7 @@ func TestObservationIsShortened(t *testing.T) {
 		t.Errorf("the model received %q", seen)
 	}
 	if ep.Turns[0].Observation != long || !ep.Turns[0].Truncated || ep.Turns[1].Truncated {
-		t.Errorf("the turns are %+v", ep.Turns)
+		t.Errorf("turns are %+v, want only the first one shortened", ep.Turns)
 	}
 }
 
@@ -259,10 +259,10 @@ func TestCapObservation(t *testing.T) {
 			got, cut, err := truncate(text, limit, TruncateMiddle, runes)
 			n, _ := runes(got)
 			if err != nil || limit > 0 && n > limit || cut != (got != text) || !strings.HasPrefix(text, got[:min(len(got), 1)]) {
-				t.Errorf("limit %d of %d: %q, shortened %v, %v", limit, len(text), got, cut, err)
+				t.Errorf("limit %d, text of %d bytes: %q, shortened %v, %v", limit, len(text), got, cut, err)
 			}
 			if limit > 0 && len([]rune(text)) > limit && n < limit/2 {
-				t.Errorf("limit %d of %d: only %d left", limit, len(text), n)
+				t.Errorf("limit %d, text of %d bytes: only %d characters are left", limit, len(text), n)
 			}
 		}
 	}

@@ -130,7 +130,7 @@ type fakeClient struct {
 	obs      string
 	resetErr error
 	steps    []env.StepResult
-	stepErr  error // after the steps
+	stepErr  error // error of all steps after the scripted ones
 	onStep   func()
 	index    int
 	texts    []string

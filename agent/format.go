@@ -12,8 +12,8 @@ import (
 // the parser of actions.
 type Format interface {
 	Name() string
-	// Prompt describes the grammar to the model. It follows instructions that
-	// were not written for this format, and is empty if all recorded
+	// Prompt describes the grammar to the model. It is appended to instructions
+	// that were not written for this format. It is empty if all recorded
 	// instructions describe the grammar.
 	Prompt() string
 	// Parse finds the action in a reply. It never fails: a reply without an

@@ -20,7 +20,7 @@ func TestActionTags(t *testing.T) {
 		name, text string
 		want       Parsed
 	}{
-		// Spec 12.5, with the intended values where upstream is wrong.
+		// The cases of spec 12.5, with the intended values where upstream is wrong.
 		{"action wins over an earlier response", "<response>r</response><action> go </action>", ok("go")},
 		{"act, which upstream ignores", "<act>x</act>", ok("x")},
 		{"the first of two, over a line end", "<action>a\nb</action><action>c</action>", ok("a\nb")},
@@ -49,8 +49,8 @@ func TestActionTags(t *testing.T) {
 	}
 }
 
-// A server that defines tags receives them under every format based on
-// action_tags.
+// TestServerTags checks that a server that defines tags receives them under
+// every format based on action_tags.
 func TestServerTags(t *testing.T) {
 	searchqa, err := env.Lookup("searchqa")
 	if err != nil {
@@ -80,7 +80,8 @@ func TestServerTags(t *testing.T) {
 	}
 }
 
-// The clients' parsers must extract the same action from the text of actionTags.
+// TestActionTagsThroughTheClientsParsers checks that the clients' parsers extract the same action from the text of
+// actionTags.
 func TestActionTagsThroughTheClientsParsers(t *testing.T) {
 	text := actionTags{}.Parse("I think.\n<action>get 2 oak log</action>").Text
 	one, ok := action.ParseOne(text)
@@ -118,8 +119,8 @@ var builtinFormats = []string{
 	env.FormatReact, env.FormatActionTags, env.FormatHistory, env.FormatStaged, env.FormatToolCall, env.FormatFunctionCalling, env.FormatCodeAsAction,
 }
 
-// A format's prompt and the environments' instructions for it must show an action
-// that its parser finds; upstream's do not (spec 0.2).
+// TestPromptsAgreeWithParsers checks that a format's prompt, and every environment's instruction for
+// the format, shows an action that the format's parser finds. Upstream's prompts do not (spec 0.2).
 func TestPromptsAgreeWithParsers(t *testing.T) {
 	for _, name := range Formats.Names() {
 		f, err := Formats.Lookup(name)
@@ -255,7 +256,7 @@ func FuzzFormats(f *testing.F) {
 				t.Errorf("%s: %q gives %+v", name, text, p)
 			}
 			if !strings.Contains(text, p.Action) {
-				t.Errorf("%s: action %q is not in %q", name, p.Action, text)
+				t.Errorf("%s: action %q is not part of the reply %q", name, p.Action, text)
 			}
 		}
 	})

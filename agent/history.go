@@ -27,12 +27,12 @@ type history struct {
 
 func (history) Name() string { return env.FormatHistory }
 
-// Fit takes the number of past turns and the summarizer.
+// Fit returns the format with the history length and the summarizer of o.
 func (history) Fit(spec env.Spec, o FormatOptions) (Format, error) {
 	return history{actionTags: actionTags{spec.OwnTags}, env: spec.Name, length: o.HistoryLength, summarizer: o.Summarizer}, nil
 }
 
-// Begin starts an episode.
+// Begin returns the Prompter of a new episode.
 func (h history) Begin(data.Task, int) Prompter { return &historyPrompter{history: h} }
 
 // The requests for the blocks of a reply, in the first prompt and in later ones.
@@ -49,7 +49,7 @@ type historyPrompter struct {
 	summary string
 }
 
-// Prompt returns a turn's message.
+// Prompt returns the user message of the next turn.
 func (h *historyPrompter) Prompt(ctx context.Context, s PromptState) (string, error) {
 	if len(s.Past) == 0 {
 		h.first = s.Observation
@@ -78,7 +78,7 @@ func (h *historyPrompter) past(ctx context.Context, s PromptState) (string, erro
 }
 
 // firstLayout returns the prompt without past steps. After the first turn it
-// has the first observation, which states the task, and the newest one.
+// has the first observation, which states the task, and the newest observation.
 func firstLayout(begun string, s PromptState) string {
 	parts := []string{begun}
 	if len(s.Past) > 0 {
@@ -87,7 +87,7 @@ func firstLayout(begun string, s PromptState) string {
 	return strings.Join(append(parts, firstBlocks), "\n\n")
 }
 
-// laterLayout returns the prompt with past steps, without the blocks.
+// laterLayout returns the prompt with past steps, without the request for the blocks of a reply.
 func laterLayout(begun, past string, s PromptState) string {
 	parts := []string{"The task began with:\n" + begun, fmt.Sprintf("You have taken %s.", steps(len(s.Past)))}
 	if past != "" {
@@ -149,8 +149,8 @@ func summaryLabels(env string) (labels string, most int) {
 	return "Task, Location, Inventory, Discovered, KeyEvents", 600
 }
 
-// summarize returns the summary of past. before is the summary of all but its
-// last step, or "".
+// summarize returns the summary of the steps in past. before is the summary of
+// these steps without the last one, or "" if there is none.
 func summarize(ctx context.Context, z Summarizer, env, begun, before string, past []Step) (string, error) {
 	labels, most := summaryLabels(env)
 	parts := []string{fmt.Sprintf("An agent works on a task in the environment %s. Write down what it has to remember, for itself, "+

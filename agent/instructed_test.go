@@ -46,9 +46,9 @@ func anyServer(t *testing.T, name string, actions *[]string) string {
 	return s.URL
 }
 
-// A reply in the form of the instruction must reach the server as a valid action,
-// through the format and both generations of the client's parser. The patterns of
-// the tool servers are copied from the servers (protocol 5.10).
+// TestInstructionRepliesReachTheServer checks that a reply in the form of the instruction
+// reaches the server as a valid action, through the format and both generations of the client's
+// parser. The patterns of the tool servers are copied from the servers (protocol 5.10).
 func TestInstructionRepliesReachTheServer(t *testing.T) {
 	toolCall := `^(Thought: [^\n]*\n\n)?Action: ?([a-z_A-Z]+) with Action Input: ?(\{.*\})\n?$`
 	want := map[string]string{
@@ -83,7 +83,7 @@ func TestInstructionRepliesReachTheServer(t *testing.T) {
 				t.Run(name+" "+formatName+" "+string(parser), func(t *testing.T) {
 					_, reply, found := strings.Cut(spec.Instruction(formatName), "like this:\n")
 					if !found {
-						t.Fatalf("the instruction shows no reply: %q", spec.Instruction(formatName))
+						t.Fatalf("the instruction contains no example of a reply: %q", spec.Instruction(formatName))
 					}
 					var actions []string
 					ctx := context.Background()

@@ -15,9 +15,9 @@ const (
 )
 
 // Instruction returns the text that explains the environment and the form of
-// replies to the model. It is the first of these that exists: the instruction
-// recorded with the task, override (the user's instruction file), the instruction
-// of the environment's Spec.
+// replies to the model. It is the instruction recorded with the task, else
+// override (the user's instruction file), else the instruction of the
+// environment's Spec.
 func Instruction(task data.Task, spec env.Spec, f Format, override string) string {
 	if text := recordedInstruction(task); text != "" && !callsFunctions(f) {
 		return join(text, f.Prompt())
@@ -32,9 +32,9 @@ func Instruction(task data.Task, spec env.Spec, f Format, override string) strin
 	return text
 }
 
-// recordedInstruction returns the first message of the recorded conversation, ""
-// if there is none or it is incomplete: the instructions of maze and wordle
-// continue in the message that also describes the start.
+// recordedInstruction returns the first message of the recorded conversation, or
+// "" if there is none. It is also "" for maze and wordle, whose instructions
+// continue in the message that describes the start.
 func recordedInstruction(task data.Task) string {
 	if len(task.Conversation) == 0 || task.Env == "maze" || task.Env == "wordle" {
 		return ""

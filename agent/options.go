@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Options of the episode loop.
+// Options holds the settings of the episode loop.
 type Options struct {
 	MaxTurns     int  // replies in an episode
 	MaxNewTokens int  // tokens in a reply

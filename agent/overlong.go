@@ -93,7 +93,7 @@ const (
 type PromptError struct {
 	Task          string
 	Tokens, Limit int
-	Key           string // of the limit: MaxPromptKey or MaxContextKey
+	Key           string // option that sets Limit: MaxPromptKey or MaxContextKey
 }
 
 // Error names the task, its length and the limit.

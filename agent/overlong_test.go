@@ -9,9 +9,9 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// In a first prompt that is too long, the observation is shortened on one side. The
-// instruction and the template's text are kept, and the ids are the ids of the
-// shortened messages.
+// TestFirstPromptIsTruncated checks that only the observation of a first prompt
+// that is too long is shortened. The instruction and the template's text are kept,
+// and the ids belong to the shortened messages.
 func TestFirstPromptIsTruncated(t *testing.T) {
 	obs := "HEAD " + strings.Repeat("a", 200) + strings.Repeat("z", 200) + " TAIL"
 	const limit = 160
@@ -46,12 +46,12 @@ func TestFirstPromptIsTruncated(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := ep.Turns[0].Start; n > frame+limit || n < frame+limit/2 || !ep.PromptTruncated {
-				t.Errorf("the first prompt has %d tokens of %d and %d, truncated %v", n, frame, limit, ep.PromptTruncated)
+				t.Errorf("the first prompt has %d tokens, want at most %d + %d; PromptTruncated is %v", n, frame, limit, ep.PromptTruncated)
 			}
 			text := fakeRenderer{}.Decode(ep.Tokens[:ep.Turns[0].Start])
 			shown := ep.Messages[1].Content
 			if !strings.HasPrefix(text, "<system>Play "+c.format.Name()+".<end><user>") || !strings.HasSuffix(text, "<end><assistant>") || !strings.Contains(text, shown) {
-				t.Errorf("the first prompt is %q and its message %q", text, shown)
+				t.Errorf("the first prompt is %q, its user message is %q", text, shown)
 			}
 			if strings.Contains(shown, "HEAD") != c.head || strings.Contains(shown, "TAIL") != c.tail || strings.Count(shown, cutMark) != 1 {
 				t.Errorf("the shown observation is %q", shown)
@@ -71,7 +71,8 @@ func TestFirstPromptIsTruncated(t *testing.T) {
 	}
 }
 
-// A prompt that truncation cannot shorten enough is an error or excludes the task.
+// TestFirstPromptDoesNotFit checks that a prompt that truncation cannot shorten enough is an error or excludes the
+// task.
 func TestFirstPromptDoesNotFit(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*Options)

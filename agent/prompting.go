@@ -14,9 +14,9 @@ import (
 // model sees only the prompt, in episodes and in training.
 type Prompting interface {
 	Format
-	// Begin returns the Prompter of one episode. An episode may create several to
-	// find how much of its first observation fits, and uses the last one, so
-	// Prompt without a Past must have no effect outside its Prompter.
+	// Begin returns the Prompter of one episode. An episode may call it several
+	// times to find how much of its first observation fits, and uses the last
+	// Prompter. Prompt with an empty Past must have no effect outside its Prompter.
 	Begin(task data.Task, sample int) Prompter
 }
 
@@ -30,7 +30,7 @@ type Prompter interface {
 // PromptState is the state of an episode before a turn.
 type PromptState struct {
 	Past        []Step
-	Observation string // the newest, shortened for the model
+	Observation string // the newest observation, shortened for the model
 }
 
 // Step is a past turn, with the observation before its reply.
@@ -39,11 +39,11 @@ type Step struct {
 	Parsed                     bool
 }
 
-// FormatOptions are options of some formats.
+// FormatOptions holds the options that some formats need.
 type FormatOptions struct {
 	HistoryLength int        // past turns in a prompt of history and staged; 0: none
-	MemoryFile    string     // of staged; "": the memory holds only lines that the episode stored
-	Summarizer    Summarizer // of history: summaries replace past turns; nil: none
+	MemoryFile    string     // for staged; "": the memory holds only lines that the episode stored
+	Summarizer    Summarizer // for history: summaries replace past turns; nil: none
 }
 
 // Fitting is a Format that depends on the environment or on options. Episodes
@@ -53,7 +53,7 @@ type Fitting interface {
 	Fit(spec env.Spec, o FormatOptions) (Format, error)
 }
 
-// FormatFor returns the format with a name, fitted to an environment.
+// FormatFor returns the named format, fitted to an environment.
 func FormatFor(name string, spec env.Spec, o FormatOptions) (Format, error) {
 	f, err := Formats.Lookup(name)
 	if err != nil {

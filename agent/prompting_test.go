@@ -16,7 +16,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// contextEngine is fakeEngine with the ids of each context.
+// contextEngine is a fakeEngine that records the ids of each context.
 type contextEngine struct {
 	fakeEngine
 	contexts [][]int32
@@ -32,8 +32,8 @@ func (e *contextEngine) Restart(*engine.Session) error {
 
 func (e *contextEngine) all() [][]int32 { return append(e.contexts, e.context) }
 
-// Every context of an episode equals the ids that the engine received, and its
-// mask is 1 only on the ids sampled in it.
+// TestEveryTurnIsAContext checks that every context of an episode equals the
+// ids that the engine received, and that its mask is 1 only on the sampled ids.
 func TestEveryTurnIsAContext(t *testing.T) {
 	e := &contextEngine{fakeEngine: fakeEngine{replies: []fakeReply{
 		{text: "<plan>p</plan><action>left</action>"}, {text: "<action>up", stop: engine.StopLength}, {text: "<action>down</action>"},
@@ -87,7 +87,7 @@ func TestEveryTurnIsAContext(t *testing.T) {
 			}
 		}
 		if got := (fakeRenderer{}).Decode(sampled); got != said || r.UID != "u" || r.Context != i || r.Contexts != 3 {
-			t.Errorf("row %d of %s, %d of %d: sampled %q, want %q", i, r.UID, r.Context, r.Contexts, got, said)
+			t.Errorf("row %d (uid %s, context %d of %d): sampled %q, want %q", i, r.UID, r.Context, r.Contexts, got, said)
 		}
 		if p := ep.Turns[i].Prompt; len(p) != 2 || p[1].Role != RoleUser || !strings.Contains(want[i], p[1].Content) {
 			t.Errorf("turn %d has the prompt %+v", i, p)
@@ -106,7 +106,7 @@ func TestEveryTurnIsAContext(t *testing.T) {
 	}
 }
 
-// An engine without Restart gets a new session.
+// TestContextsWithoutRestart checks that every context has a new session if the engine has no Restart method.
 func TestContextsWithoutRestart(t *testing.T) {
 	e := &fakeEngine{replies: []fakeReply{{text: "<action>a</action>"}, {text: "<action>b</action>"}}}
 	setup := testSetup(e)
@@ -118,7 +118,7 @@ func TestContextsWithoutRestart(t *testing.T) {
 	}
 }
 
-// The limit applies to each context, not to their sum.
+// TestContextLimitOfAContext checks that the limit applies to each context, not to the sum of all contexts.
 func TestContextLimitOfAContext(t *testing.T) {
 	act := fakeReply{text: "<action>x</action>"}
 	long := strings.Repeat("y", 600)
@@ -184,7 +184,7 @@ func TestHistoryLength(t *testing.T) {
 		got := prompts(t, history{length: tt.length}, []string{"o1", "o2", "o3", "o4"}, replies...)[3]
 		for i, line := range lines {
 			if there := i >= len(lines)-len(tt.want); strings.Contains(got, line) != there {
-				t.Errorf("length %d: %q is in the prompt: want %v\n%s", tt.length, line, there, got)
+				t.Errorf("length %d: the prompt contains %q: got %v, want %v\n%s", tt.length, line, !there, there, got)
 			}
 		}
 		if !strings.Contains(got, "o1") || !strings.Contains(got, "Now you see:\no4") {
@@ -203,16 +203,16 @@ func TestHistoryLength(t *testing.T) {
 
 // fakeSummarizer records its prompts.
 type fakeSummarizer struct {
-	mu    sync.Mutex // guards asked
-	asked []string
-	reply func(n int) (string, error)
+	mu      sync.Mutex // guards prompts
+	prompts []string
+	reply   func(n int) (string, error)
 }
 
 func (z *fakeSummarizer) Summarize(_ context.Context, prompt string) (string, error) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.asked = append(z.asked, prompt)
-	return z.reply(len(z.asked))
+	z.prompts = append(z.prompts, prompt)
+	return z.reply(len(z.prompts))
 }
 
 func TestSummaries(t *testing.T) {
@@ -222,31 +222,32 @@ func TestSummaries(t *testing.T) {
 	if !strings.Contains(got[1], "[Observation 1: as above, Action 1: 'a']") {
 		t.Errorf("a single step is summarised:\n%s", got[1])
 	}
-	if len(z.asked) != 2 || !strings.Contains(got[2], "2 steps so far, in short:\nnotes\n") || strings.Contains(got[2], "'b'") {
-		t.Errorf("%d requests; the prompt after two steps:\n%s", len(z.asked), got[2])
+	if len(z.prompts) != 2 || !strings.Contains(got[2], "2 steps so far, in short:\nnotes\n") || strings.Contains(got[2], "'b'") {
+		t.Errorf("%d requests; the prompt after two steps:\n%s", len(z.prompts), got[2])
 	}
 	for i, want := range [][]string{
 		{"o1", "as above, Action 1: 'a'", "[Observation 2: 'o2', Action 2: 'b']", "KeyEvents", "600 characters"},
 		{"The notes after 2 steps:\nnotes", "[Observation 3: 'o3', Action 3: none"},
 	} {
 		for _, w := range want {
-			if !strings.Contains(z.asked[i], w) {
-				t.Errorf("request %d lacks %q:\n%s", i, w, z.asked[i])
+			if !strings.Contains(z.prompts[i], w) {
+				t.Errorf("request %d lacks %q:\n%s", i, w, z.prompts[i])
 			}
 		}
 	}
-	if strings.Contains(z.asked[1], "'b'") {
-		t.Errorf("the second request repeats the notes:\n%s", z.asked[1])
+	if strings.Contains(z.prompts[1], "'b'") {
+		t.Errorf("the second request repeats the notes:\n%s", z.prompts[1])
 	}
 	if n := strings.Count(got[3], "é"); n == 0 || n > 600 {
-		t.Errorf("a summary of %d characters was shown", n)
+		t.Errorf("the prompt has a summary of %d characters, want 1 to 600", n)
 	}
 	if labels, most := summaryLabels("webshop"); !strings.Contains(labels, "PagesVisited") || most != 700 {
 		t.Errorf("webshop has %s, %d", labels, most)
 	}
 }
 
-// A failed summary fails the attempt, because the task would be different without it.
+// TestFailedSummaryFailsTheAttempt checks that a failed summary fails the attempt: without it, the task would be
+// different.
 func TestFailedSummaryFailsTheAttempt(t *testing.T) {
 	for name, reply := range map[string]func(int) (string, error){
 		"error": func(int) (string, error) { return "", errors.New("status 500") }, "empty": func(int) (string, error) { return " \n", nil },
@@ -320,8 +321,8 @@ func TestStagedMemory(t *testing.T) {
 	if got := prompts(t, f, []string{"o1", "o2"}, query)[1]; !strings.Contains(got, "nothing on 'key'") {
 		t.Errorf("an episode finds lines that another episode stored:\n%s", got)
 	}
-	again := fitted(t, env.FormatStaged, "maze", FormatOptions{MemoryFile: path})
-	if got := prompts(t, again, []string{"o1", "o2"}, query)[1]; !strings.Contains(got, "the KEY is red") {
+	laterRun := fitted(t, env.FormatStaged, "maze", FormatOptions{MemoryFile: path})
+	if got := prompts(t, laterRun, []string{"o1", "o2"}, query)[1]; !strings.Contains(got, "the KEY is red") {
 		t.Errorf("a later run does not find the stored line:\n%s", got)
 	}
 }

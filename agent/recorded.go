@@ -60,7 +60,7 @@ func (r Recording) Conversations(ctx context.Context, task data.Task, f Format, 
 func (r *Recording) skipIdle() {
 	no := false
 	before := strings.TrimSpace(r.First)
-	last := -1 // the index of a reply before its observation is read; -1: none
+	last := -1 // index of the reply whose observation comes next; -1: none
 	for i := range r.Turns {
 		if r.Turns[i].Role == "assistant" {
 			last = i

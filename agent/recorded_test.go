@@ -40,11 +40,11 @@ func TestRecorded(t *testing.T) {
 
 	plain := []data.Message{{Role: "user", Content: "hi"}, {Role: "assistant", Content: "hello"}}
 	if got, err = Recorded(t.Context(), data.Task{Conversation: plain}, maze, f, Options{}, false); err != nil || cmp.Diff([][]data.Message{plain}, got) != "" {
-		t.Fatalf("another layout was changed: %v, %v", got, err)
+		t.Fatalf("a conversation in another layout was changed: %v, %v", got, err)
 	}
 }
 
-// Replies that changed nothing stay in the conversation and are not in the loss.
+// TestRecordedSkipsIdle checks that replies that changed nothing stay in the conversation and are not in the loss.
 func TestRecordedSkipsIdle(t *testing.T) {
 	no, yes := false, true
 	maze, err := env.Lookup("maze")
@@ -88,8 +88,8 @@ func TestRecordedSkipsIdle(t *testing.T) {
 	}
 }
 
-// A Prompting format is trained one turn at a time, on the same prompts as in its
-// episodes.
+// TestRecordedInContexts checks that a Prompting format is trained one turn at a
+// time, on the same prompts as in its episodes.
 func TestRecordedInContexts(t *testing.T) {
 	no, yes := false, true
 	maze, err := env.Lookup("maze")

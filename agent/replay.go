@@ -124,8 +124,8 @@ func replayError(turn int, want, got string) error {
 // progress: a step breaks every server, or the servers no longer answer.
 type lostInstances struct {
 	limit int   // instances in a row that may be lost and replaced at one point
-	inRow []int // lost at each point since an instance last passed it
-	total int   // replaced in the episode
+	inRow []int // by point: instances lost there since one last passed it
+	total int   // instances replaced in the episode
 }
 
 // maxTotalFactor times limit bounds the instances that one episode may lose.

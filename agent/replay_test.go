@@ -102,7 +102,7 @@ func TestReplay(t *testing.T) {
 		t.Fatalf("%+v, %v", whole, err)
 	}
 	always := func(_ int, op string) error { return broken(op) }
-	refuses := func(call int, op string) error {
+	rejects := func(call int, op string) error {
 		if op == "step" {
 			return &env.Error{Kind: env.KindEnvironment, Op: op, Words: "The id 3 is not valid."}
 		}
@@ -133,7 +133,7 @@ func TestReplay(t *testing.T) {
 		{name: "lost in a step of a random environment", instances: []*walker{{fail: at(3)}, {}}, random: true, used: 1, err: "server error"},
 		{name: "no other instance works", instances: []*walker{{fail: at(3)}, {fail: always}}, used: 2, err: "server error"},
 		{name: "another instance answers differently", instances: []*walker{{fail: at(4)}, {odd: true}, {}}, used: 2, err: `answers turn 2 of the same actions with "Action: a Action: b!`},
-		{name: "every server rejects the action", instances: []*walker{{fail: refuses}, {fail: refuses}, {}}, used: 2, err: "The id 3 is not valid."},
+		{name: "every server rejects the action", instances: []*walker{{fail: rejects}, {fail: rejects}, {}}, used: 2, err: "The id 3 is not valid."},
 		{name: "an error that is not a failed request", instances: []*walker{{fail: func(int, string) error { return errors.New("odd") }}, {}}, used: 1, err: "odd"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// If no other instance is available, the episode ends with this error.
+// TestNoOtherInstance checks that the episode ends with the error of Replace if no other instance is available.
 func TestNoOtherInstance(t *testing.T) {
 	down := &pool.DownError{Env: "fake", Err: errors.New("all down")}
 	e := &fakeEngine{replies: []fakeReply{{text: "Action: a"}}}
@@ -178,8 +178,8 @@ func TestNoOtherInstance(t *testing.T) {
 	}
 }
 
-// An episode completes on a server that loses one call in five at random. On a server
-// that loses nearly all calls it fails soon.
+// TestReplaysOnALossyServer checks that an episode completes on a server that loses
+// one call in five at random, and fails soon on a server that loses nearly all calls.
 func TestReplaysOnALossyServer(t *testing.T) {
 	play := func(seed uint64, turns int, share float64) (ep *data.Episode, steps int) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -216,8 +216,8 @@ func TestReplaysOnALossyServer(t *testing.T) {
 	}
 }
 
-// An episode may lose a hundred times as many instances as one point, even if they
-// are spread over all points.
+// TestReplayLimitOfEpisode checks that an episode may lose a hundred times as many
+// instances as one point may, even if the losses are spread over all points.
 func TestReplayLimitOfEpisode(t *testing.T) {
 	l := lostInstances{limit: 2}
 	n := 0
@@ -233,25 +233,25 @@ func TestReplayLimitOfEpisode(t *testing.T) {
 	}
 }
 
-// recaller is a walker whose server can report the result of a lost step, if knows is
-// true. recallErr is the error of the request.
+// recaller is a walker whose server reports the result of a lost step if reports is
+// true. recallErr is the error of the request for the result.
 type recaller struct {
 	*walker
-	knows     bool
+	reports   bool
 	recallErr error
-	asked     int
+	requests  int
 }
 
 func (r *recaller) Recall(context.Context) (env.StepResult, bool, error) {
-	r.asked++
+	r.requests++
 	n := len(r.actions)
 	return env.StepResult{
 		Observation: strings.Join(r.actions, " "), Action: r.actions[n-1], Sent: true, Done: n == 4, Reward: float64(n) / 4,
-	}, r.knows, r.recallErr
+	}, r.reports, r.recallErr
 }
 
-// If the reply to a step is lost and the server reports the result, the episode
-// continues there and the step is not sent again.
+// TestRecall checks that an episode continues on the same instance, without sending
+// the step again, if the reply to a step is lost and the server reports the result.
 func TestRecall(t *testing.T) {
 	whole, _, _, err := walk(t, true, &walker{})
 	if err != nil {
@@ -266,23 +266,23 @@ func TestRecall(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		name        string
-		fail        func(int, string) error
-		random      bool
-		knows       bool
-		recallErr   error
-		asked, used int
+		name           string
+		fail           func(int, string) error
+		random         bool
+		reports        bool
+		recallErr      error
+		requests, used int
 	}{
-		{name: "the server knows the result", fail: loses(env.KindConnection), knows: true, asked: 1, used: 1},
-		{name: "the server of a random environment knows the result", fail: loses(env.KindConnection), random: true, knows: true, asked: 1, used: 1},
-		{name: "the server does not know the result", fail: loses(env.KindServer), asked: 1, used: 2},
-		{name: "the server does not answer", fail: loses(env.KindConnection), knows: true, recallErr: broken("observe"), asked: 1, used: 2},
-		{name: "after a timeout the server is not asked", fail: loses(env.KindTimeout), knows: true, used: 2},
-		{name: "the server rejected the action", fail: loses(env.KindEnvironment), knows: true, used: 2},
-		{name: "the reset was lost", fail: at(1), knows: true, used: 2},
+		{name: "the server reports the result", fail: loses(env.KindConnection), reports: true, requests: 1, used: 1},
+		{name: "the server of a random environment reports the result", fail: loses(env.KindConnection), random: true, reports: true, requests: 1, used: 1},
+		{name: "the server does not report the result", fail: loses(env.KindServer), requests: 1, used: 2},
+		{name: "the server does not answer", fail: loses(env.KindConnection), reports: true, recallErr: broken("observe"), requests: 1, used: 2},
+		{name: "no request for the result after a timeout", fail: loses(env.KindTimeout), reports: true, used: 2},
+		{name: "the server rejected the action", fail: loses(env.KindEnvironment), reports: true, used: 2},
+		{name: "the reset was lost", fail: at(1), reports: true, used: 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &recaller{walker: &walker{fail: c.fail}, knows: c.knows, recallErr: c.recallErr}
+			r := &recaller{walker: &walker{fail: c.fail}, reports: c.reports, recallErr: c.recallErr}
 			e := &fakeEngine{replies: []fakeReply{{text: "Action: a"}, {text: "Action: b"}, {text: "Action: c"}, {text: "Action: d"}}}
 			setup := testSetup(e)
 			setup.Options.MaxTurns, setup.Spec.Deterministic = 10, !c.random
@@ -291,8 +291,8 @@ func TestRecall(t *testing.T) {
 				Task: data.Task{ID: "fake_3", Index: 3}, Attempt: 1, Client: r, Replays: replays,
 				Replace: func(context.Context, error) (env.Client, error) { used++; return &walker{}, nil },
 			})
-			if err != nil || used != c.used || r.asked != c.asked {
-				t.Errorf("%d instances, asked %d times, %v; want %d and %d", used, r.asked, err, c.used, c.asked)
+			if err != nil || used != c.used || r.requests != c.requests {
+				t.Errorf("%d instances, %d requests for the result, error %v; want %d and %d", used, r.requests, err, c.used, c.requests)
 			}
 			if d := cmp.Diff(whole, ep, cmpopts.IgnoreFields(data.Episode{}, "Replays", "Millis"), cmpopts.IgnoreFields(data.Turn{}, "GenMillis", "EnvMillis")); d != "" {
 				t.Errorf("undisturbed (-) and disturbed (+): %s", d)

@@ -32,7 +32,7 @@ type staged struct {
 func (staged) Name() string          { return env.FormatStaged }
 func (staged) StopStrings() []string { return nil } // a reply may continue after its action
 
-// Fit takes the number of past turns and opens the memory file.
+// Fit returns the format with the history length of o, and opens the memory file.
 func (staged) Fit(spec env.Spec, o FormatOptions) (Format, error) {
 	s := staged{actionTags: actionTags{spec.OwnTags}, spec: spec, length: o.HistoryLength}
 	if o.MemoryFile != "" {
@@ -70,7 +70,7 @@ func (f staged) Parse(text string) Parsed {
 	return p
 }
 
-// Begin starts an episode with the content that the memory file had at the start of the run.
+// Begin returns a Prompter whose memory has the lines of the memory file at the start of the run.
 func (f staged) Begin(task data.Task, sample int) Prompter {
 	m := memory{episode: fmt.Sprintf("%s#%d", task.ID, sample), file: f.file}
 	if f.file != nil {
@@ -90,7 +90,7 @@ type stagedPrompter struct {
 	first  string
 }
 
-// Prompt processes the newest reply and returns a turn's message.
+// Prompt processes the newest reply and returns the user message of the next turn.
 func (p *stagedPrompter) Prompt(_ context.Context, s PromptState) (string, error) {
 	if len(s.Past) == 0 {
 		p.first = s.Observation

@@ -185,7 +185,7 @@ func millis(since time.Time) float64 { return float64(time.Since(since)) / float
 const cutMark = "\n[… observation shortened …]\n"
 
 // truncate shortens text to at most limit tokens by removing text on a side:
-// TruncateLeft, TruncateMiddle or TruncateRight. It reports whether it did.
+// TruncateLeft, TruncateMiddle or TruncateRight. It reports whether it removed text.
 func truncate(text string, limit int, side string, count func(string) (int, error)) (string, bool, error) {
 	n, err := count(text)
 	if err != nil || n <= limit {

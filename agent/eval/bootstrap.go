@@ -11,15 +11,15 @@ import (
 // a resample draws as many tasks as there are, with replacement, each with all
 // its trials, because trials of one task are not independent.
 //
-// If all tasks have the same result, the interval is a single point. It reflects
-// the sample, not certainty about other tasks.
+// If all tasks have the same result, the interval is a single point, although
+// results on other tasks may differ.
 
 const (
 	resamples = 2000
 	tail      = 0.025
 )
 
-// estimate is a metric over all tasks and over every resample.
+// estimate holds a metric of all tasks and of every resample.
 type estimate struct {
 	name      string
 	value     float64

@@ -35,8 +35,8 @@ func trials(id, family, letters string) Task {
 }
 
 func TestPassAtK(t *testing.T) {
-	// count returns the share of the k-subsets of n samples that contain one of the
-	// first c.
+	// count returns the share of the k-subsets of n samples that contain at least
+	// one of the first c samples.
 	count := func(n, c, k int) float64 {
 		var all, some float64
 		for set := range 1 << n {
@@ -60,7 +60,7 @@ func TestPassAtK(t *testing.T) {
 		for c := 0; c <= n; c++ {
 			for k := 1; k <= n; k++ {
 				if got, want := PassAtK(n, c, k), count(n, c, k); math.Abs(got-want) > 1e-12 {
-					t.Errorf("pass@%d of %d in %d: %v, want %v", k, c, n, got, want)
+					t.Errorf("pass@%d with %d successes in %d samples: %v, want %v", k, c, n, got, want)
 				}
 			}
 		}
@@ -85,13 +85,13 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"success_rate":    3. / 9, // of nine played episodes
+		"success_rate":    3. / 9, // c has three lost episodes
 		"mean_score":      (1 + 1 - 0.5 + 1) / 9.,
 		"mean_turns":      (10 + 10 + 1) / 9.,
 		"mean@4":          (1.5/4 + 0 + 1) / 3,
-		"best@4":          (1. + 0) / 2,             // without c, which lost episodes
-		"pass@1":          (0.5 + 0 + 1) / 3,        // by task
-		"pass@2":          ((1 - 2./4*1/3) + 0) / 2, // without c, which has one sample
+		"best@4":          (1. + 0) / 2,             // excludes c, which lost episodes
+		"pass@1":          (0.5 + 0 + 1) / 3,        // mean over tasks
+		"pass@2":          ((1 - 2./4*1/3) + 0) / 2, // excludes c, which has one sample
 		"pass@4":          (1. + 0) / 2,
 		"outcome/success": 3. / 12, "outcome/done": 1. / 12, "outcome/turn_limit": 5. / 12,
 		"outcome/env_error": 1. / 12, "outcome/engine_error": 2. / 12,
@@ -106,15 +106,15 @@ func TestFigures(t *testing.T) {
 	}
 	all := Figures([]Task{trials("a", "", "ee")}, 2, 1)
 	if diff := cmp.Diff(map[string]Figure{"outcome/env_error": {1, 1, 1}}, all); diff != "" {
-		t.Errorf("all episodes lost: -want +got:\n%s", diff)
+		t.Errorf("figures of lost episodes (-want +got):\n%s", diff)
 	}
 	if n := len(Figures(nil, 2, 1)); n != 0 {
 		t.Errorf("%d metrics of no tasks", n)
 	}
 }
 
-// TestIntervals: over many samples of a known coin, the interval has the expected
-// width and coverage.
+// TestIntervals checks that the interval of a success rate of 1/4 over 100 tasks
+// has the width of the normal approximation.
 func TestIntervals(t *testing.T) {
 	var tasks []Task
 	for i := range 100 {
@@ -125,8 +125,8 @@ func TestIntervals(t *testing.T) {
 	if math.Abs(f.Value-0.25) > 1e-12 || math.Abs(f.Low-(0.25-half)) > 0.025 || math.Abs(f.High-(0.25+half)) > 0.025 {
 		t.Errorf("got %+v, want 0.25 ± %.3f", f, half)
 	}
-	if again := Figures(tasks, 1, 7)[SuccessRate]; again != f {
-		t.Errorf("the same seed gives %+v and %+v", f, again)
+	if second := Figures(tasks, 1, 7)[SuccessRate]; second != f {
+		t.Errorf("the same seed gives %+v and %+v", f, second)
 	}
 	// More samples of the same tasks do not narrow the interval.
 	var same []Task
@@ -135,7 +135,7 @@ func TestIntervals(t *testing.T) {
 		same = append(same, x)
 	}
 	if g := Figures(same, 3, 7)[SuccessRate]; math.Abs((g.High-g.Low)-(f.High-f.Low)) > 1e-9 {
-		t.Errorf("with three times the trials the interval is %+v, before %+v", g, f)
+		t.Errorf("the interval with three times the trials is %+v, want the width of %+v", g, f)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(r, back); diff != "" {
-		t.Errorf("the decoded result: -want +got:\n%s", diff)
+		t.Errorf("the decoded result (-want +got):\n%s", diff)
 	}
 	text := r.String()
 	for _, want := range []string{
@@ -233,16 +233,16 @@ func TestCompare(t *testing.T) {
 	if c.Tasks != 4 || c.Better != 2 || c.Worse != 0 || c.Equal != 2 || m.A != 3./8 || m.B != 6./8 || m.Difference != 3./8 {
 		t.Errorf("got %+v", c)
 	}
-	// Paired: B is never worse in a resample, although both vary.
+	// In a paired resample B is never worse than A, although the rates of both vary.
 	if m.Low < 0 || m.High <= m.Difference {
-		t.Errorf("the paired interval is %v to %v", m.Low, m.High)
+		t.Errorf("the paired interval is %v to %v, want no value below 0", m.Low, m.High)
 	}
 	if self, err := Compare(a, a, false); err != nil || self.Metrics[SuccessRate] != (Change{A: 3. / 8, B: 3. / 8}) {
 		t.Errorf("a result differs from itself: %+v, %v", self.Metrics[SuccessRate], err)
 	}
 	back, err := Compare(b, a, false)
 	if err != nil || back.Metrics[SuccessRate].Difference != -m.Difference {
-		t.Errorf("compared in the other order: %+v, %v", back.Metrics[SuccessRate], err)
+		t.Errorf("B compared with A: %+v, %v, want the negated difference", back.Metrics[SuccessRate], err)
 	}
 	if text := c.String(); !strings.Contains(text, "B scores better on 2, worse on 0, alike on 2") || !strings.Contains(text, "+0.375") {
 		t.Errorf("text:\n%s", text)
@@ -264,7 +264,7 @@ func TestCompareRefuses(t *testing.T) {
 	disjoint := result("w", a.Contract.Parts, trials("y", "", "tt"), trials("z", "", "st"))
 	c, err = Compare(a, disjoint, false)
 	if m := c.Metrics[SuccessRate]; err != nil || c.Tasks != 0 || m.Difference != -0.5 || !(m.Low < -0.5 && m.High > -0.5) {
-		t.Errorf("with no task in common: %+v, %v", c, err)
+		t.Errorf("results without a common task: %+v, %v", c, err)
 	}
 	if !strings.Contains(c.String(), "no task in both") {
 		t.Error(c.String())
@@ -283,7 +283,7 @@ func TestCompareRefuses(t *testing.T) {
 	}
 }
 
-// Failures are reported in one line, which is empty without failures.
+// TestInfrastructureLine checks that Line reports failures in one line, and returns "" if there are none.
 func TestInfrastructureLine(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -303,14 +303,14 @@ func TestInfrastructureLine(t *testing.T) {
 			}
 			r := Result{Infrastructure: c.i}
 			if got := r.String(); !strings.HasSuffix(got, "\n"+line) {
-				t.Errorf("the result does not end with it: %q", got)
+				t.Errorf("the report does not end with the line of failures: %q", got)
 			}
 		})
 	}
 }
 
-// TestStarts: results of servers with different tasks under the same ids are not
-// comparable, even if their contracts are equal.
+// TestStarts checks that results of servers with different tasks under the same
+// ids are not comparable, even if their contracts are equal.
 func TestStarts(t *testing.T) {
 	play := func(goals ...string) Result {
 		var episodes []*data.Episode

@@ -29,8 +29,8 @@ type Task struct {
 	Trials []Trial `json:"trials"`
 }
 
-// Tasks groups episodes by task, in their order. family returns the family of an
-// index; it is nil for environments without families.
+// Tasks groups episodes by task, in the order of their first episodes. family
+// returns the family of a task index; it is nil for environments without families.
 func Tasks(episodes []*data.Episode, family func(index int) string) []Task {
 	var out []Task
 	at := map[string]int{} // by uid
@@ -76,7 +76,7 @@ func (t Tally) Episodes() int {
 	return n
 }
 
-// Lost counts the episodes that servers or the engine failed.
+// Lost counts the episodes lost to failures of servers or the engine.
 func (t Tally) Lost() int {
 	n := 0
 	for outcome, k := range t {
@@ -126,7 +126,7 @@ func startsOf(tasks []Task) string {
 const maxNamed = 5
 
 // compareStarts compares the first observations of paired tasks. other holds the
-// ids of tasks that differ; unknown counts pairs with an unknown side.
+// ids of tasks that differ; unknown counts the pairs with an unknown start.
 func compareStarts(a, b []Task) (other []string, unknown int) {
 	for i := range a {
 		switch {

@@ -7,8 +7,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// compare records the differences between the replayed and the recorded episode.
-// The engine, the sampler and the server have recorded theirs already.
+// compare records the differences between the replayed and the recorded episode. The
+// engine, the sampler and the server have already recorded the differences that they found.
 func (p *play) compare(got *data.Episode) {
 	rec, f := p.rec, &p.found
 	p.messages(got)

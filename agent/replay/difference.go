@@ -22,7 +22,7 @@ const (
 	InObservation = "observation"
 	InReward      = "reward"
 	InDone        = "done"
-	InReply       = "reply" // of the server: its checksum does not match
+	InReply       = "reply" // a recorded reply of the server does not match its checksum
 	InMessages    = "messages"
 	InOutcome     = "outcome"
 )
@@ -33,9 +33,9 @@ var order = []string{
 
 // Difference is a difference between a replayed episode and the record.
 type Difference struct {
-	Turn     int    `json:"turn"` // from 1; 0 is before the first reply, -1 is the whole episode
+	Turn     int    `json:"turn"` // number from 1; 0: before the first reply, -1: the whole episode
 	What     string `json:"what"`
-	At       int    `json:"at"` // ids and mask: index of the token; texts: the first byte that differs
+	At       int    `json:"at"` // for ids and mask, the index of the token; for texts, the first byte that differs
 	Recorded string `json:"recorded"`
 	Replayed string `json:"replayed"`
 	// Margin is the log-prob margin of the sampler's token over the recorded one.
@@ -72,8 +72,8 @@ func (d *Difference) before(other *Difference) bool {
 	return slices.Compare(position(d), position(other)) < 0
 }
 
-// findings collects the differences of one episode, from the goroutines of the
-// episode and of the engine.
+// findings collects the differences of one episode. The goroutines of the
+// episode and of the engine add to it.
 type findings struct {
 	draws, nearTies atomic.Int64
 

@@ -19,7 +19,7 @@ var errDiverged = errors.New("the replayed episode has diverged from the record"
 type reader struct {
 	inner engine.Engine // nil: no model
 	ep    *data.Episode
-	turn  int // of the reply, from 1
+	turn  int // number of the newest reply, from 1
 	found *findings
 }
 
@@ -45,22 +45,22 @@ func (r *reader) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 		r.found.add(Difference{Turn: r.turn, What: InPrompt, At: len(r.ep.Tokens), Recorded: "the end of the episode", Replayed: "another turn"})
 		return engine.Reply{}, errDiverged
 	}
-	t, start := &r.ep.Turns[p.Turn], r.given(p.Turn)
-	given, said := r.ep.Tokens[start:t.Start], r.ep.Tokens[t.Start:t.End]
-	series(r.found, r.turn, InPrompt, start, given, ids)
-	if len(given) != len(ids) { // all later positions are shifted
+	t, start := &r.ep.Turns[p.Turn], r.promptStart(p.Turn)
+	prompt, recorded := r.ep.Tokens[start:t.Start], r.ep.Tokens[t.Start:t.End]
+	series(r.found, r.turn, InPrompt, start, prompt, ids)
+	if len(prompt) != len(ids) { // all later positions are shifted
 		return engine.Reply{}, errDiverged
 	}
 	if r.inner == nil {
-		return engine.Reply{IDs: said, LogProbs: r.ep.LogProbs[t.Start:t.End], Kept: t.Kept, Stop: engine.StopReason(t.Stop), Version: r.ep.WeightVersion}, nil
+		return engine.Reply{IDs: recorded, LogProbs: r.ep.LogProbs[t.Start:t.End], Kept: t.Kept, Stop: engine.StopReason(t.Stop), Version: r.ep.WeightVersion}, nil
 	}
-	p.MaxNew = min(p.MaxNew, max(1, len(said))) // end the reply at the recorded length at the latest
+	p.MaxNew = min(p.MaxNew, max(1, len(recorded))) // at most the recorded length
 	reply, err := r.inner.Generate(ctx, s, ids, p)
 	if err != nil {
 		return reply, fmt.Errorf("turn %d: %w", r.turn, err)
 	}
-	if len(reply.IDs) != len(said) {
-		series(r.found, r.turn, InIDs, t.Start, said, reply.IDs)
+	if len(reply.IDs) != len(recorded) {
+		series(r.found, r.turn, InIDs, t.Start, recorded, reply.IDs)
 		return engine.Reply{}, errDiverged
 	}
 	return reply, nil
@@ -78,7 +78,7 @@ func (r *reader) Restart(s *engine.Session) error {
 	return inner.Restart(s)
 }
 
-// place returns the index of a draw in the record.
+// place returns the index of a draw's token in the recorded episode.
 func (r *reader) place(d engine.Draw) int {
 	if d.Turn >= len(r.ep.Turns) {
 		return d.Position
@@ -86,8 +86,8 @@ func (r *reader) place(d engine.Draw) int {
 	return r.ep.ContextStart(r.ep.Turns[d.Turn].Start) + d.Position
 }
 
-// given returns the index of the first id of a turn's prompt.
-func (r *reader) given(turn int) int {
+// promptStart returns the index of the first id of a turn's prompt.
+func (r *reader) promptStart(turn int) int {
 	if turn == 0 {
 		return 0
 	}
@@ -115,7 +115,7 @@ func (r recordedTemplate) ids() ([]int32, error) {
 		// context, or the replay has diverged.
 		return make([]int32, r.context), nil
 	}
-	return r.ep.Tokens[r.given(r.turn):r.ep.Turns[r.turn].Start], nil
+	return r.ep.Tokens[r.promptStart(r.turn):r.ep.Turns[r.turn].Start], nil
 }
 
 // StopTokens implements agent.Renderer.

@@ -5,7 +5,7 @@
 //
 // It contains the comparison. It reads no files and opens no model: the caller
 // provides an engine over a backend whose engine.Teacher is a Teacher of this
-// package. Every episode is played in another goroutine.
+// package. Every episode is played in a separate goroutine.
 package replay
 
 import (
@@ -41,10 +41,10 @@ type Setup struct {
 
 // Result is the result of replaying one episode.
 type Result struct {
-	Difference *Difference // the first; nil if there is none
+	Difference *Difference // the first difference; nil if there is none
 	Draws      int         // sampled positions
-	NearTies   int         // positions with another token within Teacher.Margin of the recorded one
-	MaxGap     float64     // the largest difference of log-probs
+	NearTies   int         // positions where the drawn token differs within Teacher.Margin
+	MaxGap     float64     // the largest difference between log-probs
 }
 
 // Replayable returns the reason why an episode cannot be replayed, "" if it can.

@@ -24,33 +24,33 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// babbler is a backend that returns one of its replies, a byte at a time. The draw's
-// seed and turn select the reply. A teacher may force other tokens; the margin of a
-// token is then the distance of the two ids.
-type babbler struct {
-	class *Teacher
-	noise float64 // added to every log-prob
+// scriptedBackend is a backend that returns one of replies, a byte at a time. The draw's
+// seed and turn select the reply. A teacher may force other tokens; the margin of a token is
+// then the distance between the two ids.
+type scriptedBackend struct {
+	teacher *Teacher
+	noise   float64 // added to every log-prob
 
 	mu sync.Mutex
 	kv map[engine.SeqID]int
-	at map[engine.SeqID]int // where the reply began
+	at map[engine.SeqID]int // position of the reply's first token
 }
 
 const idEnd = 256
 
 var replies = []string{"Action:\nmove up", "Thought: é\n\nAction:\nmove left", "hm", "Action:\nmove down", "Action:\nmove right"}
 
-func (b *babbler) Capacity() int  { return 1 << 20 }
-func (b *babbler) BlockSize() int { return 16 }
-func (b *babbler) Version() int64 { return 3 }
+func (b *scriptedBackend) Capacity() int  { return 1 << 20 }
+func (b *scriptedBackend) BlockSize() int { return 16 }
+func (b *scriptedBackend) Version() int64 { return 3 }
 
-func (b *babbler) Drop(seq engine.SeqID) {
+func (b *scriptedBackend) Drop(seq engine.SeqID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.kv, seq)
 }
 
-func (b *babbler) Step(_ context.Context, batch []engine.Work) ([]engine.Sampled, error) {
+func (b *scriptedBackend) Step(_ context.Context, batch []engine.Work) ([]engine.Sampled, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := make([]engine.Sampled, len(batch))
@@ -68,18 +68,18 @@ func (b *babbler) Step(_ context.Context, batch []engine.Work) ([]engine.Sampled
 			drawn = int32(text[n])
 		}
 		out[i] = engine.Sampled{Token: drawn, LogProb: float32(-float64(drawn)/100 + b.noise)}
-		if b.class == nil {
+		if b.teacher == nil {
 			continue
 		}
-		if said, ok := b.class.Say(w.Draw); ok && said != drawn {
+		if said, ok := b.teacher.Say(w.Draw); ok && said != drawn {
 			out[i].Token = said
-			b.class.Differs(w.Draw, said, drawn, float64(max(said-drawn, drawn-said)))
+			b.teacher.Differs(w.Draw, said, drawn, float64(max(said-drawn, drawn-said)))
 		}
 	}
 	return out, nil
 }
 
-// template encodes a byte as an id; 300 separates messages.
+// template encodes each byte as an id. The id 300 starts a message.
 type template struct{}
 
 func (template) Start(messages []data.Message) ([]int32, error) {
@@ -111,10 +111,10 @@ func newDecoder() func(int32) string {
 	return func(id int32) string { return template{}.Decode([]int32{id}) }
 }
 
-// stage holds an engine and the setup of maze episodes.
-func stage(t *testing.T, deterministic bool, class *Teacher, noise float64) agent.Setup {
+// newSetup returns the setup of maze episodes, with an engine.
+func newSetup(t *testing.T, deterministic bool, teacher *Teacher, noise float64) agent.Setup {
 	t.Helper()
-	sched, err := engine.New(&babbler{class: class, noise: noise, kv: map[engine.SeqID]int{}, at: map[engine.SeqID]int{}},
+	sched, err := engine.New(&scriptedBackend{teacher: teacher, noise: noise, kv: map[engine.SeqID]int{}, at: map[engine.SeqID]int{}},
 		engine.Options{Deterministic: deterministic, NewDecoder: newDecoder, ChunkTokens: 1 << 20, PrefillTokens: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func record(t *testing.T, deterministic bool, concurrency int) []*data.Episode {
 	return eps
 }
 
-// recordWith plays episodes against a maze server with more options.
+// recordWith plays episodes against a maze server with the options o.
 func recordWith(t *testing.T, deterministic bool, concurrency int, o builtin.Options) []*data.Episode {
 	t.Helper()
 	server, err := builtin.Serve(t.Context(), "maze", "127.0.0.1:0", o)
@@ -180,7 +180,7 @@ func recordWith(t *testing.T, deterministic bool, concurrency int, o builtin.Opt
 	for i := range 5 {
 		tasks = append(tasks, data.Task{ID: fmt.Sprintf("maze_%d", i*4), Env: "maze", Index: i * 4})
 	}
-	setup := stage(t, deterministic, nil, 0)
+	setup := newSetup(t, deterministic, nil, 0)
 	setup.Options.Instruction = "Walk to the goal."
 	eps, _, err := rollout.RunEpisodes(t.Context(), map[string]rollout.Env{"maze": {Pool: pool, Setup: setup}}, tasks, rollout.Options{
 		GroupSize: 2, Concurrency: concurrency, Seed: 7, Deterministic: deterministic, Exchanges: true,
@@ -191,15 +191,15 @@ func recordWith(t *testing.T, deterministic bool, concurrency int, o builtin.Opt
 	return eps
 }
 
-// again replays episodes, wave by wave if they have waves.
-func again(t *testing.T, withModel bool, noise float64, episodes ...*data.Episode) []Result {
+// replayAll replays episodes, wave by wave if they have waves.
+func replayAll(t *testing.T, withModel bool, noise float64, episodes ...*data.Episode) []Result {
 	t.Helper()
 	s := Setup{Agent: agent.Setup{Format: react(t), Spec: maze(t), Options: options}}
 	s.ByText = len(episodes[0].Tokens) == 0
 	if withModel {
 		s.Teacher = &Teacher{Margin: 1e-4}
 		s.Deterministic = episodes[0].Wave > 0
-		s.Agent = stage(t, s.Deterministic, s.Teacher, noise)
+		s.Agent = newSetup(t, s.Deterministic, s.Teacher, noise)
 	}
 	var out []Result
 	for len(episodes) > 0 {
@@ -240,7 +240,7 @@ func TestReplayFindsNothing(t *testing.T) {
 			}
 			for _, withModel := range []bool{true, false} {
 				got := 0
-				for i, r := range again(t, withModel, 0, eps...) {
+				for i, r := range replayAll(t, withModel, 0, eps...) {
 					if r.Difference != nil || r.NearTies != 0 || r.MaxGap != 0 {
 						t.Errorf("with model %v, %s sample %d: %+v %v", withModel, eps[i].Task.ID, eps[i].Sample, r, r.Difference)
 					}
@@ -261,23 +261,23 @@ func TestReplayByText(t *testing.T) {
 		if (Setup{}).Replayable(e) == "" || (Setup{ByText: true}).Replayable(e) != "" {
 			t.Errorf("%s sample %d is replayable with ids, or not replayable by text", e.Task.ID, e.Sample)
 		}
-		if r := again(t, false, 0, e)[0]; r.Difference != nil || r.Draws != 0 {
+		if r := replayAll(t, false, 0, e)[0]; r.Difference != nil || r.Draws != 0 {
 			t.Errorf("%s sample %d: %+v %v", e.Task.ID, e.Sample, r, r.Difference)
 		}
 	}
-	// A record with one turn fewer, and one with one turn more.
+	// The record has one turn fewer, or one turn more.
 	e := record(t, false, 1)[0]
 	e.ForgetIDs()
 	for name, turns := range map[string][]data.Turn{"fewer": e.Turns[:len(e.Turns)-1], "more": append(slices.Clone(e.Turns), e.Turns[0])} {
 		c := copied(t, e)
 		c.Turns = turns
-		if again(t, false, 0, c)[0].Difference == nil {
-			t.Errorf("a turn %s: no difference found", name)
+		if replayAll(t, false, 0, c)[0].Difference == nil {
+			t.Errorf("one turn %s: no difference found", name)
 		}
 	}
 }
 
-// TestReplayOfRetries: recorded failures and retries are replayed.
+// TestReplayOfRetries checks that recorded failures and retries are replayed.
 func TestReplayOfRetries(t *testing.T) {
 	e := copied(t, record(t, false, 1)[3])
 	reset := e.Exchanges[0]
@@ -295,14 +295,14 @@ func TestReplayOfRetries(t *testing.T) {
 	}
 	e.Exchanges = append(failed, e.Exchanges...)
 	for _, withModel := range []bool{true, false} {
-		if r := again(t, withModel, 0, e)[0]; r.Difference != nil {
+		if r := replayAll(t, withModel, 0, e)[0]; r.Difference != nil {
 			t.Errorf("with model %v: %v", withModel, r.Difference)
 		}
 	}
 }
 
-// TestReplayOfALostReply: if the reply to an executed step was lost, the result was
-// requested instead of sending the step again. The replay does the same.
+// TestReplayOfALostReply checks the replay of episodes in which the reply to an executed
+// step was lost and the result was requested instead of sending the step again.
 func TestReplayOfALostReply(t *testing.T) {
 	plan, err := fault.Parse("reset:0.2,seed=5")
 	if err != nil {
@@ -322,7 +322,7 @@ func TestReplayOfALostReply(t *testing.T) {
 			}
 		}
 		for _, withModel := range []bool{true, false} {
-			if r := again(t, withModel, 0, e)[0]; r.Difference != nil {
+			if r := replayAll(t, withModel, 0, e)[0]; r.Difference != nil {
 				t.Errorf("with model %v, %s sample %d: %v", withModel, e.Task.ID, e.Sample, r.Difference)
 			}
 		}
@@ -332,28 +332,28 @@ func TestReplayOfALostReply(t *testing.T) {
 	}
 }
 
-// TestReplayFindsEveryChange changes one thing in a record.
+// TestReplayFindsEveryChange checks that a replay finds each single change of a record.
 func TestReplayFindsEveryChange(t *testing.T) {
 	eps := record(t, false, 1)
-	var whole *data.Episode
+	var recorded *data.Episode
 	for _, e := range eps {
 		if len(e.Turns) >= 3 && len(e.Created) > 0 {
-			whole = e
+			recorded = e
 		}
 	}
-	if whole == nil {
-		t.Fatal("no episode has three turns and an instance of an earlier one")
+	if recorded == nil {
+		t.Fatal("no episode has three turns and an instance of an earlier episode")
 	}
-	x := len(whole.Exchanges) - len(whole.Turns) // of the first turn
+	x := len(recorded.Exchanges) - len(recorded.Turns) // of the first turn
 	step := func(e *data.Episode) *data.Exchange { return &e.Exchanges[x+1] }
-	now := t
+	current := t
 	swap := func(s *string, old, new string) {
 		if !strings.Contains(*s, old) {
-			now.Fatalf("%q has no %q", *s, old)
+			current.Fatalf("%q has no %q", *s, old)
 		}
 		*s = strings.Replace(*s, old, new, 1)
 	}
-	position := whole.Turns[1].Start
+	position := recorded.Turns[1].Start
 	for _, tt := range []struct {
 		name   string
 		change func(e *data.Episode)
@@ -378,27 +378,27 @@ func TestReplayFindsEveryChange(t *testing.T) {
 		{"the instance", func(e *data.Episode) { swap(&e.Created[0].Reply, `{"id":`, `{"id":1`) }, 0, InRequest, false},
 		{"an unused part of a reply", func(e *data.Episode) { swap(&step(e).Reply, "{", "{ ") }, 2, InReply, false},
 		{"an exchange too many", func(e *data.Episode) { e.Exchanges = append(e.Exchanges, *step(e)) }, wholeEpisode, InRequest, false},
-		{"an exchange too few", func(e *data.Episode) { e.Exchanges = e.Exchanges[:len(e.Exchanges)-1] }, len(whole.Turns), InRequest, false},
+		{"an exchange too few", func(e *data.Episode) { e.Exchanges = e.Exchanges[:len(e.Exchanges)-1] }, len(recorded.Turns), InRequest, false},
 		{"the text", func(e *data.Episode) { e.Turns[1].Text += "x" }, 2, InText, true},
 		{"the action", func(e *data.Episode) { e.Turns[1].Action += "x" }, 2, InAction, false},
 		{"the stop", func(e *data.Episode) { e.Turns[1].Stop = "length" }, 2, InStop, true},
 		{"the first message", func(e *data.Episode) { e.Messages[0].Content += "x" }, 0, InObservation, false},
 		{"a later message", func(e *data.Episode) { e.Messages[2].Content += "x" }, 1, InMessages, false},
-		{"a turn too few", func(e *data.Episode) { e.Turns = e.Turns[:len(e.Turns)-1] }, len(whole.Turns), InPrompt, true},
+		{"a turn too few", func(e *data.Episode) { e.Turns = e.Turns[:len(e.Turns)-1] }, len(recorded.Turns), InPrompt, true},
 		{"the instruction", func(e *data.Episode) { e.Instruction += "x" }, 0, InObservation, false},
 		{"the outcome", func(e *data.Episode) { e.Outcome = data.ParseLimit }, wholeEpisode, InOutcome, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			now = t
-			changed := copied(t, whole)
+			current = t
+			changed := copied(t, recorded)
 			tt.change(changed)
 			for _, withModel := range []bool{true, false} {
 				if tt.model && !withModel {
 					continue
 				}
-				r := again(t, withModel, 0, changed)[0]
+				r := replayAll(t, withModel, 0, changed)[0]
 				if r.Difference == nil {
-					t.Errorf("with model %v: not found", withModel)
+					t.Errorf("with model %v: the change was not found", withModel)
 				} else if r.Difference.Turn != tt.turn || r.Difference.What != tt.what {
 					t.Errorf("with model %v: %s, want turn %d, %s", withModel, r.Difference, tt.turn, tt.what)
 				}
@@ -407,20 +407,20 @@ func TestReplayFindsEveryChange(t *testing.T) {
 				return
 			}
 			changed.ForgetIDs()
-			if d := again(t, false, 0, changed)[0].Difference; d == nil || d.Turn != tt.turn || d.What != tt.what {
+			if d := replayAll(t, false, 0, changed)[0].Difference; d == nil || d.Turn != tt.turn || d.What != tt.what {
 				t.Errorf("by text: %v, want turn %d, %s", d, tt.turn, tt.what)
 			}
 		})
 	}
 }
 
-// TestNearTies: a token within the margin counts as a near tie, others are
-// differences.
+// TestNearTies checks that a token within the margin counts as a near tie, and
+// any other token as a difference.
 func TestNearTies(t *testing.T) {
 	e := copied(t, record(t, false, 1)[0])
 	e.Tokens[e.Turns[0].Start]++
 	s := Setup{Teacher: &Teacher{Margin: 1.5}}
-	s.Agent = stage(t, false, s.Teacher, 0.25)
+	s.Agent = newSetup(t, false, s.Teacher, 0.25)
 	text := e.Turns[0].Text
 	e.Turns[0].Text = string(rune(text[0]+1)) + text[1:]
 	r, err := Episodes(t.Context(), s, []*data.Episode{e})

@@ -18,7 +18,7 @@ type server struct {
 	exchanges []data.Exchange
 	next      int
 	prefix    string // path prefix of the recorded server
-	turn      *int   // the episode's, from 1
+	turn      *int   // number of the episode's newest turn, from 1
 	found     *findings
 }
 
@@ -69,13 +69,13 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// brokenBody is the end of a truncated reply.
+// brokenBody is the reader at the end of a truncated reply.
 type brokenBody struct{}
 
-// Read returns what net/http returns there.
+// Read returns the error of net/http for a truncated body.
 func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// ended records a difference if an exchange was not requested.
+// ended records a difference if a recorded exchange was not requested.
 func (s *server) ended(turn int) {
 	if s.next < len(s.exchanges) {
 		x := &s.exchanges[s.next]

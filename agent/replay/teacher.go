@@ -12,8 +12,8 @@ import (
 // Teacher is the engine.Teacher of the replayed episodes.
 type Teacher struct {
 	// Margin is the log-prob margin below which a sampled token that is not the
-	// recorded one counts as a near tie instead of a difference. It allows for
-	// the float noise of other batch compositions.
+	// recorded one counts as a near tie instead of a difference. It absorbs the
+	// rounding differences of other batch compositions.
 	Margin float64
 
 	mu      sync.Mutex
@@ -84,7 +84,7 @@ func (c *Teacher) Differs(d engine.Draw, said, drawn int32, margin float64) {
 		r.found.nearTies.Add(1)
 		return
 	}
-	if math.IsInf(margin, 1) { // said is not a valid token
+	if math.IsInf(margin, 1) { // the recorded token is not valid
 		margin = 0
 	}
 	r.found.add(Difference{

@@ -41,8 +41,8 @@ func (e *Episode) ContextStart(i int) int {
 }
 
 // Conversations returns the conversations for supervised training. An episode with a
-// new prompt every turn has one per reply, the prompt and the reply. Any other
-// episode has one, its Messages.
+// new prompt every turn has one conversation per reply: the prompt and the reply.
+// Any other episode has one conversation, its Messages.
 func (e *Episode) Conversations() [][]Message {
 	var out [][]Message
 	for _, t := range e.Turns {
@@ -171,9 +171,9 @@ func ByEpisode(rows []Row, f func(episodes []Row) error) error {
 	return nil
 }
 
-// joined returns the row of an episode whose contexts are rows. It shares nothing
-// with them that f may change. A context without a sampled token may lack a slice
-// that the others have, since updates skip it; its values are 0.
+// joined returns the row of an episode whose contexts are rows. f may change it
+// without an effect on rows. Updates skip a context without a sampled token,
+// which may thus lack a slice that the others have; its values are then 0.
 func joined(rows []Row) (Row, error) {
 	e := rows[0]
 	e.Context, e.Contexts = 0, 0

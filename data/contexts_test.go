@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// contextEpisode has three contexts of two turns, one and none. Each prompt
-// has two tokens.
+// contextEpisode returns an episode of three contexts with 2, 1 and 0 turns.
+// Each prompt has two tokens.
 func contextEpisode(sample int) *Episode {
 	return &Episode{
 		Task: Task{ID: "maze_1", Env: "maze", Index: 1}, UID: "u", Sample: sample, Reward: 1, Outcome: Success,
@@ -119,11 +119,12 @@ func TestContextStart(t *testing.T) {
 		}
 	}
 	if got := testEpisode(0).ContextStart(4); got != 0 {
-		t.Errorf("the only context begins at %d", got)
+		t.Errorf("the only context begins at %d, want 0", got)
 	}
 }
 
-// TestIncompleteContexts: ByEpisode returns an error if the contexts of an episode are incomplete or out of order.
+// TestIncompleteContexts checks that ByEpisode returns an error if contexts of an episode are missing or out of
+// order.
 func TestIncompleteContexts(t *testing.T) {
 	b, err := Rows([]*Episode{contextEpisode(0), contextEpisode(1)})
 	if err != nil {

@@ -45,7 +45,7 @@ type Message struct {
 	Loss    *bool  `json:"loss,omitempty"`
 }
 
-// NoIndex is the Index of a conversation without a task: it can be learned from,
+// NoIndex is the Index of a conversation without a task, which can be trained on
 // but not played.
 const NoIndex = -1
 
@@ -109,9 +109,9 @@ type Turn struct {
 	Done      bool    `json:"done"`
 	GenMillis float64 `json:"gen_ms"`
 	EnvMillis float64 `json:"env_ms"`
-	// Kept holds, for each sampled token, the tokens that top-k and top-p kept of
-	// the vocabulary: LogProbs are of the distribution over these. It is nil
-	// without top-k and top-p, and in older dumps.
+	// Kept holds, for each sampled token, the tokens of the vocabulary that top-k
+	// and top-p kept. LogProbs refer to the distribution over these tokens. It is
+	// nil without top-k and top-p, and in older dumps.
 	Kept []TokenSet `json:"kept,omitempty"`
 	// Prompt is the prompt of this turn if the format wrote a new one, which began
 	// a context.
@@ -151,7 +151,7 @@ type Episode struct {
 	Messages  []Message  `json:"messages"`
 	Exchanges []Exchange `json:"exchanges"`
 	// Created holds the exchanges that created the instance if it was created for
-	// an earlier episode. Otherwise they are the first of Exchanges.
+	// an earlier episode. Otherwise these are the first entries of Exchanges.
 	Created []Exchange `json:"created,omitempty"`
 	Reward  float64    `json:"reward"` // the environment's signal, before scoring
 	// Cumulative reports that the turns' rewards are running scores of the episode.

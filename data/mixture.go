@@ -9,13 +9,13 @@ import (
 
 // Mixture draws tasks from several sources. A source is drawn by weight, and each
 // of its tasks comes once in every epoch of the source (Order). The source of a
-// draw depends only on the seed and the number of the draw, so that a
-// MixtureState, a few numbers, is enough to resume exactly. A Mixture of one source
-// is its Order.
+// draw depends only on the seed and the number of the draw, so the few numbers of a
+// MixtureState suffice to resume exactly. With one source, a Mixture has the order
+// of its Order.
 type Mixture struct {
 	shares []Share
 	orders []*Order // nil for a weight of 0
-	total  float64  // of the weights
+	total  float64  // sum of the weights
 	seed   uint64
 	draws  int
 }

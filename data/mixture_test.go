@@ -17,7 +17,8 @@ func mixture(t *testing.T, seed uint64, shares ...Share) *Mixture {
 	return m
 }
 
-// A mixture of one source has the same order as an Order: runs of one environment keep their order of tasks.
+// TestMixtureOfOne checks that a mixture of one source has the same order as an Order: runs of one environment keep
+// it.
 func TestMixtureOfOne(t *testing.T) {
 	o, err := NewOrder(7, true, 42)
 	if err != nil {
@@ -51,16 +52,16 @@ func TestMixtureShares(t *testing.T) {
 		for e := 0; s.Tasks > 0 && e+s.Tasks <= len(seen[i]); e += s.Tasks {
 			epoch := slices.Sorted(slices.Values(seen[i][e : e+s.Tasks]))
 			if epoch[0] != 0 || len(slices.Compact(epoch)) != s.Tasks {
-				t.Fatalf("%s: an epoch is not each task once: %v", s.Name, epoch)
+				t.Fatalf("%s: an epoch does not draw each task once: %v", s.Name, epoch)
 			}
 		}
 	}
 	if slices.Equal(m.Next(50), mixture(t, 2, shares...).Next(50)) {
-		t.Error("another seed draws the same")
+		t.Error("another seed draws the same tasks")
 	}
 	equal := mixture(t, 3, Share{"a", 10, 1}, Share{"b", 10, 1}).State()
 	if equal.Orders[0].Seed == equal.Orders[1].Seed {
-		t.Error("two sources go in step")
+		t.Error("two sources of equal size have the same seed")
 	}
 }
 
@@ -77,11 +78,11 @@ func TestMixtureResumes(t *testing.T) {
 	if err := json.Unmarshal(text, &st); err != nil {
 		t.Fatal(err)
 	}
-	again := mixture(t, 9, shares...)
-	if err := again.Restore(st); err != nil {
+	resumed := mixture(t, 9, shares...)
+	if err := resumed.Restore(st); err != nil {
 		t.Fatal(err)
 	}
-	if got := again.Next(40); !slices.Equal(got, want) {
+	if got := resumed.Next(40); !slices.Equal(got, want) {
 		t.Errorf("resumed %v, want %v", got, want)
 	}
 	for name, c := range map[string]struct {

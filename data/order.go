@@ -12,7 +12,7 @@ import (
 // from which Restore resumes exactly.
 type Order struct {
 	state OrderState
-	perm  []int // of the state's epoch
+	perm  []int // permutation of the state's epoch
 }
 
 // OrderState is the position of an Order, as stored in checkpoints.
@@ -86,7 +86,7 @@ func (o *Order) Next(k int) []int {
 // State returns the position of the order.
 func (o *Order) State() OrderState { return o.state }
 
-// SampleTasks returns n of the tasks, in their order, and all tasks if there are at
+// SampleTasks returns n of the tasks, in their order, or all tasks if there are at
 // most n. The choice depends only on the seed and the number of tasks.
 func SampleTasks(tasks []Task, n int, seed uint64) []Task {
 	if n >= len(tasks) {

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Row is an episode as the algorithms see it, or one context of an episode with
+// Row is the algorithms' view of an episode, or of one context if an episode has
 // several. A per-token slice is nil until it is computed, and otherwise as long as
 // Tokens. Its values are 0 where Mask is 0.
 type Row struct {

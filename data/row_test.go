@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// testEpisode is a valid episode of two turns; n makes episodes distinct.
+// testEpisode returns a valid episode of two turns; n makes episodes distinct.
 func testEpisode(n int) *Episode {
 	return &Episode{
 		Task: Task{ID: "maze_" + strconv.Itoa(n), Env: "maze", Index: n}, UID: "u" + strconv.Itoa(n), Sample: n, Seed: 7,
@@ -72,7 +72,7 @@ func TestRowsOfEpisodes(t *testing.T) {
 			tc.change(e)
 			_, err := Rows([]*Episode{testEpisode(5), e})
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "episode 1") {
-				t.Errorf("error %v, want %q of episode 1", err, tc.want)
+				t.Errorf("error %v, want %q for episode 1", err, tc.want)
 			}
 		})
 	}

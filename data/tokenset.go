@@ -13,8 +13,8 @@ import (
 // whole vocabulary.
 type TokenSet []byte
 
-// NewTokenSet returns the set of ascending ids. No ids stand for the whole
-// vocabulary.
+// NewTokenSet returns the set of ascending ids. An empty list stands for the
+// whole vocabulary.
 func NewTokenSet(ids []int32) TokenSet {
 	var s TokenSet
 	last := int64(-1)

@@ -18,9 +18,9 @@ import (
 
 // Continue opens a dump to append to it, or creates it. The header must equal the
 // header of the dump. An incomplete last line is removed, and so are the episodes of an
-// incomplete wave, since the missing episodes would have shared its batches.
-// Episodes for which drop, if not nil, returns true are removed; visit receives
-// the others. Both see them without tokens and texts.
+// incomplete wave, since the missing episodes would have shared its batches. Episodes
+// for which drop, if not nil, returns true are removed; visit receives the others. Both
+// receive episodes without tokens and texts.
 func Continue(path string, h Header, drop func(*data.Episode) bool, visit func(*data.Episode) error) (*Writer, error) {
 	f, err := openToWrite(path)
 	if err != nil {
@@ -139,8 +139,8 @@ func checkTornHeader(f *os.File) error {
 }
 
 // TasksOption is the option with the digest of the list of tasks, since a file of
-// tasks may change under the same name. Older dumps lack it and are continued
-// without.
+// tasks may change under the same name. Older dumps lack the option; Continue
+// accepts them.
 const TasksOption = "tasks_digest"
 
 // Differences describes the differences between two headers, one per entry.

@@ -43,8 +43,8 @@ func plainEpisode(n int) *data.Episode {
 	return e
 }
 
-// TestContinueCompressedAnywhere cuts a compressed dump at every byte: Continue keeps the episodes of complete frames
-// and leaves a valid file.
+// TestContinueCompressedAnywhere cuts a compressed dump at every byte and checks that Continue keeps the episodes of
+// complete frames and leaves a valid file.
 func TestContinueCompressedAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.jsonl.zst")
@@ -98,8 +98,8 @@ func TestContinueCompressedAnywhere(t *testing.T) {
 	}
 }
 
-// TestContinueIncompleteWave: Continue removes the episodes of an incomplete wave, because their batches depended on
-// all episodes of the wave.
+// TestContinueIncompleteWave checks that Continue removes the episodes of an incomplete wave, because their batches
+// depended on all episodes of the wave.
 func TestContinueIncompleteWave(t *testing.T) {
 	for _, name := range []string{"d.jsonl", "d.jsonl.zst"} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestContinueNamesDifferences(t *testing.T) {
 	}
 	for want, change := range map[string]func(*Header){
 		`weights: "abc" then, "abd" now`: func(h *Header) { h.Weights = "abd" },
-		// As float64 the two numbers are equal.
+		// The two numbers are equal as float64.
 		"seed: 9223372036854775809 then, 9223372036854775808 now": func(h *Header) { h.Options["seed"] = uint64(1 << 63) },
 		`env: "maze" then, nothing now`:                           func(h *Header) { delete(h.Options, "env") },
 		"new: nothing then, [1] now":                              func(h *Header) { h.Options["new"] = []int{1} },
@@ -159,7 +159,8 @@ func TestContinueNamesDifferences(t *testing.T) {
 	}
 }
 
-// TestContinueSingleFrame: Continue appends frames to a dump that another program compressed in one frame.
+// TestContinueSingleFrame checks that Continue appends frames to a dump that another program compressed in one
+// frame.
 func TestContinueSingleFrame(t *testing.T) {
 	dir := t.TempDir()
 	plain, packed := filepath.Join(dir, "plain"), filepath.Join(dir, "packed")
@@ -196,7 +197,7 @@ func TestContinueSingleFrame(t *testing.T) {
 	}
 }
 
-// TestOneWriterAtATime: a dump accepts one writing process, since the lines of two processes would mix.
+// TestOneWriterAtATime checks that a dump accepts one writing process, since the lines of two processes would mix.
 func TestOneWriterAtATime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d")
 	w, err := Create(path, testHeader())
@@ -218,7 +219,7 @@ func TestOneWriterAtATime(t *testing.T) {
 	}
 }
 
-// fullDisk is a file on a disk with room for a number of bytes. The write that exceeds it is partial and fails.
+// fullDisk is a file on a disk with room for a number of bytes. A write that exceeds the room is partial and fails.
 type fullDisk struct {
 	*os.File
 	room int
@@ -233,8 +234,8 @@ func (f *fullDisk) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// TestDumpOnAFullDisk: earlier episodes can be read, nothing is written after a partial line, and the dump can be
-// continued once there is space.
+// TestDumpOnAFullDisk checks that earlier episodes can be read, that nothing is written after a partial line, and
+// that the dump can be continued once there is space.
 func TestDumpOnAFullDisk(t *testing.T) {
 	for _, name := range []string{"d.jsonl", "d.jsonl.zst"} {
 		t.Run(name, func(t *testing.T) {
@@ -252,7 +253,7 @@ func TestDumpOnAFullDisk(t *testing.T) {
 				if err := w.Write(plainEpisode(i)); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "write dump") {
 					t.Errorf("write %d: %v", i, err)
 				}
-				disk.room = 1 << 20 // space for a write that would follow a gap
+				disk.room = 1 << 20 // the next write fits, but it would follow a partial line
 			}
 			if err := w.Close(); err != nil {
 				t.Fatal(err)

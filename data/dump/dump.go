@@ -26,8 +26,8 @@ type Header struct {
 	Options map[string]any `json:"options,omitempty"` // of the run that played
 }
 
-// mask is a mask that is encoded as an array of numbers: encoding/json encodes
-// []uint8 as a base64 string.
+// mask is a mask with the JSON form of an array of numbers: encoding/json
+// encodes []uint8 as a base64 string.
 type mask []uint8
 
 func (m mask) MarshalJSON() ([]byte, error) {
@@ -110,7 +110,7 @@ func Open(path string) (*Reader, error) {
 func (r *Reader) readHeader() error {
 	text, err := r.LineReader.Next()
 	if errors.Is(err, io.EOF) {
-		return errors.New("it has no header line: it is not a dump, or its writing was interrupted at once")
+		return errors.New("it has no header line: it is not a dump, or writing stopped before the first line was complete")
 	}
 	if err != nil {
 		return err

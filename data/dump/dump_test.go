@@ -19,7 +19,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// dumpEpisode is an episode with awkward values in every field.
+// dumpEpisode returns an episode with values that are hard to encode in every field.
 func dumpEpisode(n int) *data.Episode {
 	yes := true
 	e := testEpisode(n)
@@ -87,7 +87,7 @@ func TestDumpRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDumpFields pins the names and forms that scripts rely on.
+// TestDumpFields checks the names and forms of fields on which scripts rely.
 func TestDumpFields(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.jsonl")
 	w, err := Create(path, Header{Weights: "abc"})
@@ -129,8 +129,8 @@ func TestDumpFields(t *testing.T) {
 	}
 }
 
-// TestDumpTornAnywhere cuts a dump at many bytes, including the ends of lines: a reader returns the complete lines
-// before the cut, and appending leaves a valid dump.
+// TestDumpTornAnywhere cuts a dump at many bytes, including the ends of lines, and checks that a reader returns
+// the complete lines before the cut, and that appending leaves a valid dump.
 func TestDumpTornAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole")
@@ -292,7 +292,7 @@ func TestContextsAreDumped(t *testing.T) {
 	}
 }
 
-// testEpisode is a valid episode of two turns; n makes episodes distinct.
+// testEpisode returns a valid episode of two turns; n makes episodes distinct.
 func testEpisode(n int) *data.Episode {
 	return &data.Episode{
 		Task: data.Task{ID: "maze_" + strconv.Itoa(n), Env: "maze", Index: n}, UID: "u" + strconv.Itoa(n), Sample: n, Seed: 7,
@@ -302,8 +302,8 @@ func testEpisode(n int) *data.Episode {
 	}
 }
 
-// contextEpisode has three contexts of two turns, one and none. Each prompt
-// has two tokens.
+// contextEpisode returns an episode of three contexts with 2, 1 and 0 turns.
+// Each prompt has two tokens.
 func contextEpisode(sample int) *data.Episode {
 	return &data.Episode{
 		Task: data.Task{ID: "maze_1", Env: "maze", Index: 1}, UID: "u", Sample: sample, Reward: 1, Outcome: data.Success,
@@ -315,8 +315,8 @@ func contextEpisode(sample int) *data.Episode {
 	}
 }
 
-// TestDumpOfAnEarlierVersion reads testdata/before.jsonl, which an earlier version wrote, and writes it again: lines keep
-// their keys and values.
+// TestDumpOfAnEarlierVersion checks that lines of testdata/before.jsonl, which an earlier version wrote, keep their keys
+// and values if they are read and written.
 func TestDumpOfAnEarlierVersion(t *testing.T) {
 	text, err := os.ReadFile("testdata/before.jsonl")
 	if err != nil {

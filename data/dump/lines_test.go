@@ -76,8 +76,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLinesOfACutFile cuts compressed files at every byte: the lines read are a prefix of those written, and no
-// complete frame is lost.
+// TestLinesOfACutFile cuts compressed files at every byte and checks that the lines read are a prefix of the
+// written lines, without the loss of a complete frame.
 func TestLinesOfACutFile(t *testing.T) {
 	want := []string{"first", "second " + strings.Repeat("ab", 300), "third"}
 	frames := zstdFrames(t, want[0]+"\n", want[1]+"\n", want[2]+"\n")

@@ -8,9 +8,9 @@ import (
 )
 
 // rewrite replaces the dump in f by one with the episodes to keep, and closes
-// f. The new file is written beside it and renamed once it is complete and
-// synced, so that a crash loses no episode; it is locked before that, so that
-// no other process writes to it in between. waves are the sizes of the waves
+// f. The new file is written to the same folder and renamed once it is complete
+// and synced, so that a crash loses no episode. It is locked before the rename,
+// so that no other process writes to it. waves are the sizes of the waves
 // without the removed episodes.
 func rewrite(f *os.File, path, weights string, compress bool, keep []bool, waves map[int]int) (*Writer, error) {
 	target, err := filepath.EvalSymlinks(path)

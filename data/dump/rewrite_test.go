@@ -15,9 +15,9 @@ import (
 	"github.com/openmanus/openmanus/data/crash"
 )
 
-// lossy writes a dump of three waves and two episodes without a wave. One episode of wave 1, one without a wave, and
-// all of wave 3 are lost.
-func lossy(t *testing.T, path string) {
+// writeLossy writes a dump of three waves and two episodes without a wave. One episode of wave 1, one episode
+// without a wave, and all of wave 3 are lost.
+func writeLossy(t *testing.T, path string) {
 	t.Helper()
 	w, err := Create(path, testHeader())
 	if err != nil {
@@ -41,12 +41,12 @@ func lossy(t *testing.T, path string) {
 }
 
 func withoutLost(path string) (*Writer, []int, error) {
-	var there []int
+	var kept []int
 	w, err := Continue(path, testHeader(), func(e *data.Episode) bool { return !e.Outcome.Trainable() }, func(e *data.Episode) error {
-		there = append(there, e.Sample)
+		kept = append(kept, e.Sample)
 		return nil
 	})
-	return w, there, err
+	return w, kept, err
 }
 
 func readFile(t *testing.T, path string) []byte {
@@ -58,22 +58,22 @@ func readFile(t *testing.T, path string) []byte {
 	return b
 }
 
-// TestContinueDrops: Continue removes the dropped episodes, reduces the sizes of their waves, changes nothing else, and
-// returns a writer for the new file.
+// TestContinueDrops checks that Continue removes the dropped episodes, reduces the sizes of their waves, changes
+// nothing else, and returns a writer for the new file.
 func TestContinueDrops(t *testing.T) {
 	for _, name := range []string{"d.jsonl", "d.jsonl.zst"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path, link := filepath.Join(dir, name), filepath.Join(dir, "link")
-			lossy(t, path)
+			writeLossy(t, path)
 			if err := errors.Join(os.Chmod(path, 0o600), os.Symlink(path, link)); err != nil {
 				t.Fatal(err)
 			}
 			before := readFile(t, path)
 			_, was := readDump(t, path)
-			w, there, err := withoutLost(link)
-			if err != nil || !slices.Equal(there, []int{0, 2, 3, 4, 6}) {
-				t.Fatalf("samples %v, error %v", there, err)
+			w, kept, err := withoutLost(link)
+			if err != nil || !slices.Equal(kept, []int{0, 2, 3, 4, 6}) {
+				t.Fatalf("samples %v, error %v", kept, err)
 			}
 			for _, p := range []string{path, link} {
 				if _, _, err := continued(p); err == nil || !strings.Contains(err.Error(), "another process is writing") {
@@ -122,18 +122,18 @@ func TestContinueDrops(t *testing.T) {
 	}
 }
 
-// rewriteIn is the environment variable with the path of the dump that the process to kill rewrites.
+// rewriteIn names the environment variable with the path of the dump, which a process rewrites until it is killed.
 const rewriteIn = "OPENMANUS_TEST_REWRITE"
 
-// TestKilledWhileRewriting: if the process is killed after it wrote the new file and before the rename, the dump is
-// unchanged, and the next process rewrites it.
+// TestKilledWhileRewriting checks that a dump is unchanged if the process is killed between writing the new file
+// and the rename, and that the next process rewrites the dump.
 func TestKilledWhileRewriting(t *testing.T) {
 	if path := os.Getenv(rewriteIn); path != "" {
 		_, _, err := withoutLost(path)
 		t.Fatalf("the process was not killed: %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "d.jsonl")
-	lossy(t, path)
+	writeLossy(t, path)
 	before := readFile(t, path)
 	for range 2 { // the second process finds the temporary file of the first
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKilledWhileRewriting$")
@@ -147,16 +147,16 @@ func TestKilledWhileRewriting(t *testing.T) {
 			t.Fatal("the dump changed")
 		}
 	}
-	w, there, err := withoutLost(path)
-	if err := errors.Join(err, w.Close()); err != nil || !slices.Equal(there, []int{0, 2, 3, 4, 6}) {
-		t.Errorf("samples %v, error %v", there, err)
+	w, kept, err := withoutLost(path)
+	if err := errors.Join(err, w.Close()); err != nil || !slices.Equal(kept, []int{0, 2, 3, 4, 6}) {
+		t.Errorf("samples %v, error %v", kept, err)
 	}
-	if _, got := readDump(t, path); !slices.Equal(samplesOf(got), there) {
+	if _, got := readDump(t, path); !slices.Equal(samplesOf(got), kept) {
 		t.Errorf("samples %v", samplesOf(got))
 	}
 }
 
-// TestContinueOtherTasks: a dump cannot be continued if the task list of the same name has changed.
+// TestContinueOtherTasks checks that a dump cannot be continued if the task list of the same name has changed.
 func TestContinueOtherTasks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d")
 	header := func(tasks string) Header {

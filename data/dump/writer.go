@@ -17,7 +17,7 @@ import (
 	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
-var atRename = crash.New("dump/rename") // a complete dump is written, but not yet renamed
+var atRename = crash.New("dump/rename") // point after writing a complete dump and before its rename
 
 // Writer appends episodes to a dump. It is safe for concurrent use: the lines of
 // one Write are written by one system call. In a compressed dump every line is a
@@ -147,7 +147,7 @@ func newWriter(f file, path, weights string, compress bool, end int64) (*Writer,
 	w := &Writer{path: path, weights: weights, f: f, end: end}
 	if compress {
 		var err error
-		// EncodeAll starts no goroutine, and its frames have the length of their text.
+		// EncodeAll starts no goroutine, and its frames record the length of their text.
 		if w.packer, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(true)); err != nil {
 			return nil, fmt.Errorf("compress %s: %w", path, err)
 		}
@@ -188,8 +188,8 @@ func (w *Writer) lines(values ...any) error {
 	}
 	n, err := w.f.Write(out)
 	if err != nil {
-		// Part of a line, for example on a full disk, is removed. If that fails
-		// too it is the incomplete last line, which readers drop.
+		// Remove a partial line, for example on a full disk. If that fails too,
+		// readers drop it as an incomplete last line.
 		if n > 0 {
 			err = errors.Join(err, w.f.Truncate(w.end))
 		}

@@ -33,7 +33,7 @@ type Text struct {
 	io.Reader
 	dec    *zstd.Decoder // nil if the text is not compressed
 	packed *countingReader
-	length int64 // of the text so far
+	length int64 // bytes of text so far
 }
 
 // countingReader counts the bytes read through it.

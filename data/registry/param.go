@@ -41,13 +41,13 @@ type Value interface {
 // Typed is a Param whose values are of type T.
 type Typed[T Value] struct{ Param }
 
-// NewParam declares a parameter. Entries that share a key share the Typed.
+// NewParam declares a parameter. Entries with the same key share the Typed.
 func NewParam[T Value](key string, def T, doc string, allowed Range) Typed[T] {
 	return Typed[T]{Param{Key: key, Default: def, Doc: doc, Range: allowed}}
 }
 
 // WithDoc returns the parameter with another line of documentation, for an
-// implementation that gives the same key another meaning.
+// implementation in which the key has another meaning.
 func (p Typed[T]) WithDoc(doc string) Param {
 	p.Doc = doc
 	return p.Param

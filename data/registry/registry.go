@@ -27,8 +27,8 @@ type item[T any] struct {
 	value T
 }
 
-// New returns an empty registry. Errors call its contents kind, such as "advantage
-// estimator".
+// New returns an empty registry. Error messages name an implementation by kind,
+// such as "advantage estimator".
 func New[T any](kind string) *Registry[T] {
 	return &Registry[T]{kind: kind, items: map[string]item[T]{}, names: map[string]string{}}
 }

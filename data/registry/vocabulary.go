@@ -28,7 +28,7 @@ type Environment struct {
 	Calls         []string // action formats that call functions
 	Tools         bool     // the server has tools: the format tool_call works
 	Cumulative    bool     // rewards are running scores
-	KeepsScore    bool     // the server keeps a score beside its reward
+	KeepsScore    bool     // the server keeps a score in addition to the reward
 	SharedAccount bool     // launched servers share one account
 	Builtin       bool     // this program includes its server
 }
@@ -55,7 +55,7 @@ type Estimator struct {
 // Loss describes a policy loss.
 type Loss struct {
 	Entry
-	Aggregation string // the only aggregation it is defined with; "" for any
+	Aggregation string // the only aggregation for which the loss is defined; "" for any
 }
 
 // named is implemented by everything that embeds Entry.

@@ -20,7 +20,7 @@ func (m *RecordMessage) from() *string { return named(m.From, m.Role, agentTrajN
 // role returns the speaker under the names of chat templates.
 func (m *RecordMessage) role() *string { return named(m.Role, m.From, roles) }
 
-// named returns name, or other translated by names if there is no name.
+// named returns name if it is not nil, else other translated by names.
 func named(name, other *string, names map[string]string) *string {
 	if name != nil || other == nil {
 		return name
@@ -48,7 +48,7 @@ func trajectory(in []data.Message) []RecordMessage {
 	return out
 }
 
-// RecordOf returns an episode as a row to learn from, with all replies in the loss.
+// RecordOf returns an episode as a row for training, with all replies in the loss.
 func RecordOf(e *data.Episode) *Record {
 	r := &Record{DataSource: &e.Task.Env, ItemID: &e.Task.ID, Conversations: trajectory(e.Messages)}
 	r.Complete(&e.Task)
@@ -95,7 +95,7 @@ func setDefault[T any](field **T, value *T) {
 }
 
 // conversationText returns a conversation as Python's json.dumps formats it.
-// OpenManus-RL's files hold it besides the conversation itself (protocol 7.2).
+// OpenManus-RL's files have it in addition to the conversation (protocol 7.2).
 func conversationText(messages []RecordMessage) string {
 	out := []byte{'['}
 	for i := range messages {

@@ -12,8 +12,8 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// TestExpansion reads files of many compressed frames of blank lines, a few dozen bytes for each MB: one within the
-// limit and one above it.
+// TestExpansion reads files with many compressed frames of blank lines, a few dozen bytes for each MB: one file
+// within the limit and one above it.
 func TestExpansion(t *testing.T) {
 	row := `{"id":"maze_1","conversations":[]}` + "\n"
 	blank := zstdFrames(t, strings.Repeat("\n", 1<<20))

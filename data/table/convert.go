@@ -13,7 +13,7 @@ import (
 var ErrOverlong = errors.New("it is too long")
 
 // ErrNoReward is the error of a row without reward and outcome if rows are
-// selected by these.
+// selected by reward or outcome.
 var ErrNoReward = errors.New("it does not state how the episode ended: only a dump of episodes does")
 
 // ErrNoTokens is the error of a row of unknown length if rows are selected by
@@ -31,10 +31,10 @@ type ConvertOptions struct {
 	// tokens of a conversation. If it is nil, an episode has its recorded length.
 	MaxTokens    int
 	Tokens       func([]data.Message) (int, error)
-	DropOverlong bool // instead of returning ErrOverlong
+	DropOverlong bool // drop longer rows instead of returning ErrOverlong
 }
 
-// The reasons for dropping rows, as ConvertCounts.Dropped has them.
+// The reasons for dropping rows, which are the keys of ConvertCounts.Dropped.
 const (
 	DropFailed   = "failure of the infrastructure"
 	DropEnv      = "another environment"
@@ -52,7 +52,7 @@ type ConvertCounts struct {
 	Dropped map[string]int `json:"dropped"` // by reason
 	Others  []string       `json:"columns_left_out"`
 	Torn    []string       `json:"torn"` // dumps whose incomplete last line was dropped
-	Tasks   data.TaskSet   `json:"-"`    // written
+	Tasks   data.TaskSet   `json:"-"`    // tasks of the written rows
 }
 
 // Convert reads data files of any known format in order and writes the selected
@@ -124,7 +124,7 @@ func (o *ConvertOptions) Refuses(e *Entry) (t data.Task, reason string, err erro
 	return t, reason, err
 }
 
-// refuses checks the length last, so that only selected rows can be too long.
+// refuses checks the length last, so only a row that passes the other checks can be too long.
 func (o *ConvertOptions) refuses(e *Entry, t *data.Task) (string, error) {
 	switch ep := e.Episode; {
 	case o.Env != "" && t.Env != o.Env:

@@ -25,7 +25,7 @@ var errEnough = errors.New("enough rows")
 
 // openData opens a regular file and returns its size.
 func openData(path string) (*os.File, int64, error) {
-	st, err := os.Stat(path) // before opening, which waits for a writer if it is a named pipe
+	st, err := os.Stat(path) // check before opening: opening a named pipe would block
 	if err != nil {
 		return nil, 0, err
 	}
@@ -78,8 +78,8 @@ func errTooLarge(size int64) error {
 	return fmt.Errorf("%d bytes are more than the limit of %d: split the file", size, int64(maxFileBytes))
 }
 
-// eachObject visits the JSON objects of a text, which stand one after another or
-// in an array, with their numbers from 0 and their first lines from 1.
+// eachObject visits the JSON objects of a text, which follow one another or form
+// an array, with their numbers from 0 and their first lines from 1.
 func eachObject(ctx context.Context, in *bufio.Reader, visit func(n, line int, raw []byte) error) (array bool, err error) {
 	o, err := newObjects(in)
 	if err != nil {

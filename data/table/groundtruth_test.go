@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// TestGroundTruthOfJSON: a structured ground truth stays JSON, for the score function that reads it.
+// TestGroundTruthOfJSON checks that a structured ground truth stays JSON, for the score function that reads it.
 func TestGroundTruthOfJSON(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "in.jsonl")
 	text := `{"item_id":"x_1","reward_model":{"ground_truth":"a"}}
@@ -36,8 +36,8 @@ func TestGroundTruthOfJSON(t *testing.T) {
 	}
 }
 
-// TestGroundTruthOfParquet: a struct in a parquet file becomes JSON, too. Other columns are skipped and reported, so that
-// NaN, which JSON lacks, is no error there.
+// TestGroundTruthOfParquet checks that a struct in a parquet file becomes JSON, too. Other columns are skipped and
+// reported, so a NaN there, which JSON lacks, is no error.
 func TestGroundTruthOfParquet(t *testing.T) {
 	type truth struct {
 		Target []string `parquet:"target,list"`

@@ -77,7 +77,7 @@ func TestRealFilesOverlap(t *testing.T) {
 	for env, files := range sets {
 		got := data.Shared(files["train.parquet"].Tasks, files["val.parquet"].Tasks)
 		if len(got) != 1 || got[0].Env != env || got[0].Rows != 20 || got[0].Tasks != len(got[0].Indices) {
-			t.Errorf("%s: val shares %+v with train; the original draws it from there", env, got)
+			t.Errorf("%s: val shares %+v with train, want all 20 rows of val", env, got)
 		}
 	}
 }

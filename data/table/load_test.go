@@ -196,8 +196,8 @@ func TestLoadParquetSubset(t *testing.T) {
 	}
 }
 
-// TestLoadParquetWithoutLoss: a file without a loss column leaves the loss unspecified, which differs from loss =
-// false.
+// TestLoadParquetWithoutLoss checks that a file without a loss column leaves the loss unspecified, which differs
+// from loss = false.
 func TestLoadParquetWithoutLoss(t *testing.T) {
 	type message struct {
 		Role    string `parquet:"role"`

@@ -10,12 +10,12 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// objects splits a text into its top-level JSON objects, which stand one after
-// another (JSON lines) or in an array. It keeps one object in memory.
+// objects splits a text into its top-level JSON objects, which follow one
+// another (JSON lines) or form an array. It keeps one object in memory.
 type objects struct {
 	in    *bufio.Reader
 	array bool
-	line  int // of the byte that comes next, from 1
+	line  int // number of the line with the next byte, from 1
 	n     int // objects returned
 	buf   []byte
 }
@@ -92,7 +92,7 @@ func (o *objects) next() (raw []byte, line int, err error) {
 	return raw, line, err
 }
 
-// object reads up to the closing brace of the object that has just begun.
+// object reads the rest of an object, after its opening brace.
 func (o *objects) object() ([]byte, error) {
 	o.buf = append(o.buf[:0], '{')
 	inString, escaped := false, false

@@ -26,7 +26,7 @@ type PairOptions struct {
 
 // LoadPairs reads prompts and responses from a parquet file, JSON lines or a JSON
 // array. Each row becomes a task whose conversation is the prompt, a string or a
-// list of messages, and the response, a string. Only the response is learned.
+// list of messages, and the response, a string. Only the response is in the loss.
 func LoadPairs(ctx context.Context, path string, o PairOptions) ([]data.Task, error) {
 	if o.Prompt == "" || o.Response == "" || o.Prompt == o.Response {
 		return nil, fmt.Errorf("load pairs: name two columns, not %q and %q", o.Prompt, o.Response)

@@ -87,8 +87,8 @@ func recordColumns(s *parquet.Schema) (read map[string][]string, others []string
 	return read, others
 }
 
-// selected returns the columns of a row that read lists. Other columns may hold
-// values without JSON, such as NaN.
+// selected returns the columns of a row that are in read. Other columns may
+// hold values that JSON lacks, such as NaN.
 func selected(row map[string]any, read map[string][]string) map[string]any {
 	out := map[string]any{}
 	for name, fields := range read {

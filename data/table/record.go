@@ -94,8 +94,8 @@ func (r *Record) Task(n int, env string) (data.Task, error) {
 
 var errNoIndex = errors.New("no column has the task's index")
 
-// index returns the row's task index: the integer that the id is or ends in, or
-// the column index, which must agree if there are both; else extra_info.index. The
+// index returns the row's task index: the integer at the end of the id, or the
+// column index, which must be equal if both exist; else extra_info.index. The
 // latter is last because it is a running number in OpenManus-RL's files, unknown to
 // the environment (protocol 7.2).
 func (r *Record) index() (int, error) {
@@ -103,7 +103,7 @@ func (r *Record) index() (int, error) {
 	switch {
 	case r.Index != nil && validIndex(*r.Index):
 		if ok && int64(index) != *r.Index {
-			return 0, fmt.Errorf("its id is of task %d, its column index is %d: drop the wrong column", index, *r.Index)
+			return 0, fmt.Errorf("its id ends in task index %d, but its column index is %d: drop the wrong column", index, *r.Index)
 		}
 		return int(*r.Index), nil
 	case ok:

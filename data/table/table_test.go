@@ -40,7 +40,7 @@ func add[T string | int64 | float64](t *testing.T, table *Table, name string, va
 	}
 }
 
-// TestTableOfJSON: rows keep their text, including numbers too large for a float64.
+// TestTableOfJSON checks that rows keep their text, including numbers too large for a float64.
 func TestTableOfJSON(t *testing.T) {
 	table := table(t, "in.jsonl", `{"z": 12345678901234567890, "prompt": "<p>", "reward_model": {"ground_truth": ["a", 2]}}`+"\n{}\n")
 	add(t, table, "responses", [][]string{{"<b>", "c"}, {}})
@@ -74,7 +74,8 @@ func TestTableOfJSON(t *testing.T) {
 	}
 }
 
-// TestTableOfParquet: a parquet file keeps every null and list when it is rewritten, and can be extended again.
+// TestTableOfParquet checks that a parquet file keeps every null and list when it is rewritten, and can be extended
+// again.
 func TestTableOfParquet(t *testing.T) {
 	var b bytes.Buffer
 	w := NewRecordWriter(&b, Layout{Format: ParquetFile})

@@ -86,7 +86,7 @@ func TestTaskIndexParquet(t *testing.T) {
 	}
 }
 
-// TestTaskIndexUnknown: a row to play without a task index is an error that lists its columns.
+// TestTaskIndexUnknown checks that the error of a row to play without a task index lists the row's columns.
 func TestTaskIndexUnknown(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"question":"q","answer":"a"}`:           "row 0, line 1: it has no task index in its columns answer, question",

@@ -46,7 +46,7 @@ func NewRecordWriter(w io.Writer, l Layout) RecordWriter {
 		schema := recordSchema()
 		options := []parquet.WriterOption{schema, parquet.Compression(&parquet.Snappy), parquet.CreatedBy("openmanus", "", "")}
 		for _, column := range schema.Columns() {
-			// The bounds of a page are whole texts, which the library would keep in
+			// Skip page bounds: they are whole texts, which the library would keep in
 			// memory until the file is complete.
 			options = append(options, parquet.SkipPageBounds(column...))
 		}
@@ -94,7 +94,7 @@ type jsonWriter struct {
 	n      int
 }
 
-// jsonLine is a row in either notation. ItemID or ID is a *string, which may be nil.
+// jsonLine is a row in the notation of AgentTraj or of chats. ItemID or ID is a *string, which may be nil.
 type jsonLine struct {
 	ItemID        any        `json:"item_id,omitempty"`
 	ID            any        `json:"id,omitempty"`

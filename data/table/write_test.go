@@ -79,8 +79,8 @@ func parquetShape(t *testing.T, path string) string {
 	return pf.Schema().String()
 }
 
-// TestRealFilesRoundTrip reads each of OpenManus-RL's files, writes it and
-// reads it again: the rows are equal, and so is the schema.
+// TestRealFilesRoundTrip reads each of OpenManus-RL's files, writes it, reads
+// it again, and checks that the rows and the schema are equal.
 func TestRealFilesRoundTrip(t *testing.T) {
 	for _, file := range realFiles(t) {
 		t.Run(filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file), func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestRealFilesRoundTrip(t *testing.T) {
 	}
 }
 
-// awkwardRecords have every kind of null that the schema allows.
+// awkwardRecords returns rows with every kind of null that the schema allows.
 func awkwardRecords() []Record {
 	s := func(v string) *string { return &v }
 	yes, no, index := true, false, int64(-7)
@@ -137,7 +137,7 @@ func TestParquetKeepsEveryNull(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	if _, got := readRecords(t, writeRecords(t, "x.parquet", Layout{Format: ParquetFile}, nil)); len(got) != 0 {
-		t.Errorf("a file without rows has %d", len(got))
+		t.Errorf("a file without rows was read as %d rows", len(got))
 	}
 }
 
@@ -192,7 +192,7 @@ func TestJSONRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 			want.Prompt, want.GroundTruth = nil, ""
-			if l.Chat { // chat rows only record loss = false
+			if l.Chat { // chat rows record the loss only if it is false
 				want.Conversation[2].Loss = nil
 			}
 			if d := cmp.Diff(want, task); d != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Paid is an episode for an Allocation.
+// Paid is the input of an Allocation: an episode.
 type Paid struct {
 	Score float64
 	Mask  []uint8     // 1 on sampled tokens

@@ -73,12 +73,12 @@ type Scorer interface {
 // Function is a score function of this program. Its entry declares its
 // parameters.
 type Function struct {
-	NeedsTruth bool // whether it compares with the ground truth of the data row
+	NeedsTruth bool // whether the function needs the ground truth of the data row
 	// Score scores a sample under the parameters v.
 	Score func(v registry.Values, s *Sample) (Score, error)
 }
 
-// apply scores a sample that has the ground truth which the function needs.
+// apply scores a sample. It returns ErrNoGroundTruth if a needed ground truth is missing.
 func (f Function) apply(v registry.Values, s *Sample) (Score, error) {
 	if f.NeedsTruth && s.GroundTruth == "" {
 		return Score{}, ErrNoGroundTruth

@@ -31,9 +31,9 @@ func init() {
 	Functions.Add(registry.Entry{Name: "subem", Doc: "1 if the normalized answer contains a target", Params: params}, qa(strings.Contains))
 }
 
-// answerFunction scores the answer in a reply, and a reply without one as 0. least
-// is the number of <answer> tags that a reply needs unless min_answer_tags sets
-// it.
+// answerFunction scores the answer in a reply. A reply without an answer scores 0.
+// least is the number of <answer> tags that a reply needs unless min_answer_tags
+// is set.
 func answerFunction(least int, score func(v registry.Values, answer string, targets []string) Score) Function {
 	return Function{NeedsTruth: true, Score: func(v registry.Values, s *Sample) (Score, error) {
 		need := least
@@ -56,14 +56,14 @@ func oneIf(v registry.Values, correct bool) Score {
 	return Score{Value: formatScore.In(v)}
 }
 
-// answerIn returns the stripped text in the last <answer>, if there are at least
-// least of them. With least 0, a text without <answer> is the answer.
-func answerIn(text string, least int) (string, bool) {
+// answerIn returns the stripped text in the last <answer> if text has at least
+// minTags of these tags. If minTags is 0, a text without <answer> is the answer.
+func answerIn(text string, minTags int) (string, bool) {
 	found := tagged(text, "answer")
 	switch {
-	case len(found) == 0 && least == 0:
+	case len(found) == 0 && minTags == 0:
 		return strings.TrimSpace(text), true
-	case len(found) == 0 || len(found) < least:
+	case len(found) == 0 || len(found) < minTags:
 		return "", false
 	}
 	return strings.TrimSpace(found[len(found)-1]), true

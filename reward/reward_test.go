@@ -118,7 +118,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestUnjudgedTurns: a reply that the environment did not answer has no reward and counts as no invalid action.
+// TestUnjudgedTurns checks that a reply that the environment did not answer has no reward and is not counted as an
+// invalid action.
 func TestUnjudgedTurns(t *testing.T) {
 	cut := data.Turn{Start: 9, End: 10, Unjudged: true}
 	for name, want := range map[string][2]float64{"last": {60, -1}, "env_score": {60, -1}, "sum": {70, -3}, "max": {60, -1}} {
@@ -129,14 +130,14 @@ func TestUnjudgedTurns(t *testing.T) {
 		for i, turns := range [][]data.Turn{append(turnsOf(10, 60), cut), append(turnsOf(-2, -1), cut)} {
 			e := &data.Episode{Turns: turns}
 			if got := signal.Of(e)(turns); got != want[i] {
-				t.Errorf("%s of %v and an unjudged reply is %v, want %v", name, turns[:2], got, want[i])
+				t.Errorf("signal %s of rewards %v and an unjudged reply is %v, want %v", name, turns[:2], got, want[i])
 			}
 			if got := SampleOf(e, signal).EnvReward; got != want[i] {
 				t.Errorf("%s: EnvReward is %v, want %v", name, got, want[i])
 			}
 		}
 		if got := signal.Of(&data.Episode{})([]data.Turn{cut}); got != 0 {
-			t.Errorf("%s of only an unjudged reply is %v", name, got)
+			t.Errorf("signal %s of one unjudged reply is %v, want 0", name, got)
 		}
 	}
 	turns := append(turnsOf(10, 60), cut)
@@ -157,7 +158,7 @@ func TestUnjudgedTurns(t *testing.T) {
 	}
 }
 
-// TestRefusedActionsKeepRunningScores: with running scores, an action that the client refused leaves the score
+// TestRefusedActionsKeepRunningScores checks that an action that the client refused leaves a running score
 // unchanged, although its turn records 0. With a reward per step, the reward of such an action is 0.
 func TestRefusedActionsKeepRunningScores(t *testing.T) {
 	turns := turnsOf(10, 60, 0, 70, 0)
@@ -192,7 +193,7 @@ func TestRefusedActionsKeepRunningScores(t *testing.T) {
 	if turns[2].Reward != 0 || turns[4].Reward != 0 {
 		t.Errorf("the signal changed its argument: %+v", turns)
 	}
-	// agentgym sums rewards per step, and takes the last of running scores.
+	// The function agentgym sums rewards per step, and takes the last of running scores.
 	p := registry.Values{}
 	p[envClip.Key] = 0.0
 	for cumulative, want := range map[bool]float64{true: 70, false: 140} {
@@ -332,7 +333,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestPerTurnRoundsOnce: the sum of the last turn's share and a penalty is rounded once.
+// TestPerTurnRoundsOnce checks that the sum of the last turn's share and a penalty is rounded once.
 func TestPerTurnRoundsOnce(t *testing.T) {
 	turns := []data.Turn{{Start: 0, End: 1, Reward: 1000}, {Start: 1, End: 2, Reward: 1000.1}}
 	got, err := PerTurn(Paid{Score: 1000, Mask: []uint8{1, 1}, Turns: turns, Signal: Signal(Last).Of(&data.Episode{})})

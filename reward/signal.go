@@ -57,8 +57,8 @@ func judged(turns []data.Turn) []data.Turn {
 // return it in place of the reward, so it is the last reward. The configuration
 // rejects it for environments without a score.
 //
-// env_score differs from OpenManus-RL in: theirs reads info.score, which no client
-// sets, and is always 0 (spec 3.2).
+// env_score differs from OpenManus-RL in: upstream reads info.score, which no
+// client sets, so its score is always 0 (spec 3.2).
 var Signals = registry.New[Signal]("reward signal")
 
 func init() {

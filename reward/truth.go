@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// ErrNoGroundTruth is returned, by functions that need one, for a sample whose row
-// has no ground truth. The caller adds the name of the column.
+// ErrNoGroundTruth is the error of a function that needs a ground truth, for a
+// sample whose row has none. The caller adds the name of the column.
 var ErrNoGroundTruth = errors.New("its data row has no ground truth to compare with")
 
 // Targets returns the accepted answers of a ground truth: the strings or numbers of
-// a JSON list, those under "target" in a JSON object (as in OpenManus-RL's question
+// a JSON list, or of "target" in a JSON object (as in OpenManus-RL's question
 // answering rows), else the text itself.
 func Targets(truth string) []string {
 	text := strings.TrimSpace(truth)

@@ -19,8 +19,8 @@ func LessTurns(score float64, turns []data.Turn, penalty float64) float64 {
 // Source: OpenManus-RL (September 2025), invalid_action_penalty_coef, applied
 // before KL and advantages (spec 5.9).
 //
-// Differs in: it is subtracted from the episode, whose turns share one row, instead
-// of each turn's own row. PayInvalid is the variant for estimators that use turns.
+// Differs in: the penalty is subtracted from the score of the episode, whose turns share one
+// row; upstream has a row per turn. PayInvalid is the variant for estimators that use turns.
 func LessInvalid(score float64, turns []data.Turn, penalty float64) float64 {
 	for i := range turns {
 		if turns[i].Invalid() {

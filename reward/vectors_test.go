@@ -11,8 +11,8 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// The vectors are from spec 12.6. Where upstream is defective, the row has the intended value and a comment the
-// value of upstream.
+// The vectors are from spec 12.6. Where upstream is defective, the row has the intended value, and a comment
+// gives the value of upstream.
 
 func TestNormalizeAction(t *testing.T) {
 	for in, want := range map[string]string{ // upstream: gotodesk1, clickbuynow, seass\path

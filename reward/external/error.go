@@ -34,6 +34,6 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// retryable reports whether the same request may succeed later. An invalid reply
-// would be repeated.
+// retryable reports whether the same request may succeed later. A function would
+// repeat an invalid reply.
 func (e *Error) retryable() bool { return e.Kind != KindReply }

@@ -246,7 +246,7 @@ func TestStart(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s is not a Starter", fn)
 		}
-		for range 2 { // the program is running at the second call, or is started again
+		for range 2 { // at the second call the program is running, or is started again
 			err := p.Start(t.Context())
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || kindOf(t, err) != KindCrashed) {
 				t.Errorf("%s: %v, want %q", fn, err, want)

@@ -45,7 +45,7 @@ const (
 	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
 
-// cut splits text after the characters of set at its front.
+// cut splits text after its longest prefix of characters in set.
 func cut(text, set string) (front, rest string) {
 	rest = strings.TrimLeft(text, set)
 	return text[:len(text)-len(rest)], rest

@@ -9,7 +9,7 @@ import (
 type Node struct {
 	op   string // "num", "var", or the operation on args
 	num  *big.Rat
-	name string // of a variable
+	name string // name of a variable
 	args []*Node
 }
 

@@ -39,7 +39,7 @@ func TestPeer(t *testing.T) {
 
 func TestPeerFails(t *testing.T) {
 	if _, err := startPeer(t, "broken"); err == nil || !strings.Contains(err.Error(), "load the peer's model") {
-		t.Errorf("a peer without its packages: %v", err)
+		t.Errorf("a peer whose packages are missing: got error %v, want \"load the peer's model\"", err)
 	}
 	for how, want := range map[string]string{"dies": "ended without an answer", "mumbles": `it answered "warming up`} {
 		t.Run(how, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestPeerFails(t *testing.T) {
 			}
 			defer func() { _ = p.Close() }() // the test checks the exit status below
 			if _, err := p.Run(t.Context(), Job{Name: "job", Batch: 1}); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v, want %q in it", err, want)
+				t.Errorf("got error %v, want one that contains %q", err, want)
 			}
 		})
 	}
@@ -192,6 +192,6 @@ func TestParseRefuses(t *testing.T) {
 		}
 	}
 	if o, err := parse([]string{"--rounds", "2", "latency", "--json"}, t.Output()); err != nil || o.what != "latency" || o.rounds != 2 || !o.json {
-		t.Errorf("options around the name: %+v, %v", o, err)
+		t.Errorf("options before and after the name: got %+v, %v", o, err)
 	}
 }

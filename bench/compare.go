@@ -23,9 +23,9 @@ type Comparison struct {
 	PeerSeconds []float64 `json:"peer_seconds,omitempty"`
 }
 
-// compare lets both sides do a job once to warm up and then rounds times in turns,
-// so that other load on the machine affects both. The fastest run counts, since
-// other load only adds time. Without a peer it measures our side only.
+// compare runs a job on both sides, once to warm up and then in the given number of
+// rounds. The sides alternate, so that other load on the machine affects both. The fastest
+// run counts, since other load only adds time. Without a peer it measures our side only.
 func compare(ctx context.Context, j Job, ours, peer Side, rounds int) (Comparison, error) {
 	n, unit := j.Units()
 	c := Comparison{Job: j, Unit: unit}

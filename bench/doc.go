@@ -5,7 +5,6 @@
 //
 // It owns the workloads, the protocols with the peers' scripts, and the report.
 //
-// Concurrency: one measurement at a time. A peer is a process of its own that
-// waits while ours runs, and the other way round, so that both see the same
-// machine, busy or idle.
+// Concurrency: one measurement at a time. A peer is a separate process. The two
+// sides never run at the same time, so that neither slows the other down.
 package main

@@ -21,9 +21,9 @@ import (
 
 // The work of a step on both sides. Our side is `openmanus train` with episodes of
 // one turn on the built-in maze; the peer receives the token ids of their prompts.
-// Replies have a fixed number of tokens, because end tokens are ignored. Their
-// reward is by characters, because all of them fail in the maze and a group needs
-// different rewards.
+// Replies have a fixed number of tokens, because end tokens are ignored. The reward
+// depends on the number of characters: all replies fail in the maze, and the rewards
+// of a group must differ.
 const (
 	grpoTasks    = 2
 	grpoGroup    = 4
@@ -41,13 +41,13 @@ const (
 	grpoSteps    = 2      // measured steps per process, after one warm-up step
 )
 
-// GRPO is the comparison of GRPO steps with TRL's.
+// GRPO compares the GRPO steps of openmanus and TRL.
 type GRPO struct {
 	Versions *TRLVersions `json:"trl,omitempty"`
 	Trials   []GRPOTrial  `json:"trials"`
 }
 
-// GRPOTrial compares one kind of training, of all weights or of adapters.
+// GRPOTrial compares training either of all weights or of adapters.
 type GRPOTrial struct {
 	Name   string    `json:"name"`
 	Ours   GRPOSide  `json:"ours"`
@@ -58,8 +58,8 @@ type GRPOTrial struct {
 
 // GRPOSide has the times and the memory of the processes of one side.
 type GRPOSide struct {
-	Steps   []float64 `json:"step_seconds"` // without the first of each process
-	Turns   []float64 `json:"turn_seconds"` // the median of each process
+	Steps   []float64 `json:"step_seconds"` // all steps but the first of each process
+	Turns   []float64 `json:"turn_seconds"` // the median step of each process
 	Seconds float64   `json:"seconds"`      // the median of all steps
 	// PeakBytes is the peak memory of a process: ours from its start, TRL's from
 	// when its model is loaded, so that loading does not count.
@@ -68,8 +68,8 @@ type GRPOSide struct {
 	NewTokens    int   `json:"new_tokens"` // per step
 }
 
-// measureGRPO trains all weights, then adapters. Each turn runs a process of either
-// side; the side that is first alternates. Without python it measures our side only.
+// measureGRPO trains all weights, then adapters. Each turn runs one process per side;
+// the sides take turns at running first. Without python it measures our side only.
 func measureGRPO(ctx context.Context, o options, dir string, log io.Writer) (g GRPO, err error) {
 	model, err := filepath.Abs(o.model)
 	if err != nil {
@@ -97,7 +97,7 @@ func measureGRPO(ctx context.Context, o options, dir string, log io.Writer) (g G
 				return fmt.Errorf("%s by TRL: %w", t.Name, err)
 			}
 			if side.PromptTokens != t.Ours.PromptTokens || side.NewTokens != t.Ours.NewTokens {
-				return fmt.Errorf("%s: a step had %d and %d tokens in prompts and replies, TRL's %d and %d: the work differs",
+				return fmt.Errorf("%s: the work differs: our step has %d prompt tokens and %d reply tokens, TRL's has %d and %d",
 					t.Name, t.Ours.PromptTokens, t.Ours.NewTokens, side.PromptTokens, side.NewTokens)
 			}
 			if t.Peer == nil {
@@ -131,7 +131,7 @@ func measureGRPO(ctx context.Context, o options, dir string, log io.Writer) (g G
 // add merges the measurements of another process.
 func (s *GRPOSide) add(one GRPOSide) error {
 	if len(s.Steps) > 0 && (s.PromptTokens != one.PromptTokens || s.NewTokens != one.NewTokens) {
-		return fmt.Errorf("a step had %d and %d tokens in prompts and replies, in the turn before %d and %d: the work differs",
+		return fmt.Errorf("the work differs: a step has %d prompt tokens and %d reply tokens, a step of the previous turn %d and %d",
 			one.PromptTokens, one.NewTokens, s.PromptTokens, s.NewTokens)
 	}
 	s.PromptTokens, s.NewTokens = one.PromptTokens, one.NewTokens

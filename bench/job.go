@@ -7,11 +7,11 @@ type Job struct {
 	Kind string `json:"kind"`
 
 	Batch       int `json:"batch"`       // rows, or conversations
-	Tokens      int `json:"tokens"`      // of a row, in prefill and train
+	Tokens      int `json:"tokens"`      // tokens of a row, in prefill and train
 	Context     int `json:"context"`     // tokens before the first decoded one, not timed
 	New         int `json:"new"`         // tokens decoded in each row or turn
-	Turns       int `json:"turns"`       // of a conversation
-	Prompt      int `json:"prompt"`      // tokens of its first message
+	Turns       int `json:"turns"`       // turns of a conversation
+	Prompt      int `json:"prompt"`      // tokens of a conversation's first message
 	Observation int `json:"observation"` // tokens between two replies
 }
 

@@ -25,7 +25,7 @@ import (
 // concurrent maze episodes of at most Turns turns each.
 type LatencyOptions struct {
 	Episodes, Turns int
-	Pause           time.Duration // before the server handles a request
+	Pause           time.Duration // delay before the server handles a request
 	Rounds          int
 }
 
@@ -38,10 +38,10 @@ const latencyFactor = 1.3
 // and resetting an instance.
 type Latency struct {
 	Episodes int     `json:"episodes"`
-	Turns    int     `json:"turns"` // played, over all episodes
+	Turns    int     `json:"turns"` // turns played in all episodes
 	Pause    float64 `json:"pause_s"`
 	Base     float64 `json:"base_s"` // fastest rollout without a pause
-	Slow     float64 `json:"slow_s"` // fastest with it
+	Slow     float64 `json:"slow_s"` // fastest rollout with the pause
 	Bound    float64 `json:"bound_s"`
 	Hidden   bool    `json:"hidden"` // Slow is within Bound
 
@@ -54,7 +54,7 @@ type Latency struct {
 type LatencyRun struct {
 	Seconds float64 `json:"seconds"`
 	Busy    float64 `json:"engine_busy_s"`
-	CPU     float64 `json:"cpu_s"` // of the whole process
+	CPU     float64 `json:"cpu_s"` // CPU time of the whole process
 	Steps   int64   `json:"engine_steps"`
 }
 
@@ -70,7 +70,7 @@ func (l *Latency) judge(o LatencyOptions) {
 	l.Hidden = l.Slow <= l.Bound
 }
 
-// measureLatency plays the same episodes with and without the pause in turns.
+// measureLatency plays the same episodes alternately without and with the pause.
 func measureLatency(ctx context.Context, o LatencyOptions) (l Latency, err error) {
 	w, err := openTinyWorld(ctx, o)
 	if err != nil {
@@ -159,7 +159,7 @@ func openTinyWorld(ctx context.Context, o LatencyOptions) (w *tinyWorld, err err
 	return w, nil
 }
 
-// timedBackend adds up the time that steps take.
+// timedBackend measures the total time of the engine's steps.
 type timedBackend struct {
 	engine.Backend
 	busy atomic.Int64 // nanoseconds
@@ -172,7 +172,7 @@ func (b *timedBackend) Step(ctx context.Context, batch []engine.Work) ([]engine.
 	return b.Backend.Step(ctx, batch)
 }
 
-// timed calls play and returns its times as well.
+// timed calls play and also returns the times of the rollout.
 func (w *tinyWorld) timed(ctx context.Context, o LatencyOptions, pause time.Duration) (r LatencyRun, st rollout.Stats, err error) {
 	busy, steps, cpu := w.backend.busy.Load(), w.sampler.Scheduler.Stats().Steps, process.CPUTime()
 	st, err = w.play(ctx, o, pause)

@@ -17,7 +17,7 @@ import (
 
 const usage = `Usage: bench [OPTIONS] [speed | grpo | latency]
 
-  speed       decoding, prefill, conversations and training of a real model, ours and the peer's in turns
+  speed       decoding, prefill, conversations and training of a real model, alternating between ours and the peer's
   grpo        GRPO steps of a real model, all weights and adapters, ours and TRL's: seconds and memory
   latency     many maze episodes against a server that answers late: waiting must overlap with generation
 
@@ -46,9 +46,9 @@ func main() {
 	}
 }
 
-// options are the command line.
+// options are the parsed command line.
 type options struct {
-	what              string // "", speed, grpo or latency
+	what              string // the measurement: "" (all), speed, grpo or latency
 	model, python     string
 	script, trlScript string
 	program           string // openmanus
@@ -73,7 +73,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables")
 	for err = f.Parse(args); err == nil && f.NArg() > 0; err = f.Parse(f.Args()[1:]) {
 		if o.what != "" {
-			return o, fmt.Errorf("%q is one argument too many", f.Arg(0))
+			return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
 		}
 		o.what = f.Arg(0)
 	}

@@ -81,7 +81,7 @@ func (p *Peer) Run(_ context.Context, j Job) (time.Duration, error) {
 		return 0, fmt.Errorf("%s by the peer: %w", j.Name, err)
 	}
 	if !(answer.Seconds > 0) {
-		return 0, fmt.Errorf("%s by the peer: it reported %v seconds", j.Name, answer.Seconds)
+		return 0, fmt.Errorf("%s by the peer: it reported %v seconds, want more than 0", j.Name, answer.Seconds)
 	}
 	return time.Duration(answer.Seconds * float64(time.Second)), nil
 }

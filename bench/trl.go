@@ -19,14 +19,14 @@ type TRLJob struct {
 	Group       int       `json:"group"`
 	New         int       `json:"new"`
 	Micro       int       `json:"micro"`
-	LoRARank    int       `json:"lora_rank"` // 0: all weights
+	LoRARank    int       `json:"lora_rank"` // 0: train all weights
 	LoRAAlpha   int       `json:"lora_alpha"`
 	LR          float64   `json:"lr"`
 	WeightDecay float64   `json:"weight_decay"`
 	GradClip    float64   `json:"grad_clip"`
 	ClipLow     float64   `json:"clip_low"`
 	ClipHigh    float64   `json:"clip_high"`
-	Reward      float64   `json:"reward"` // per character
+	Reward      float64   `json:"reward"` // reward per character
 }
 
 // TRLVersions has the versions that the peer reports.
@@ -36,7 +36,7 @@ type TRLVersions struct {
 	Torch        string `json:"torch"`
 }
 
-// peerGRPO does the steps with TRL in a process.
+// peerGRPO runs the steps with TRL in a process.
 func peerGRPO(ctx context.Context, o options, model, dir string, rank int, prompts [][]int32) (side GRPOSide, v TRLVersions, err error) {
 	job, err := json.Marshal(TRLJob{
 		Model: model, Threads: o.threads, Steps: grpoSteps + 1, Prompts: prompts, Group: grpoGroup, New: grpoNew, Micro: grpoMicro,

@@ -27,19 +27,19 @@ import (
 	"github.com/openmanus/openmanus/internal/process"
 )
 
-// Number and limits of the episodes of an environment. They are few and short and
-// contain every kind of call.
+// Number and limits of the episodes of an environment: few and short, but enough for
+// every kind of call.
 const (
 	gymTasks  = 20 // number of different tasks; more episodes are more samples per task
 	gymTurns  = 5
-	gymTokens = 48 // per reply
+	gymTokens = 48 // tokens per reply
 	gymAtOnce = 8
 
 	gymRepo = "https://github.com/WooooDyy/AgentGym"
 	birdKey = "AGENTENV_SQLGYM_BIRD_PATH"
 
-	// gymMark is in the environment of every process that a trial starts. Processes
-	// that outlive the trial are found by it.
+	// gymMark is an environment variable of every process that a trial starts. It
+	// identifies processes that outlive the trial.
 	gymMark = "OPENMANUS_ACCEPT_AGENTGYM"
 	// gymPatience is the time limit for processes to exit. Watchdogs give a server
 	// 3 s, but a busy machine is slower.
@@ -49,8 +49,8 @@ const (
 	gymLimit = 20 * time.Minute
 )
 
-// gymEnvs are the environments that need no data, accounts or programs beside
-// their Python packages, with the first task to play.
+// gymEnvs are the environments that need only their Python packages, no data, accounts
+// or other programs, with the first task to play.
 var gymEnvs = []struct {
 	name  string
 	first int
@@ -69,7 +69,7 @@ type GymRun struct {
 	Missing   string               `json:"missing,omitempty"` // the missing part of the checkout; the environment was not tried
 	Notes     []string             `json:"notes,omitempty"`   // replacements for missing data and services
 	Packages  string               `json:"packages"`
-	Installed float64              `json:"installed_s"` // 0 if it was already installed
+	Installed float64              `json:"installed_s"` // seconds; 0 if the server was already installed
 	Checks    map[check.Status]int `json:"checks"`
 	Warnings  []string             `json:"warnings"` // names of the checks that warned
 	Episodes  int                  `json:"episodes"`
@@ -185,7 +185,7 @@ func (t gymTrial) try(ctx context.Context, r *GymRun, venv string, first int) (e
 		}
 	}
 	r.Packages = packagesOf(venv)
-	set, err := t.stand(ctx, r, venv, dir)
+	set, err := t.standIns(ctx, r, venv, dir)
 	if err != nil {
 		return err
 	}
@@ -200,9 +200,9 @@ func (t gymTrial) try(ctx context.Context, r *GymRun, venv string, first int) (e
 	return t.play(ctx, r, environ, set, dir, first)
 }
 
-// stand returns environment variables that replace data and services which a
+// standIns returns environment variables that replace the data and services that a
 // server needs and the machine lacks, and notes the replacements in r.
-func (t gymTrial) stand(ctx context.Context, r *GymRun, venv, dir string) (map[string]string, error) {
+func (t gymTrial) standIns(ctx context.Context, r *GymRun, venv, dir string) (map[string]string, error) {
 	switch r.Env {
 	case "sqlgym":
 		if bird := os.Getenv(birdKey); bird != "" {
@@ -352,8 +352,8 @@ func (t gymTrial) run(ctx context.Context, environ []string, log string, args ..
 	return out.Bytes(), errors.Join(fmt.Errorf("openmanus %s: %w: %s (%s)", strings.Join(args[:2], " "), err, strings.Join(lines[max(0, len(lines)-3):], " | "), log), readErr)
 }
 
-// left waits until no process carries the mark. It returns the processes that
-// still do after t.patience.
+// left waits until no process has the mark in its environment. It returns the
+// processes that still have it after t.patience.
 func (t gymTrial) left(ctx context.Context, mark string) (left []string) {
 	var pids []int
 	for end := time.Now().Add(t.patience); ; {
@@ -365,7 +365,7 @@ func (t gymTrial) left(ctx context.Context, mark string) (left []string) {
 	for _, pid := range pids {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if err != nil {
-			continue // it has exited
+			continue // the process has exited
 		}
 		left = append(left, fmt.Sprintf("%d: %s", pid, strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))))
 	}

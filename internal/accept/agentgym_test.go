@@ -45,7 +45,7 @@ func fakeOpenmanus(how string) {
 			must(fmt.Errorf("pip has no network"))
 		}
 		if bad("registry") {
-			time.Sleep(time.Hour) // which never answers
+			time.Sleep(time.Hour) // the registry never answers
 		}
 		must(os.MkdirAll(filepath.Join(flag("--checkout"), "agentenv-textcraft", ".venv", "lib", "python3.11", "site-packages", "fastapi-0.1.dist-info"), 0o755))
 	case "env up":
@@ -53,7 +53,7 @@ func fakeOpenmanus(how string) {
 			must(exec.Command("sleep", "600").Start())
 		}
 		fmt.Println("textcraft at http://127.0.0.1:" + flag("--base-port"))
-		time.Sleep(time.Hour) // until it is killed
+		time.Sleep(time.Hour) // env up runs until it is killed
 	case "env check":
 		report := check.Report{Results: []check.Result{{Check: "greeting", Status: check.Pass}, {Check: "close", Status: check.Warn}}}
 		if bad("check") {
@@ -63,7 +63,7 @@ func fakeOpenmanus(how string) {
 		if bad("check") {
 			os.Exit(checkFailed)
 		}
-	default: // rollout CONFIG
+	default: // openmanus rollout CONFIG
 		var config struct {
 			Env []struct {
 				Launch   bool

@@ -30,12 +30,12 @@ const (
 	mostLeft    = 16 << 20
 )
 
-// Crowd is the cost of playing many episodes at once. It excludes the model, which
-// is replaced by one that always gives the same reply, and the servers, which are
-// separate processes.
+// Crowd is the cost of playing many episodes at once. It excludes the model, in whose
+// place parrot gives the same reply every time, and the servers, which are separate
+// processes.
 type Crowd struct {
 	Episodes int `json:"episodes"`
-	Turns    int `json:"turns"` // of all episodes
+	Turns    int `json:"turns"` // turns of all episodes
 	Servers  int `json:"servers"`
 
 	Rounds []CrowdRound `json:"rounds"`

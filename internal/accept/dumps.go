@@ -141,7 +141,7 @@ func (t *dumpTrial) run(ctx context.Context, name string, rng *rand.Rand) (DumpR
 	if err != nil {
 		return r, err
 	}
-	r.Missing, r.Twice = once(episodes, r.Episodes)
+	r.Missing, r.Twice = countFaults(episodes, r.Episodes)
 	if r.Replay, err = t.replay(ctx, path); err != nil {
 		return r, err
 	}
@@ -214,8 +214,8 @@ func readDump(path string) (dump.Header, []*data.Episode, error) {
 	return src.Header, episodes, err
 }
 
-// once counts the missing episodes and the repeated ones.
-func once(episodes []*data.Episode, want int) (missing, twice int) {
+// countFaults returns the numbers of missing and of repeated episodes.
+func countFaults(episodes []*data.Episode, want int) (missing, twice int) {
 	seen := map[string]bool{}
 	for _, e := range episodes {
 		key := fmt.Sprintf("%s %d", e.UID, e.Sample)

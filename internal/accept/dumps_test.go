@@ -7,9 +7,9 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-func TestOnce(t *testing.T) {
+func TestCountFaults(t *testing.T) {
 	at := func(uid string, sample int) *data.Episode { return &data.Episode{UID: uid, Sample: sample} }
-	if missing, twice := once([]*data.Episode{at("a", 0), at("a", 1), at("b", 0), at("a", 1)}, 4); missing != 1 || twice != 1 {
+	if missing, twice := countFaults([]*data.Episode{at("a", 0), at("a", 1), at("b", 0), at("a", 1)}, 4); missing != 1 || twice != 1 {
 		t.Errorf("%d missing, %d twice", missing, twice)
 	}
 }

@@ -26,14 +26,14 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// schema knows every configuration key of this program.
+// schema contains every configuration key of this program.
 var schema = configs.New(vocabulary.New())
 
 // entrySteps is the number of training steps for every entry of a registry.
 const entrySteps = 10
 
-// entryBase makes the quickstart a trial of ten steps: two optimiser steps each,
-// so that the ratio of the second moves, fewer episodes, and no validation.
+// entryBase makes the quickstart a trial of ten steps with fewer episodes, no validation
+// and two optimiser steps each, so that the ratios of the second one differ from 1.
 var entryBase = []string{
 	fmt.Sprintf("trainer.total_steps=%d", entrySteps), fmt.Sprintf("model.fresh.walks=%d", walksPerStep*entrySteps),
 	"trainer.test_every=0", "trainer.val_before_train=false", "trainer.save_every=0",
@@ -51,8 +51,8 @@ var entrySettings = map[string][]string{
 	"discounted": {"reward.gamma=0.99"},
 }
 
-// entryTruths has ground truths for the score functions that need one. The maze has
-// none, so that every reply is wrong; the trial shows that the function is called
+// entryTruths has ground truths for the score functions that need one. The maze
+// defines none, so every reply is wrong; the trial shows that the function is called
 // and that training continues.
 var entryTruths = map[string]string{
 	"qa_em": "move right", "subem": "move right", "f1": "move right", "bleu": "move right", "bleu_addone": "move right",
@@ -114,10 +114,10 @@ func entryTrials() []trial {
 			continue // every other trial includes it
 		}
 		weight := "0.5"
-		if name == "length" { // it counts the excess length
+		if name == "length" { // length returns the excess, which is to be penalised
 			weight = "-0.01"
 		}
-		add("reward "+name+" beside goal", []string{"reward.components.goal.weight=1"}, []string{"reward.components." + name + ".weight=" + weight}, entrySettings[name])
+		add("reward "+name+" and goal", []string{"reward.components.goal.weight=1"}, []string{"reward.components." + name + ".weight=" + weight}, entrySettings[name])
 		trials[len(trials)-1].truth = entryTruths[name]
 	}
 	for _, name := range signals {

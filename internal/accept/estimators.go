@@ -14,8 +14,8 @@ import (
 // methodAfter is the lowest accepted success rate on the quickstart's held-out cells.
 const methodAfter = 0.9
 
-// every is the number of steps between validations.
-const every = 4
+// testEvery is the number of steps between validations.
+const testEvery = 4
 
 // method is a variant of the quickstart: the same model, warm start, cells and
 // episodes per step, with other settings of learning.
@@ -97,7 +97,7 @@ func measureMethods(ctx context.Context, program, dir string, chosen []method, n
 	err := several(ctx, len(l.Runs), jobs, func(ctx context.Context, i, threads int) error {
 		m, seed := chosen[i/n], i%n+1
 		out := filepath.Join(dir, fmt.Sprintf("%s_seed_%d", m.name, seed))
-		r, found, err := quickstart(ctx, program, out, seed, threads, append([]string{fmt.Sprintf("trainer.test_every=%d", every)}, m.sets...)...)
+		r, found, err := quickstart(ctx, program, out, seed, threads, append([]string{fmt.Sprintf("trainer.test_every=%d", testEvery)}, m.sets...)...)
 		if err != nil {
 			return fmt.Errorf("%s, seed %d: %w", m.name, seed, err)
 		}
@@ -136,7 +136,7 @@ func (l *Methods) judge() {
 func (l *Methods) kept() bool { return l.Learns }
 
 func (l *Methods) print(w io.Writer) error {
-	fmt.Fprintf(w, "estimators: success on held-out start cells, validated every %d steps\n", every)
+	fmt.Fprintf(w, "estimators: success on held-out start cells, validated every %d steps\n", testEvery)
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(table, "  method\tseed\tbefore\tafter\tsteps to %.1f\tsteps\tseconds\t\n", methodAfter)
 	for _, r := range l.Runs {

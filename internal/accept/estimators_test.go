@@ -27,8 +27,8 @@ func TestMethodsAreConfigurations(t *testing.T) {
 	start := load("quickstart", nil)
 	for _, m := range methods {
 		c := load("quickstart", m.sets)
-		if c.Trainer.TotalSteps%every != 0 {
-			t.Errorf("%s: the last step has no validation, which is every %d steps", m.name, every)
+		if c.Trainer.TotalSteps%testEvery != 0 {
+			t.Errorf("%s: the last step has no validation: validations are every %d steps", m.name, testEvery)
 		}
 		for _, changed := range configs.Diff(start, c) {
 			section, _, _ := strings.Cut(changed.Key, ".")
@@ -36,11 +36,11 @@ func TestMethodsAreConfigurations(t *testing.T) {
 				t.Errorf("%s: %s changes the task of the quickstart", m.name, changed)
 			}
 		}
-		if !slices.Contains(configs.PresetNames(), m.name) || m.name == "grpo" { // which the quickstart's own section is
+		if !slices.Contains(configs.PresetNames(), m.name) || m.name == "grpo" { // grpo is the quickstart itself
 			continue
 		}
 		want := load(m.name, nil).Algo
-		if m.name == "gigpo" { // as the quickstart's norm_by_std = false
+		if m.name == "gigpo" { // corresponds to the quickstart's norm_by_std = false
 			want.Params["gigpo_norm"] = "mean_norm"
 		}
 		a, b := start, c

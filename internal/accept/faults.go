@@ -42,7 +42,7 @@ type Faults struct {
 	Runs   []FaultRun `json:"runs"`
 	Clean  float64    `json:"success_without"` // mean over the seeds
 	Mild   float64    `json:"success_mild"`
-	Judged bool       `json:"judged"` // whole runs without faults and at mildShare were measured
+	Judged bool       `json:"judged"` // success can be compared (see judgesSuccess)
 	Close  bool       `json:"close"`
 	Honest bool       `json:"honest"` // counts agree, and no dropped episode entered an update
 }
@@ -55,10 +55,10 @@ type FaultRun struct {
 	After    float64          `json:"after"`
 	Seconds  float64          `json:"seconds"`
 	Requests int64            `json:"requests"`
-	PerTurn  float64          `json:"requests_per_turn"` // in training episodes
-	Injected map[string]int64 `json:"injected"`          // by the names in the metrics of clients
+	PerTurn  float64          `json:"requests_per_turn"` // requests per turn of the training episodes
+	Injected map[string]int64 `json:"injected"`          // injected faults by metric name
 	Seen     map[string]int64 `json:"seen"`
-	Dropped  int              `json:"dropped"` // training episodes
+	Dropped  int              `json:"dropped"` // dropped training episodes
 	Replays  int              `json:"replays"`
 	Faulty   []string         `json:"faulty,omitempty"` // violated bounds
 }
@@ -68,13 +68,13 @@ func faultsAt(share float64, seed int) string {
 	return fmt.Sprintf("500:%[1]g,hang:%[1]g,slow:200ms:%[1]g,truncate:%[1]g,reset:%[1]g,duplicate:%[1]g,seed=%[2]d", share, seed)
 }
 
-// judgesSuccess reports whether success with and without faults can be
-// compared: whole runs, at 0 and at the mild share.
+// judgesSuccess reports whether success with and without faults can be compared:
+// the runs are complete quickstarts, with the share 0 and with mildShare.
 func (o *options) judgesSuccess() bool {
 	return o.steps == 0 && len(o.sets) == 0 && slices.Contains(o.rates, 0) && slices.Contains(o.rates, mildShare)
 }
 
-// faultRuns lists the runs, longest first, so that no long run is the last one.
+// faultRuns lists the runs, longest first, so that the last run is a short one.
 // Shares above mildShare get one seed.
 func (o *options) faultRuns() (list []FaultRun) {
 	shares := slices.Sorted(slices.Values(o.rates))
@@ -94,7 +94,7 @@ func faultFlags(f *flag.FlagSet, o *options) {
 		return err
 	})
 	f.IntVar(&o.steps, "steps", 0, "steps of a run, which then also reads fewer walks; 0: as many as the quickstart")
-	f.Func("set", "`KEY=VALUE`, a setting of the runs beside the quickstart's; may be repeated", func(text string) error {
+	f.Func("set", "`KEY=VALUE`, a setting of the runs in addition to the quickstart's; may be repeated", func(text string) error {
 		if !strings.Contains(text, "=") {
 			return errors.New("want KEY=VALUE")
 		}
@@ -188,7 +188,7 @@ func (r *FaultRun) run(ctx context.Context, program, out string, o *options, thr
 		return err
 	}
 	r.Seconds = seconds
-	c, err := askCounts(ctx, p.URL)
+	c, err := fetchCounts(ctx, p.URL)
 	if err != nil {
 		return err
 	}
@@ -202,8 +202,8 @@ func (r *FaultRun) run(ctx context.Context, program, out string, o *options, thr
 	return r.readRun(filepath.Dir(metrics))
 }
 
-// askCounts returns the counts of a proxy.
-func askCounts(ctx context.Context, url string) (c proxy.Counts, err error) {
+// fetchCounts returns the counts of a proxy.
+func fetchCounts(ctx context.Context, url string) (c proxy.Counts, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+proxy.CountsPath, nil)

@@ -75,8 +75,8 @@ func TestFaultsRuns(t *testing.T) {
 	}
 }
 
-// TestFaultRunLooks checks that readRun compares a run's records with the proxy's counts, and its updates with its episodes.
-func TestFaultRunLooks(t *testing.T) {
+// TestReadRunFindsFaults checks that readRun compares a run's records with the proxy's counts, and its updates with its episodes.
+func TestReadRunFindsFaults(t *testing.T) {
 	dir := t.TempDir()
 	episode := func(o data.Outcome, mask ...uint8) *data.Episode {
 		return &data.Episode{
@@ -105,7 +105,7 @@ func TestFaultRunLooks(t *testing.T) {
 		faulty   int
 	}{
 		"2": {map[string]int64{"timeout": 3, "http_500": 2}, 0},
-		"6": {map[string]int64{"timeout": 3, "http_500": 2}, 1}, // includes a dropped episode
+		"6": {map[string]int64{"timeout": 3, "http_500": 2}, 1}, // the update includes a dropped episode
 		"1": {map[string]int64{"timeout": 2, "http_500": 2}, 2},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(before+strings.Replace(step, "TOKENS", tokens, 1)+next), 0o644); err != nil {

@@ -28,7 +28,7 @@ type gymDump struct {
 func judgeDump(name string, episodes []*data.Episode, want int) (d gymDump, faults []string) {
 	d = gymDump{Outcomes: map[data.Outcome]int{}, Calls: map[string]int{}}
 	var f faultList
-	if missing, twice := once(episodes, want); missing != 0 || twice != 0 {
+	if missing, twice := countFaults(episodes, want); missing != 0 || twice != 0 {
 		f.add("%d of %d episodes are missing in the dump, %d are in it twice", missing, want, twice)
 	}
 	for _, e := range episodes {
@@ -65,7 +65,7 @@ func judgeDump(name string, episodes []*data.Episode, want int) (d gymDump, faul
 func turnsOf(name string, e *data.Episode, steps []data.Exchange) string {
 	n := 0
 	for i, t := range e.Turns {
-		if t.Refused || t.Stop == string(engine.StopContext) { // cut off turns are not sent either
+		if t.Refused || t.Stop == string(engine.StopContext) { // the client does not send turns that were cut off
 			continue
 		}
 		if n == len(steps) {

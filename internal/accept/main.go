@@ -76,16 +76,16 @@ type options struct {
 	seeds int
 	jobs  int
 
-	steps int       // faults
+	steps int       // faults: steps of a run
 	rates []float64 // faults: shares of requests
-	sets  []string  // faults
+	sets  []string  // faults: settings of the runs
 
-	rounds   int // crowd
-	episodes int // dumps, agentgym
+	rounds   int // for crowd
+	episodes int // for dumps and agentgym
 	model    string
-	checkout string // agentgym
+	checkout string // for agentgym
 
-	from, to int // memory
+	from, to int // for memory
 	limit    float64
 }
 

@@ -37,12 +37,12 @@ environment's name or number (` + "`--set env.maze.max_turns=5`" + `), or withou
 tables. Paths are relative to the folder the program is started in.
 
 A key of your file or of --set that the run does not read is an error: ` + "`only with`" + ` below names the settings that read it.
-Unread keys of a preset keep their defaults, and so do keys of a file that --set makes useless, as
---set algo.adv_estimator=grpo does with the [critic] of a file for PPO. A key with its default value is never an error, because
+Unread keys of a preset are ignored, and so are keys of a file that become unread by --set: for example, with
+--set algo.adv_estimator=grpo the [critic] in a file for PPO is ignored. A key with its default value is never an error, because
 ` + "`config show`" + ` and the config.toml of a run list every key. Keys for a GPU are allowed on a CPU, where they do nothing, so that
 one file works on both.
 
-A default, or a value of a preset, that does not fit what you set is derived from it: ` + "`actor.mini_batch_size`" + ` for a step of few
+If a default or a preset's value does not fit your settings, another value is derived from them: ` + "`actor.mini_batch_size`" + ` for a step of few
 episodes, ` + "`data.max_prompt_tokens`" + ` for a small context, and the micro-batches of a batch. The run logs each such value with the
 reason, ` + "`config show`" + ` and the run's config.toml mark it with ` + "`# derived`" + `, and ` + "`config check`" + ` lists it. A value
 in your file or in --set is never changed: it is an error if it does not fit.
@@ -98,7 +98,7 @@ The same command resumes from the newest checkpoint. The keys that define the ex
 one differs from the checkpoint's config.toml, the run lists the differences and ends with exit code 3. It does the same if the
 content of its tasks, instructions, recorded conversations, score function files or KL reference weights has changed under the
 same name. To continue with other settings, give trainer.experiment another name and, to start from these weights, set model.path
-to the checkpoint's actor folder (with sft.epochs = 0, and without [model.fresh]). Keys that decide these may change:
+to the checkpoint's actor folder (with sft.epochs = 0, and without [model.fresh]). Keys of these groups may change:
 
 `)
 	for _, group := range mayChange {
@@ -140,8 +140,8 @@ func (s *Schema) presetDocs() string {
 	var b strings.Builder
 	b.WriteString("\n## Presets\n\n`--preset NAME` starts from a built-in configuration, and `--env NAME` replaces its tasks and servers by an\n" +
 		"environment's; several `--env` make a mixture. `openmanus config show --preset ppo --env maze` prints the two together,\n" +
-		"`config init` writes them to a file. Files of rows are OpenManus-RL's, in the folder data; for environments without rows\n" +
-		"the tasks are index ranges.\n\n| --preset | |\n| --- | --- |\n")
+		"`config init` writes them to a file. Data files are OpenManus-RL's, in the folder data; the tasks of environments without\n" +
+		"data files are index ranges.\n\n| --preset | |\n| --- | --- |\n")
 	for _, name := range PresetNames() {
 		text, _ := Preset(name)
 		fmt.Fprintf(&b, "| %s | %s |\n", name, cell(firstSentence(text)))

@@ -23,7 +23,7 @@ var rolloutKeys = slices.Concat([]entry{
 	ready("rollout.ignore_eos", false, "ignore end tokens: a reply has max_new_tokens tokens unless the context or the format ends it first; for benchmarks, since a model trained this way does not learn to stop", anything),
 	ready("rollout.deterministic", false, "form batches in a fixed order, so that equal seeds give equal runs on a CPU, at some cost in speed", anything),
 	ready("rollout.max_logprob_gap", 0, "mean gap between sampled and recomputed log-probs above which a warning is logged; 0: 1e-3 in float32, 0.05 in bfloat16", atLeast(0), policyGradient),
-	ready("rollout.fail_on_logprob_gap", false, "end the run at such a gap instead of a warning", anything, policyGradient),
+	ready("rollout.fail_on_logprob_gap", false, "end the run if the gap exceeds max_logprob_gap, instead of logging a warning", anything, policyGradient),
 	fixed("rollout.record_log_probs", true, "keep the log-prob of every sampled token"),
 	fixed("rollout.do_sample", true, "sample rather than take the likeliest token"),
 	moved("rollout.dtype", "write model.compute_dtype: sampling and training share the weights"),

@@ -29,7 +29,7 @@ var mayChange = []struct {
 		"actor.micro_batch_size", "actor.dynamic_batch", "actor.max_tokens_per_micro_batch", "critic.micro_batch_size", "ref.micro_batch_size", "sft.micro_batch_size",
 		"sft.dynamic_batch", "sft.max_tokens_per_micro_batch",
 	}},
-	{"the treatment of first prompts that are too long, which end a run by default", []string{"data.max_prompt_tokens", "data.truncation", "data.filter_overlong"}},
+	{"its treatment of first prompts that are too long (by default they end the run)", []string{"data.max_prompt_tokens", "data.truncation", "data.filter_overlong"}},
 	{"its warnings", []string{"rollout.max_logprob_gap", "rollout.fail_on_logprob_gap"}},
 }
 

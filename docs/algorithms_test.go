@@ -61,9 +61,9 @@ func TestAlgorithmTables(t *testing.T) {
 
 var inCode = regexp.MustCompile("`([^`]+)`")
 
-// refreshed returns the rows of a table of algorithms.md for the given entries: the
-// rows of the page without names that are not registered and with the parameters of the entries in
-// the last column, then a row with the line of documentation for every entry that has none.
+// refreshed updates the rows of a table of algorithms.md to the given entries: it removes
+// names that are not entries, corrects the keys in the last column if params is true,
+// and appends a row with the entry's line of documentation for every entry without a row.
 func refreshed(table string, params bool, entries []registry.Entry) string {
 	missing, keys := map[string]registry.Entry{}, map[string]bool{}
 	for _, e := range entries {
@@ -73,7 +73,7 @@ func refreshed(table string, params bool, entries []registry.Entry) string {
 		}
 	}
 	lines := strings.Split(table, "\n")
-	out := lines[:2:2] // the rest of the heading, and the rule
+	out := lines[:2:2] // the rest of the heading, and the line of dashes
 	for _, row := range lines[2:] {
 		cells := strings.Split(strings.Trim(row, "|"), "|")
 		var known []string
@@ -129,7 +129,7 @@ func parameters(e registry.Entry) string {
 	return " " + strings.TrimLeft(strings.Join(keys, ", ")+" ", " ")
 }
 
-// TestExampleEstimator checks that the page shows the example that algo/advantage runs.
+// TestExampleEstimator checks that algorithms.md shows the example that algo/advantage runs.
 func TestExampleEstimator(t *testing.T) {
 	page, err := os.ReadFile("algorithms.md")
 	if err != nil {
@@ -142,6 +142,6 @@ func TestExampleEstimator(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !found || example == "" || !strings.HasSuffix(string(code), example) {
-		t.Errorf("algorithms.md shows another example than algo/advantage/example_test.go:\n%s", example)
+		t.Errorf("the example in algorithms.md differs from algo/advantage/example_test.go:\n%s", example)
 	}
 }

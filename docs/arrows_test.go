@@ -113,13 +113,13 @@ func TestArrows(t *testing.T) {
 		pkg, imports := relative(fields[0]), fields[1:]
 		allowed, known := arrows[pkg]
 		if !known {
-			t.Errorf("package %s is not in the table of arrows", pkg)
+			t.Errorf("package %s is missing in the map arrows", pkg)
 			continue
 		}
 		for _, path := range imports {
 			if path == "C" || strings.HasPrefix(path, "github.com/wangkuiyi/gotorch") {
 				if pkg != "torch" {
-					t.Errorf("%s imports %s; only torch may", pkg, path)
+					t.Errorf("%s imports %s; only package torch may import it", pkg, path)
 				}
 				continue
 			}
@@ -142,8 +142,8 @@ func TestPurePackagesReachNoNativeCode(t *testing.T) {
 	}
 }
 
-// noTerminal lists the packages that a program may embed, which know no flags
-// and no terminal.
+// noTerminal lists the packages that a program may embed. They must not depend on
+// packages for flags or terminals.
 var noTerminal = []string{"cli/run", "internal/errext"}
 
 func TestEmbeddedPackagesKnowNoCommandLine(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// howto-engine.md shows the code between the marks.
+// howto-engine.md shows the code between the howto marks.
 
 // howto:speaker
 
@@ -94,7 +94,7 @@ func TestHowToAddAnEngine(t *testing.T) {
 	}
 	for _, move := range []string{"move up", "move down", "move left", "move right"} {
 		if !strings.Contains(strings.Join(said[0], ";"), move) {
-			t.Errorf("the dice never said %q", move)
+			t.Errorf("no turn has the action %q", move)
 		}
 	}
 }

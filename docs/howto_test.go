@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// howtos are the pages whose worked examples are followed here, with the number
-// of files that a reader writes or changes, tests excluded.
+// howtos maps each page whose worked example TestHowtos executes to the number of
+// files that a reader writes or changes, tests excluded.
 var howtos = map[string]int{
 	"howto-data.md":        1,
 	"howto-environment.md": 3, // the client, the preset and a recipe
@@ -24,18 +24,18 @@ var howtos = map[string]int{
 }
 
 var (
-	// A file is named on a line of its own before its text; see below.
+	// A page names a file on a separate line before the file's text.
 	shownFile = regexp.MustCompile("(?ms)^`([a-z_/]+\\.(?:go|toml))`:\n\n```(go|diff|conf)\n(.*?)^```$")
 	shellText = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 )
 
-// whole makes TestHowtos run the tests of all packages.
-var whole = flag.Bool("whole", false, "run all tests after following the pages, not only those that depend on registered names")
+// allTests makes TestHowtos run the tests of all packages.
+var allTests = flag.Bool("whole", false, "run all tests after following the pages, not only those that depend on registered names")
 
-// policing lists the packages whose tests read all registered names or the whole
-// tree. Tests of other packages do not depend on registered names, so they need not
-// run again after a page was followed.
-var policing = []string{
+// registryReaders lists the packages whose tests read all registered names or the
+// whole tree. Tests of other packages do not depend on registered names, so they need
+// not run again after a page was followed.
+var registryReaders = []string{
 	"./configs/...", "./docs", "./cli/run", "./internal/accept", "./env", "./env/supervise", "./reward", "./agent", "./algo/advantage", "./algo/loss",
 	"./algo/track", "./agent/llm/model", "./data/...",
 }
@@ -45,7 +45,7 @@ var policing = []string{
 // packages that read the registries.
 func TestHowtos(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it compiles a copy of the tree")
+		t.Skip("the test compiles a copy of the tree")
 	}
 	root := copyTree(t)
 	for page, most := range howtos {
@@ -83,8 +83,8 @@ func TestHowtos(t *testing.T) {
 			t.Errorf("%s gives no command", page)
 		}
 	}
-	packages := policing
-	if *whole {
+	packages := registryReaders
+	if *allTests {
 		packages = []string{"./..."}
 	}
 	goTest(t, root, append([]string{"-short"}, packages...)...)
@@ -174,7 +174,7 @@ func changed(t *testing.T, name, text, diff string) string {
 		case '+':
 			now.WriteString(line[1:])
 		default:
-			t.Fatalf("a line of a change begins with - or +, not as %q", line)
+			t.Fatalf("got line %q in a diff, want one that begins with - or +", line)
 		}
 	}
 	if strings.Contains(text, now.String()) && !strings.Contains(text, old.String()) {

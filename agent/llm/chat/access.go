@@ -2,7 +2,7 @@ package chat
 
 import "fmt"
 
-// attribute is v.name: methods first, then items, as Jinja's getattr.
+// attribute returns v.name: a method, or else an item, as Jinja's getattr does.
 func (c *context) attribute(v any, name string) any {
 	methods, attrs := map[string]function(nil), new(dict)
 	c.defined(v)
@@ -27,11 +27,11 @@ func (c *context) attribute(v any, name string) any {
 	return undefined{fmt.Sprintf("'%s' of a %s", name, typeName(v))}
 }
 
-// item is v[key]: items first, then attributes if key is a string.
+// item returns v[key]: an item, or else the attribute named by a string key.
 func (c *context) item(v, key any) any {
 	c.defined(v)
 	if d, ok := v.(*dict); ok {
-		c.compared(key)
+		c.spendCompare(key)
 		if x, ok := d.get(key); ok {
 			return x
 		}
@@ -43,7 +43,7 @@ func (c *context) item(v, key any) any {
 				return x.items[at]
 			}
 		case string:
-			c.read(x)
+			c.spendRead(x)
 			runes := []rune(x)
 			if at, ok := position(i, len(runes)); ok {
 				return asKindOf(v, string(runes[at]))
@@ -54,7 +54,7 @@ func (c *context) item(v, key any) any {
 	if name, ok := textOf(key); ok {
 		return c.attribute(v, name)
 	}
-	return undefined{fmt.Sprintf("that item of a %s", typeName(v))}
+	return undefined{fmt.Sprintf("an item of a %s", typeName(v))}
 }
 
 // position returns the index of item i of n, which counts from the end if it is
@@ -66,20 +66,20 @@ func position(i int64, n int) (at int, ok bool) {
 	return int(i), i >= 0 && i < int64(n)
 }
 
-// slice is v[a:b:step]. Bounds that are nil are omitted.
+// slice returns v[a:b:step]. A bound is nil where it is omitted.
 func (c *context) slice(v any, parts [3]any) any {
 	c.defined(v)
 	switch x := unwrap(v).(type) {
 	case *list:
 		return &list{items: pick(c, x.items, parts), tuple: x.tuple}
 	case string:
-		c.read(x)
+		c.spendRead(x)
 		return asKindOf(v, string(pick(c, []rune(x), parts)))
 	}
 	panic(c.errorf("a %s cannot be sliced", typeName(v)))
 }
 
-// pick returns the items of a slice (Python's slice.indices).
+// pick returns the items that a slice selects, as Python's slice.indices does.
 func pick[T any](c *context, items []T, parts [3]any) []T {
 	step := 1
 	if parts[2] != nil {
@@ -88,7 +88,7 @@ func pick[T any](c *context, items []T, parts [3]any) []T {
 	if step == 0 {
 		panic(c.errorf("slice step is zero"))
 	}
-	low, high := 0, len(items) // positions are clamped to these
+	low, high := 0, len(items) // the range that bounds are clamped to
 	if step < 0 {
 		low, high = -1, len(items)-1
 	}

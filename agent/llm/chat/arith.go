@@ -53,8 +53,8 @@ func (c *context) signed(op string, v any) any {
 	return -f
 }
 
-// operandError returns the error of an operator that does not work with the types
-// of vs.
+// operandError returns the error that operator op does not support the types of
+// vs.
 func (c *context) operandError(op string, vs ...any) *Error {
 	c.defined(vs...)
 	names := make([]string, len(vs))
@@ -98,7 +98,7 @@ func (c *context) concat(a, b any) (any, bool) {
 			return nil, false
 		}
 		n := len(x.items) + len(y.items)
-		c.holds(n)
+		c.checkItems(n)
 		c.spend(n)
 		return &list{items: slices.Concat(x.items, y.items), tuple: x.tuple}, true
 	case string:
@@ -114,15 +114,15 @@ func (c *context) concat(a, b any) (any, bool) {
 	return markup(c.text(string(c.escaped(a) + c.escaped(b)))), true
 }
 
-// repeat returns n times a string or list.
+// repeat returns a string or list repeated n times.
 func (c *context) repeat(v any, n int64) (any, bool) {
 	n = max(n, 0)
 	if l, ok := v.(*list); ok {
 		if len(l.items) == 0 {
 			n = 0
 		}
-		c.holds(int(min(n, maxItems+1)))
-		c.holds(int(n) * len(l.items))
+		c.checkItems(int(min(n, maxItems+1)))
+		c.checkItems(int(n) * len(l.items))
 		c.spend(int(n) * len(l.items))
 		return &list{items: slices.Repeat(l.items, int(n)), tuple: l.tuple}, true
 	}
@@ -130,8 +130,8 @@ func (c *context) repeat(v any, n int64) (any, bool) {
 	if s == "" {
 		n = 0
 	}
-	c.fits(int(min(n, maxString+1)))
-	c.fits(int(n) * len(s))
+	c.checkBytes(int(min(n, maxString+1)))
+	c.checkBytes(int(n) * len(s))
 	return asKindOf(v, c.text(strings.Repeat(s, int(n)))), ok
 }
 
@@ -147,7 +147,7 @@ func (c *context) integers(op string, a, b int64) any {
 	case "//", "%":
 		c.nonZero(b != 0)
 		rest := new(big.Int)
-		z.DivMod(x, y, rest)          // rest is not negative
+		z.DivMod(x, y, rest)          // Euclidean: rest >= 0
 		if b < 0 && rest.Sign() > 0 { // Python rounds down
 			z.Sub(z, big.NewInt(1))
 			rest.Add(rest, y)
@@ -161,7 +161,7 @@ func (c *context) integers(op string, a, b int64) any {
 			return math.Pow(float64(a), float64(b))
 		}
 		if a < -1 || a > 1 {
-			y.SetInt64(min(b, 64)) // a higher power overflows too
+			y.SetInt64(min(b, 64)) // a power of 64 overflows already
 		}
 		z.Exp(x, y, nil)
 	}

@@ -11,18 +11,18 @@ import (
 const (
 	maxSteps  = 2_000_000
 	maxString = 16 << 20 // bytes of one string, and of the output
-	maxItems  = 1 << 20  // of one list
-	maxCalls  = 60       // nested macro calls
-	maxDepth  = 100      // nested values
+	maxItems  = 1 << 20  // items of one list
+	maxCalls  = 60       // depth of macro calls
+	maxDepth  = 100      // depth of values
 )
 
 // context is the state of one rendering.
 type context struct {
-	line    int // of the template, for errors
+	line    int // current line of the template, for errors
 	steps   int
 	calls   int
 	jump    jump
-	globals *dict // input and functions
+	globals *dict // input variables and global functions
 	scope   *scope
 	out     *strings.Builder
 	now     func() time.Time
@@ -46,62 +46,62 @@ func (c *context) spend(n int) {
 	}
 }
 
-// read counts reading a string as work. Other values are counted where their
-// parts are read. Changing case is the slowest operation on strings: at 16
-// bytes a step a rendering may apply it to 32 MB in all.
-func (c *context) read(v any) {
+// spendRead counts the reading of a string as work. The parts of other values
+// are counted where they are read. Changing case is the slowest operation on
+// strings: at 16 bytes a step a rendering may apply it to 32 MB in all.
+func (c *context) spendRead(v any) {
 	s, _ := textOf(v)
 	c.spend(len(s) / 16)
 }
 
-// readAll is read for the operand of a method or filter and its arguments.
-func (c *context) readAll(v any, a *args) {
-	c.read(v)
+// spendReadAll counts the reading of a method's or filter's operand and arguments.
+func (c *context) spendReadAll(v any, a *args) {
+	c.spendRead(v)
 	for _, x := range a.pos {
-		c.read(x)
+		c.spendRead(x)
 	}
 	for _, e := range a.kw.entries {
-		c.read(e.value)
+		c.spendRead(e.value)
 	}
 }
 
-// compared counts a comparison with the string v, or a look-up by it, as work.
-// Other values are counted where their parts are compared.
-func (c *context) compared(v any) {
+// spendCompare counts a comparison with the string v, or a look-up of v, as
+// work. The parts of other values are counted where they are compared.
+func (c *context) spendCompare(v any) {
 	s, _ := textOf(v)
 	c.spend(len(s) / 64)
 }
 
-// text checks the length of a new string and counts its bytes as work.
+// text returns s, a new string. It checks the length and counts the bytes as work.
 func (c *context) text(s string) string {
-	c.fits(len(s))
+	c.checkBytes(len(s))
 	c.spend(len(s) / 64)
 	return s
 }
 
-// fits panics if a string of n bytes is too long.
-func (c *context) fits(n int) {
+// checkBytes panics if a string of n bytes is too long.
+func (c *context) checkBytes(n int) {
 	if n > maxString {
 		panic(c.errorf("a string grew longer than %d bytes", maxString))
 	}
 }
 
-// holds panics if a list of n items is too long.
-func (c *context) holds(n int) {
+// checkItems panics if a list of n items is too long.
+func (c *context) checkItems(n int) {
 	if n > maxItems {
 		panic(c.errorf("a list grew longer than %d items", maxItems))
 	}
 }
 
-// nested panics if values are nested deeper than maxDepth.
-func (c *context) nested(depth int) {
+// checkDepth panics if values are nested deeper than maxDepth.
+func (c *context) checkDepth(depth int) {
 	if depth > maxDepth {
 		panic(c.errorf("values nested deeper than %d", maxDepth))
 	}
 }
 
 func (c *context) write(s string) {
-	c.fits(c.out.Len() + len(s))
+	c.checkBytes(c.out.Len() + len(s))
 	c.out.WriteString(s)
 }
 
@@ -124,7 +124,7 @@ func (c *context) assign(name string, v any) {
 	c.scope.vars[name] = v
 }
 
-// inside runs f in a new scope below outer.
+// inside runs f in a new scope whose parent is outer.
 func (c *context) inside(outer *scope, f func()) {
 	saved := c.scope
 	c.scope = &scope{parent: outer}
@@ -143,13 +143,13 @@ func (c *context) capture(f func()) string {
 	return s
 }
 
-// function is a filter, a test, a method or a global function. v is the value
-// it is applied to, nil for global functions.
+// function is a filter, a test, a method or a global function. v is the operand
+// of a filter, test or method, and nil for global functions.
 type function func(c *context, v any, a *args) any
 
 // args are the arguments of a function.
 type args struct {
-	name string // of the function, for errors
+	name string // function name, for errors
 	pos  []any
 	kw   dict
 }
@@ -159,16 +159,16 @@ type absentArg struct{}
 
 func absent(v any) bool { return v == absentArg{} }
 
-// takes returns a function that binds its arguments to params, names separated
-// by spaces, and calls f with their values in that order. A name that ends in
-// '!' is required; other missing arguments are absent.
+// takes returns a function that binds its arguments to params, a list of names
+// separated by spaces, and calls f with the values in that order. A name that
+// ends in '!' is required; other missing arguments are absent.
 func takes(params string, f func(c *context, v any, p []any) any) function {
 	need := strings.Count(params, "!")
 	names := strings.Fields(strings.ReplaceAll(params, "!", ""))
 	return func(c *context, v any, a *args) any { return f(c, v, c.bind(a, need, names)) }
 }
 
-// bind returns the arguments in the order of names. The first need of them are
+// bind returns the arguments in the order of names. The first need names are
 // required.
 func (c *context) bind(a *args, need int, names []string) []any {
 	if len(a.pos) > len(names) {

@@ -65,7 +65,7 @@ func (d *dict) set(key, value any) bool {
 	return true
 }
 
-// list returns f of every entry.
+// list returns the list of f(e) for every entry e.
 func (d *dict) list(f func(entry) any) *list {
 	out := listOf(make([]any, len(d.entries))...)
 	for i, e := range d.entries {
@@ -155,7 +155,7 @@ func (c *context) decodeJSON(raw []byte) any {
 }
 
 func (c *context) jsonValue(d *json.Decoder, depth int) any {
-	c.nested(depth)
+	c.checkDepth(depth)
 	token := func() json.Token {
 		t, err := d.Token()
 		if err != nil {

@@ -63,12 +63,12 @@ func indent(c *context, v any, p []any) any {
 	pad, ok := p[0].(string)
 	if !ok {
 		n := max(c.intArg(p[0], 4), 0)
-		c.fits(n)
+		c.checkBytes(n)
 		pad = strings.Repeat(" ", n)
 	}
 	s := c.str(v)
 	lines := splitLines(s + "\n")
-	c.fits(len(s) + len(lines)*len(pad))
+	c.checkBytes(len(s) + len(lines)*len(pad))
 	for i := range lines {
 		if i == 0 && truth(p[1]) || i > 0 && (lines[i] != "" || truth(p[2])) {
 			lines[i] = pad + lines[i]

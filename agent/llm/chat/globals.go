@@ -21,7 +21,7 @@ var functions = map[string]function{
 	}),
 }
 
-// maxRange is the maximal length of a range, as in Jinja's sandbox.
+// maxRange is the maximum length of a range, as in Jinja's sandbox.
 const maxRange = 100_000
 
 func rangeFunc(c *context, _ any, p []any) any {
@@ -117,7 +117,7 @@ func init() {
 		}),
 		"in": takes("seq!", func(c *context, v any, p []any) any { return c.contains(p[0], v) }),
 		"sameas": takes("other!", func(c *context, v any, p []any) any {
-			c.compared(v)
+			c.spendCompare(v)
 			if f, ok := v.(float64); ok {
 				g, ok := p[0].(float64)
 				return ok && math.Float64bits(f) == math.Float64bits(g)
@@ -144,7 +144,7 @@ func kindTest[T any]() function {
 	return isA(func(v any) bool { _, ok := v.(T); return ok })
 }
 
-// isSequence is Jinja's test: strings and undefined values are sequences too.
+// isSequence implements the test "sequence", true for strings and undefined too.
 func isSequence(v any) bool {
 	switch v.(type) {
 	case string, markup, *list, *dict, undefined:

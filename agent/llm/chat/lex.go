@@ -27,7 +27,7 @@ const (
 
 type token struct {
 	kind kind
-	text string // as written; decoded for strings
+	text string // source text; for a string, the decoded value
 	line int
 }
 
@@ -47,7 +47,7 @@ type lexer struct {
 	pos       int
 	line      int
 	out       []token
-	lineStart bool // the text before pos ends a line
+	lineStart bool // pos starts a line
 }
 
 func lex(src string) []token {
@@ -59,7 +59,7 @@ func lex(src string) []token {
 		panic(l.errorf("the template is not valid UTF-8"))
 	}
 	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\r", "\n")
-	l.src = strings.TrimSuffix(src, "\n") // only one, as Jinja does
+	l.src = strings.TrimSuffix(src, "\n") // Jinja drops one final newline
 	for l.pos < len(l.src) {
 		l.next()
 	}
@@ -81,7 +81,7 @@ func (l *lexer) take(n int) string {
 	return s
 }
 
-// space matches a rune of isSpace.
+// space matches the runes for which isSpace is true.
 const space = `[\t-\r\x1c-\x20\x{85}\p{Z}]`
 
 var (
@@ -181,7 +181,7 @@ func (l *lexer) raw(open string) {
 
 var closingOf = map[string]string{"(": ")", "[": "]", "{": "}"}
 
-// expression reads tokens up to end. Inside brackets end does not count.
+// expression reads tokens up to end. An end inside brackets is part of the expression.
 func (l *lexer) expression(end string) {
 	line := l.line
 	var expected []string // closing brackets, innermost last
@@ -236,7 +236,7 @@ func (l *lexer) lexeme(rest string) token {
 	afterDot := len(l.out) > 0 && l.out[len(l.out)-1].isOp(".")
 	for _, x := range lexemes {
 		text := x.pattern.FindString(rest)
-		if text == "" || x.kind == tokFloat && afterDot { // in a.0.1 there are two indices, not a fraction
+		if text == "" || x.kind == tokFloat && afterDot { // a.0.1 has two indices, not the fraction 0.1
 			continue
 		}
 		if x.kind == tokString {
@@ -282,5 +282,5 @@ func (l *lexer) unescape(s string) string {
 	})
 }
 
-// isSpace is Python's str.isspace.
+// isSpace reports whether Python's str.isspace is true for r.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1C && r <= 0x1F }

@@ -55,12 +55,12 @@ func asKindOf(model, v any) any {
 	return v
 }
 
-// keepKind returns f with a result of markup when it is applied to markup.
+// keepKind returns f, with the result converted to the kind of its operand v.
 func keepKind(f function) function {
 	return func(c *context, v any, a *args) any { return asKindOf(v, f(c, v, a)) }
 }
 
-// part returns the text of x as a part of v: escaped if v is markup.
+// part returns the text of x for insertion into v: escaped if v is markup.
 func (c *context) part(v, x any) string {
 	if _, ok := v.(markup); ok {
 		return string(c.escaped(x))

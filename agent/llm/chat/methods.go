@@ -63,7 +63,7 @@ func onText(f func(string) string) function {
 func textTest(f func(string) bool) function {
 	return takes("", func(c *context, v any, _ []any) any {
 		s := c.str(v)
-		c.read(s)
+		c.spendRead(s)
 		return f(s)
 	})
 }
@@ -112,7 +112,7 @@ func affix(has func(s, x string) bool) function {
 			if !ok {
 				panic(c.errorf("an affix is a string or a tuple of strings, not a %s", typeName(o)))
 			}
-			c.compared(x)
+			c.spendCompare(x)
 			if has(c.str(v), x) {
 				return true
 			}
@@ -155,7 +155,7 @@ func finder(find func(s, sub string) int, must bool) function {
 }
 
 // splitArgs reads the arguments of split and rsplit. sep is "" for white space;
-// n is the maximal number of parts, -1 without a limit.
+// n is the maximum number of parts, or -1.
 func (c *context) splitArgs(p []any) (sep string, n int) {
 	if !absent(p[0]) && p[0] != nil {
 		if sep = c.strArg(p[0], ""); sep == "" {
@@ -200,7 +200,7 @@ func rsplit(c *context, v any, p []any) any {
 }
 
 func (c *context) stringList(parts []string) any {
-	c.holds(len(parts))
+	c.checkItems(len(parts))
 	c.spend(len(parts))
 	out := listOf()
 	for _, p := range parts {
@@ -209,16 +209,16 @@ func (c *context) stringList(parts []string) any {
 	return out
 }
 
-// lineEnds replaces the line ends of Python's str.splitlines.
+// lineEnds replaces every line end of Python's str.splitlines with "\n".
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n",
 	"\x1c", "\n", "\x1d", "\n", "\x1e", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 
-// splitLines is Python's str.splitlines.
+// splitLines implements Python's str.splitlines.
 func splitLines(s string) []string {
 	return dropEnd(strings.Split(lineEnds.Replace(s), "\n"))
 }
 
-// replace is the method and the filter replace.
+// replace implements the method and the filter replace.
 func replace(c *context, v any, p []any) any {
 	s, from, to := c.str(v), c.str(p[0]), c.part(v, p[1])
 	n := -1
@@ -229,13 +229,13 @@ func replace(c *context, v any, p []any) any {
 	if n >= 0 {
 		found = min(found, n)
 	}
-	c.fits(len(s) + found*max(0, len(to)-len(from)))
+	c.checkBytes(len(s) + found*max(0, len(to)-len(from)))
 	return c.text(strings.Replace(s, from, to, n))
 }
 
 var formatField = regexp.MustCompile(`\{\{|\}\}|\{[^}]*\}|[{}]`)
 
-// pyFormat is str.format with {}, {0} and {name}, without format specifications.
+// pyFormat implements str.format with {}, {0} and {name}, without format specifications.
 func pyFormat(c *context, self any, a *args) any {
 	next, size := 0, 0
 	return c.text(formatField.ReplaceAllStringFunc(c.str(self), func(s string) string {
@@ -262,13 +262,13 @@ func pyFormat(c *context, self any, a *args) any {
 		}
 		text := c.part(self, v)
 		size += len(text)
-		c.fits(size)
+		c.checkBytes(size)
 		return text
 	}))
 }
 
-// title converts the runes that follow a separator, and the first one, with
-// first, and the others to lower case.
+// title applies first to the first rune and to each rune after a separator, and
+// changes the others to lower case.
 func title(s string, separates func(rune) bool, first func(string) string) string {
 	var sb strings.Builder
 	before := ' '

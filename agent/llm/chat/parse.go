@@ -18,7 +18,7 @@ type parser struct {
 	tokens []token
 	pos    int
 	depth  int
-	loops  int // for loops around the current position
+	loops  int // number of for loops around the current position
 }
 
 // maxSyntax bounds the parser's recursion; a pair of parentheses takes
@@ -41,7 +41,7 @@ func (p *parser) errorf(line int, format string, args ...any) *Error {
 	return &Error{line, fmt.Sprintf(format, args...)}
 }
 
-// enter bounds the depth of the syntax; leave undoes it.
+// enter adds a level of syntax and panics above maxSyntax; leave removes the level.
 func (p *parser) enter() {
 	if p.depth++; p.depth > maxSyntax {
 		panic(p.errorf(p.peek().line, "blocks or expressions are nested too deep"))
@@ -119,8 +119,8 @@ func sequence(body []stmt) stmt {
 	}
 }
 
-// block compiles the rest of a tag, the statements up to the tag named end, and
-// that tag.
+// block compiles the rest of a tag, the statements after it and the closing tag
+// named end.
 func (p *parser) block(line int, end string) stmt {
 	p.closeTag()
 	body, _ := p.body(line, end)
@@ -128,7 +128,7 @@ func (p *parser) block(line int, end string) stmt {
 	return body
 }
 
-// elseBlock compiles the statements after a tag named end if it is "else".
+// elseBlock compiles the else block up to the tag named last. end names the tag just read.
 func (p *parser) elseBlock(line int, end, last string) stmt {
 	if end == "else" {
 		return p.block(line, last)
@@ -200,7 +200,7 @@ func (p *parser) forTag(line int) stmt {
 	if !p.skipName("in") {
 		panic(p.errorf(line, "expected 'in' in a for tag, found %v", p.peek()))
 	}
-	// Without conditional expressions, because an if is the loop's filter.
+	// In a for tag, an if is the filter of the loop, not a conditional expression.
 	items := p.tupleOf(func() expr { return p.operators(bindOr) })
 	f := &forLoop{line: line, targets: targets, items: items}
 	if p.skipName("if") {

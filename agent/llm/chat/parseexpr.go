@@ -7,8 +7,8 @@ import (
 )
 
 // Binding powers of the binary operators, as in Jinja: an operator of higher
-// power binds tighter. Chains of comparisons and conditional expressions have
-// functions of the parser.
+// power binds tighter. Separate functions parse chains of comparisons and
+// conditional expressions.
 const (
 	bindOr = iota + 1
 	bindAnd
@@ -93,8 +93,8 @@ func (p *parser) expression() expr {
 	return x
 }
 
-// operators compiles an expression whose operators have a binding power of at
-// least least.
+// operators compiles an expression of operators whose binding power is at least
+// least.
 func (p *parser) operators(least int) expr {
 	p.enter()
 	defer p.leave()
@@ -309,7 +309,7 @@ func itemExpr(x, key expr, line int) expr {
 }
 
 func (p *parser) subscript(x expr, line int) expr {
-	var bounds [3]expr // nil where omitted
+	var bounds [3]expr // nil for an omitted bound
 	n := 0
 	for ; n < 3; n++ {
 		if t := p.peek(); !t.isOp(":") && !t.isOp("]") {
@@ -353,7 +353,7 @@ func callExpr(f expr, list argList, line int) expr {
 		c.line = line
 		c.spend(1)
 		if fn.self != nil {
-			c.readAll(fn.self, a)
+			c.spendReadAll(fn.self, a)
 		}
 		return fn.f(c, fn.self, a)
 	}
@@ -363,7 +363,7 @@ func callExpr(f expr, list argList, line int) expr {
 type argList struct {
 	pos      []expr
 	keywords []string
-	values   []expr // of keywords
+	values   []expr // values of keywords
 }
 
 func (p *parser) arguments() (a argList) {
@@ -450,8 +450,8 @@ func (p *parser) test(x expr, line int) expr {
 	}
 }
 
-// A template may use an unknown filter or test that most conversations do not
-// reach. As in Jinja, it is an error only when it is evaluated.
+// As in Jinja, an unknown filter or test is an error only when it is evaluated:
+// most conversations may never reach it.
 
 func (c *context) filterNamed(name string) function {
 	f := filters[name]
@@ -459,7 +459,7 @@ func (c *context) filterNamed(name string) function {
 		panic(c.errorf("filter '%s' is not supported", name))
 	}
 	return func(c *context, v any, a *args) any {
-		c.readAll(v, a)
+		c.spendReadAll(v, a)
 		return f(c, v, a)
 	}
 }

@@ -108,9 +108,9 @@ func (r *Renderer) Start(messages []data.Message) ([]int32, error) {
 	return r.tok.Encode(text, tokenizer.Options{}), nil
 }
 
-// Next returns the ids between a reply and the next one: the end token, unless
-// the reply ended with it, the messages and the generation prompt. stoppedByEOS
-// reports that the reply ended with the stop token lastID.
+// Next returns the ids between two replies: the end token (unless the first
+// reply ended with it), the messages and the generation prompt. stoppedByEOS
+// reports that the first reply ended with the stop token lastID.
 func (r *Renderer) Next(stoppedByEOS bool, lastID int32, messages []data.Message) ([]int32, error) {
 	ids, err := r.delta(messages, true)
 	if err != nil {
@@ -146,20 +146,20 @@ func (r *Renderer) delta(messages []data.Message, prompt bool) ([]int32, error) 
 	return ids, nil
 }
 
-// StopTokens returns the ids that end a reply: the one that the template writes
-// after replies, the tokenizer's eos_token and the stops of NewRenderer.
+// StopTokens returns the ids that end a reply: the end token that the template
+// writes, the tokenizer's eos_token and the stops of NewRenderer.
 func (r *Renderer) StopTokens() []int32 { return slices.Clone(r.stops) }
 
-// Stream returns a function that decodes ids one at a time, as Decode: each
-// call returns the text that the id completes.
+// Stream returns a function that decodes ids one at a time, like Decode. Each
+// call returns the text that its id completes.
 func (r *Renderer) Stream() func(id int32) string { return r.tok.Stream(true).Next }
 
 // Decode returns the text of ids without special tokens.
 func (r *Renderer) Decode(ids []int32) string { return r.tok.Decode(ids, true) }
 
 // Trajectory returns the ids of a recorded conversation in appended form. mask
-// is 1 on the tokens of replies and their end tokens, and 0 elsewhere and in
-// replies whose message sets loss to false.
+// is 1 on the tokens of replies and on their end tokens, and 0 on other tokens
+// and on replies whose message sets loss to false.
 func (r *Renderer) Trajectory(messages []data.Message) (ids []int32, mask []uint8, err error) {
 	add := func(more []int32, m uint8) {
 		ids, mask = append(ids, more...), append(mask, slices.Repeat([]uint8{m}, len(more))...)

@@ -74,7 +74,7 @@ var conversations = map[string][]data.Message{
 	"two users": {user("a"), assistant("b"), user("c"), user("d"), assistant("e"), user("f")},
 }
 
-// TestAppended compares the appended form with the ids of the whole
+// TestAppended checks that the appended form equals the ids of the whole
 // conversation rendered by the template.
 func TestAppended(t *testing.T) {
 	for _, name := range modelNames {
@@ -94,7 +94,7 @@ func TestAppended(t *testing.T) {
 					for want[last] != r.StopTokens()[0] {
 						last--
 					}
-					if name == "llama3" { // its template always adds the generation prompt
+					if name == "llama3" { // llama3's template always adds the generation prompt
 						last = slices.Index(want, r.StopTokens()[0])
 						last += 1 + slices.Index(want[last+1:], r.StopTokens()[0])
 					}
@@ -120,7 +120,7 @@ func without(ids, drop []int32) []int32 {
 	return ids
 }
 
-// TestRewritten tests the documented difference: Qwen3's template drops old
+// TestRewritten checks a documented difference: Qwen3's template drops old
 // thinking, and the appended form keeps it.
 func TestRewritten(t *testing.T) {
 	r, tmpl, tok, vars := renderer(t, "qwen3", nil)
@@ -130,7 +130,7 @@ func TestRewritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(text, "hm") {
-		t.Fatalf("the template keeps old thinking: %q", text)
+		t.Fatalf("the template's text contains old thinking: %q", text)
 	}
 	got := tok.Decode(appended(t, r, tok, messages), false)
 	want := strings.Replace(text, "\nb<", "\n<think>\nhm\n</think>\n\nb<", 1)
@@ -143,7 +143,7 @@ func TestRewritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := tok.Decode(ids, false); got != "\n<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n" {
-		t.Errorf("without thinking: %q", got)
+		t.Errorf("Next with enable_thinking=false returned %q", got)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestNext(t *testing.T) {
 		}
 	}
 	if got := r.Decode([]int32{eos, end}); got != "" {
-		t.Errorf("Decode of special tokens: %q", got)
+		t.Errorf("Decode of special tokens: got %q, want \"\"", got)
 	}
 }
 
@@ -253,15 +253,15 @@ func TestTrajectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var learned, whole []int32
+	var masked, whole []int32
 	for i, id := range ids {
 		whole = append(whole, id)
 		if mask[i] == 1 {
-			learned = append(learned, id)
+			masked = append(masked, id)
 		}
 	}
-	if got, want := tok.Decode(learned, false), "move up<|im_end|>move down<|im_end|>"; got != want {
-		t.Errorf("learned %q, want %q", got, want)
+	if got, want := tok.Decode(masked, false), "move up<|im_end|>move down<|im_end|>"; got != want {
+		t.Errorf("tokens with mask 1: got %q, want %q", got, want)
 	}
 	text, err := r.render(messages, false)
 	if err != nil {
@@ -275,7 +275,7 @@ func TestTrajectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(short, ids[:len(short)]) || short[len(short)-1] != r.StopTokens()[0] {
-		t.Error("a shorter trajectory is not a prefix that ends in the end token")
+		t.Error("the ids of the first five messages are not a prefix of all ids, or do not end with the end token")
 	}
 	for name, bad := range map[string][]data.Message{
 		"no reply": {user("a")}, "no messages": nil, "reply first": {assistant("a")}, "two replies": {user("a"), assistant("b"), assistant("c")},

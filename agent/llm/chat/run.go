@@ -10,8 +10,8 @@ const (
 	continueLoop
 )
 
-// eval returns the value of an expression that starts in line. Errors of the
-// operation on the value then name that line.
+// eval returns the value of an expression that starts on the given line. Errors
+// of the operation on the value then name that line.
 func (c *context) eval(x expr, line int) any {
 	c.line = line
 	v := x(c)
@@ -41,14 +41,14 @@ func (c *context) unpack(targets []target, v any) {
 }
 
 // blockText returns the text of a set or filter block while its filters are
-// applied. The text is in a variable of the rendering, because goroutines share
-// templates. The name of the variable is not valid in a template.
+// applied. A variable of the rendering stores the text, because goroutines
+// share templates. Templates cannot use the variable's name.
 func blockText(c *context) any { return c.lookup(blockName) }
 
 const blockName = "{text}"
 
-// captured returns an expression that runs body in a new scope and applies
-// filters, an expression of blockText, to its output. A jump discards the output.
+// captured returns an expression that runs body in a new scope and applies filters
+// to the output, which filters read with blockText. A jump discards the output.
 func captured(body stmt, filters expr) expr {
 	return func(c *context) (v any) {
 		text := c.capture(func() { c.inside(c.scope, func() { body(c) }) })
@@ -67,7 +67,7 @@ func captured(body stmt, filters expr) expr {
 type forLoop struct {
 	targets     []target
 	items       expr
-	cond        expr // nil without if
+	cond        expr // nil if the tag has no if
 	body, other stmt
 	line        int
 }
@@ -161,7 +161,7 @@ func (l *loop) neighbour(i int, what string) any {
 type macro struct {
 	name     string
 	params   []string
-	defaults []expr // of the last parameters
+	defaults []expr // defaults of the last parameters
 	body     stmt
 }
 

@@ -39,7 +39,7 @@ func (c *context) join(items []any, sep string) any {
 			sb.WriteString(sep)
 		}
 		sb.WriteString(c.str(x))
-		c.fits(sb.Len())
+		c.checkBytes(sb.Len())
 	}
 	c.spend(len(items))
 	return c.text(sb.String())
@@ -54,7 +54,7 @@ func joinFilter(c *context, v any, p []any) any {
 	return c.join(items, sep)
 }
 
-// each returns f of every item.
+// each returns f(x) for every item x.
 func (c *context) each(items []any, f func(any) any) []any {
 	out := make([]any, len(items))
 	for i, x := range items {
@@ -83,14 +83,14 @@ func (c *context) path(v, path any) any {
 	return v
 }
 
-// key returns the sort key of x: its attribute, or x itself without one, with
-// strings in lower case unless caseSensitive.
+// key returns the sort key of x: the value at the path attribute, or x if there
+// is no path. A string is in lower case unless caseSensitive.
 func (c *context) key(x, attribute, caseSensitive any) any {
 	if !absent(attribute) && attribute != nil {
 		x = c.path(x, attribute)
 	}
 	if s, ok := textOf(x); ok && !truth(caseSensitive) {
-		c.read(s)
+		c.spendRead(s)
 		return lower(s)
 	}
 	return x
@@ -149,7 +149,7 @@ func unique(c *context, v any, p []any) any {
 	items := c.iterate(v)
 	for _, x := range items {
 		k := c.key(x, p[1], p[0])
-		c.compared(k)
+		c.spendCompare(k)
 		h, ok := hashKey(k)
 		if !ok {
 			panic(c.errorf("unique does not work with a %s", typeName(k)))

@@ -25,7 +25,7 @@ import (
 
 // Error is an error of a template, of its input or of a rendering.
 type Error struct {
-	Line int // in the template, from 1; 0 for an error of the input
+	Line int // line of the template, from 1; 0 for an error of the input
 	Msg  string
 }
 

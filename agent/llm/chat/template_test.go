@@ -29,7 +29,7 @@ type microCase struct {
 	Error string
 }
 
-// TestMicro compares single constructs with Jinja under transformers' settings.
+// TestMicro compares single constructs with Jinja in transformers' settings.
 // Where Jinja fails, Parse or Render must fail too.
 func TestMicro(t *testing.T) {
 	var g struct {
@@ -128,7 +128,7 @@ func readModel(t testing.TB, name string) (m model) {
 
 var modelNames = []string{"llama3", "llama3_2", "qwen2_5", "qwen3", "smollm2"}
 
-// TestModels renders the templates of published models.
+// TestModels compares the texts and ids of published models' templates with transformers.
 func TestModels(t *testing.T) {
 	var g map[string][]struct {
 		Name     string

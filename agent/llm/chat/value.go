@@ -42,7 +42,7 @@ type namespace struct{ attrs *dict }
 // callable is a function, a macro or a method.
 type callable struct {
 	name string
-	self any // the value of a method, nil for others
+	self any // operand of a method; nil for others
 	f    function
 }
 
@@ -69,7 +69,7 @@ func typeName(v any) string {
 	return typeNames[reflect.TypeOf(v)]
 }
 
-// truth is Python's bool(). An absent argument is false.
+// truth returns Python's bool(v). An absent argument is false.
 func truth(v any) bool {
 	switch v := v.(type) {
 	case nil, undefined, absentArg:
@@ -92,7 +92,7 @@ func truth(v any) bool {
 	return true
 }
 
-// str is Python's str().
+// str returns Python's str(v).
 func (c *context) str(v any) string {
 	if s, ok := textOf(v); ok {
 		return s
@@ -123,7 +123,7 @@ func number(v any) (f float64, isInt bool, i int64, ok bool) {
 }
 
 func (c *context) equal(a, b any, depth int) bool {
-	c.nested(depth)
+	c.checkDepth(depth)
 	c.spend(1)
 	a, b = unwrap(a), unwrap(b)
 	if fa, aInt, ia, ok := number(a); ok {
@@ -139,7 +139,7 @@ func (c *context) equal(a, b any, depth int) bool {
 		if !ok || len(s) != len(a) {
 			return false
 		}
-		c.compared(a)
+		c.spendCompare(a)
 		return s == a
 	case undefined:
 		_, ok := b.(undefined)
@@ -164,7 +164,7 @@ func (c *context) equal(a, b any, depth int) bool {
 
 // compare orders two values as Python does. Values of different kinds are an error.
 func (c *context) compare(a, b any, depth int) int {
-	c.nested(depth)
+	c.checkDepth(depth)
 	if fa, aInt, ia, ok := number(a); ok {
 		if fb, bInt, ib, ok := number(b); ok {
 			switch {
@@ -180,14 +180,14 @@ func (c *context) compare(a, b any, depth int) int {
 	}
 	if sa, ok := textOf(a); ok {
 		if sb, ok := textOf(b); ok {
-			c.compared(sa[:min(len(sa), len(sb))])
+			c.spendCompare(sa[:min(len(sa), len(sb))])
 			return strings.Compare(sa, sb)
 		}
 	}
 	la, aok := a.(*list)
 	lb, bok := b.(*list)
 	if !aok || !bok || la.tuple != lb.tuple {
-		panic(c.errorf("a %s and a %s have no order", typeName(a), typeName(b)))
+		panic(c.errorf("a %s and a %s cannot be compared", typeName(a), typeName(b)))
 	}
 	for i := range min(len(la.items), len(lb.items)) {
 		if x, y := la.items[i], lb.items[i]; !c.equal(x, y, depth+1) {
@@ -235,12 +235,12 @@ func (c *context) contains(in, v any) bool {
 	case string:
 		s, ok := textOf(v)
 		if !ok {
-			panic(c.errorf("only strings are 'in' a string, not a %s", typeName(v)))
+			panic(c.errorf("'in' needs a string on the left of a string, not a %s", typeName(v)))
 		}
 		c.spend(len(in) / 64)
 		return strings.Contains(in, s)
 	case *dict:
-		c.compared(v)
+		c.spendCompare(v)
 		_, ok := in.get(v)
 		return ok
 	}

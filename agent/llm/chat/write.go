@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// writer writes values as Python's repr does or, with json, as its json.dumps does.
+// writer writes values as Python's repr does or, if json is set, as json.dumps does.
 type writer struct {
 	c          *context
 	out        strings.Builder
@@ -21,8 +21,8 @@ type writer struct {
 	sorted func(*dict) any // the entries in order of the keys; nil keeps their order
 }
 
-// toJSON is Hugging Face's tojson: json.dumps with ensure_ascii off. Nothing is
-// escaped for HTML and objects keep their order.
+// toJSON implements Hugging Face's tojson: json.dumps with ensure_ascii off.
+// Nothing is escaped for HTML and objects keep their order.
 func toJSON(c *context, v any, p []any) any {
 	w := &writer{c: c, json: true, ascii: truth(p[0]), item: ", ", pair: ": "}
 	if truth(p[3]) {
@@ -50,8 +50,8 @@ func toJSON(c *context, v any, p []any) any {
 }
 
 func (w *writer) value(v any, depth int) {
-	w.c.nested(depth)
-	w.c.fits(w.out.Len())
+	w.c.checkDepth(depth)
+	w.c.checkBytes(w.out.Len())
 	w.c.spend(1)
 	if text, ok := w.scalar(v); ok {
 		w.out.WriteString(text)
@@ -122,7 +122,7 @@ func (w *writer) items(open, closing string, items []any, depth int, write func(
 	w.out.WriteString(closing)
 }
 
-// jsonNames maps the names of Python's values to those of its JSON.
+// jsonNames maps Python's names of constants to JSON's.
 var jsonNames = map[string]string{"None": "null", "True": "true", "False": "false", "nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 // scalar returns the text of none, a boolean or a number.
@@ -149,7 +149,7 @@ func (w *writer) scalar(v any) (text string, ok bool) {
 }
 
 func (w *writer) str(s string) {
-	w.c.read(s)
+	w.c.spendRead(s)
 	if w.json {
 		jsonString(&w.out, s, w.ascii)
 	} else {
@@ -178,7 +178,7 @@ func jsonString(sb *strings.Builder, s string, ascii bool) {
 	sb.WriteByte('"')
 }
 
-// quote writes a string as Python's repr does.
+// quote writes a string in the form of Python's repr.
 func quote(sb *strings.Builder, s string) {
 	q := byte('\'')
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {

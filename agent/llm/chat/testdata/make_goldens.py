@@ -102,7 +102,7 @@ def empties():
 
 
 def unknown():
-    """Unknown filters and tests that Jinja compiles. It fails only if they run."""
+    """Unknown filters and tests: Jinja compiles them and fails only if it evaluates them."""
     return [
         "{{ xs | zzz }}", "{% if t %}{{ 1 }}{% else %}{{ xs | zzz }}{% endif %}", "{% if t %}{{ 1 | zzz }}{% endif %}", "{% for i in e %}{% if i %}{{ i | zzz }}{% endif %}{% endfor %}ok",
         "{% macro m(a) %}{% if a %}{{ a | zzz(1, b=2) | upper }}{% endif %}{% endmacro %}{{ m(0) }}ok", "{{ 1 if t else (1 | zzz) }}", "{{ 'a' if 1 is zzz else 'b' }}", "{{ 1 if t else (1 is zzz) }}",

@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// AddedToken is a token matched in the text before any splitting, as
-// tokenizer.json describes it.
+// AddedToken is an entry of added_tokens in tokenizer.json: a token that is
+// matched before the text is split.
 type AddedToken struct {
 	ID         int32  `json:"id"`
 	Content    string `json:"content"`
-	SingleWord bool   `json:"single_word"` // matches only between non-word runes
-	LStrip     bool   `json:"lstrip"`      // takes the white space before it
-	RStrip     bool   `json:"rstrip"`      // takes the white space after it
-	Normalized bool   `json:"normalized"`  // matched in normalized text
-	Special    bool   `json:"special"`     // left out by Decode with skipSpecial
+	SingleWord bool   `json:"single_word"` // match only between non-word runes
+	LStrip     bool   `json:"lstrip"`      // include the white space before the token
+	RStrip     bool   `json:"rstrip"`      // include the white space after the token
+	Normalized bool   `json:"normalized"`  // match in normalized text
+	Special    bool   `json:"special"`     // Decode with skipSpecial omits the token
 }
 
-// matcher finds the leftmost added token, the longest one at that position.
+// matcher finds the leftmost added token, and the longest token at that position.
 type matcher struct {
 	tokens []AddedToken
 	nodes  []trieNode
@@ -27,7 +27,7 @@ type matcher struct {
 
 type trieNode struct {
 	next  map[byte]int32
-	token int32 // index into tokens, -1 inside
+	token int32 // index into tokens; -1 if no token ends here
 }
 
 func newMatcher(tokens []AddedToken, content func(AddedToken) string) *matcher {
@@ -55,7 +55,7 @@ func newMatcher(tokens []AddedToken, content func(AddedToken) string) *matcher {
 	return m
 }
 
-// find returns the first match at or after from; token is nil without one.
+// find returns the first match at or after from; token is nil if there is no match.
 func (m *matcher) find(text string, from int) (token *AddedToken, start, end int) {
 	for i := from; i < len(text); i++ {
 		if !m.first[text[i]] {
@@ -83,7 +83,7 @@ func (m *matcher) find(text string, from int) (token *AddedToken, start, end int
 // split calls plain for the text between added tokens and token for each added
 // token, in order. With splitSpecial, special tokens are part of the text.
 func (m *matcher) split(text string, splitSpecial bool, plain func(string), token func(int32)) {
-	done := 0 // text[:done] was passed on
+	done := 0 // text[:done] is already passed to plain and token
 	for from := 0; ; {
 		t, start, end := m.find(text, from)
 		if t == nil {
@@ -123,7 +123,7 @@ func startsWithWord(s string) bool {
 	return n > 0 && isWord(r)
 }
 
-// isWord is \w of Unicode's regular expression report (UTS 18, annex C).
+// isWord reports whether r is in \w as defined by UTS 18, annex C.
 func isWord(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic,
 		unicode.Join_Control)

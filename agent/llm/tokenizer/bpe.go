@@ -13,7 +13,7 @@ type bpe struct {
 	bytes        [256]int32       // id of each single byte, -1 if the vocabulary lacks it
 	merges       map[uint64]merge
 	ignoreMerges bool  // a word in the vocabulary becomes its id without merges
-	unk          int32 // for bytes outside the vocabulary; -1 drops them, as the reference does
+	unk          int32 // id of bytes outside the vocabulary; -1 drops the bytes, as the reference does
 	fuseUnk      bool
 
 	mu    sync.RWMutex
@@ -51,7 +51,7 @@ func (m *bpe) append(ids []int32, word string) []int32 {
 		if m.cache == nil || len(m.cache) >= cacheWords {
 			m.cache = make(map[string][]int32, 1024)
 		}
-		m.cache[strings.Clone(word)] = got // not a slice of the caller's whole text
+		m.cache[strings.Clone(word)] = got // a slice would keep the caller's whole text in memory
 		m.mu.Unlock()
 	}
 	return ids
@@ -80,8 +80,8 @@ func (m *bpe) encode(ids []int32, word string) []int32 {
 }
 
 // merge merges ids[start:] in place. It repeatedly merges the pair of lowest
-// rank, the leftmost among equals. A heap of candidates makes that O(n log n), so
-// that a megabyte without a word break cannot hang the program.
+// rank, and the leftmost of equal pairs. A heap of candidates takes O(n log n),
+// so a megabyte without a word break cannot hang the program.
 func (m *bpe) merge(ids []int32, start int) []int32 {
 	w := ids[start:]
 	n := len(w)
@@ -109,7 +109,7 @@ func (m *bpe) merge(ids []int32, start int) []int32 {
 		c := heap.Pop(&q).(candidate)
 		j := next[c.at]
 		if w[c.at] != c.left || j >= int32(n) || w[j] != c.right {
-			continue // a neighbour was merged since
+			continue // the pair has changed since the push
 		}
 		w[c.at], w[j] = c.id, gone
 		next[c.at] = next[j]

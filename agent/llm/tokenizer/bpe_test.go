@@ -22,7 +22,7 @@ func trained(t testing.TB) *Tokenizer {
 	return tok
 }
 
-// TestMerge compares the heap with a plain scan on words of all lengths.
+// TestMerge checks that the heap and a plain scan merge words of all lengths equally.
 func TestMerge(t *testing.T) {
 	m := &trained(t).bpe
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -33,13 +33,13 @@ func TestMerge(t *testing.T) {
 		}
 		want := scanMerge(m, slices.Clone(word))
 		if got := m.merge(slices.Clone(word), 0); !slices.Equal(got, want) {
-			t.Fatalf("%v: %v by heap, %v by scanning", word, got, want)
+			t.Fatalf("%v: merge returned %v, want %v", word, got, want)
 		}
 	}
 }
 
-// scanMerge merges the pair of lowest rank, the leftmost among equals, until no
-// pair has a merge.
+// scanMerge merges the pair of lowest rank, the leftmost of equal pairs, until
+// no pair has a merge.
 func scanMerge(m *bpe, w []int32) []int32 {
 	for {
 		best, lowest := -1, merge{}
@@ -61,7 +61,7 @@ func TestHugeWords(t *testing.T) {
 	tok := trained(t)
 	for _, s := range []string{strings.Repeat("themaze", 20_000), strings.Repeat(" ", 150_000), strings.Repeat("<|im_", 20_000), strings.Repeat("é\u0301", 20_000)} {
 		if got := tok.Decode(tok.Encode(s, Options{}), false); got != s {
-			t.Errorf("%.10q...: text changed", s)
+			t.Errorf("%.10q...: Decode of Encode gives another text", s)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// TestCacheIsBounded fills the word cache past its limit.
+// TestCacheIsBounded checks that append empties a full cache of words.
 func TestCacheIsBounded(t *testing.T) {
 	tok := trained(t)
 	tok.bpe.cache = map[string][]int32{}
@@ -93,23 +93,23 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	tok.bpe.append(nil, "word")
 	if n := len(tok.bpe.cache); n != 1 {
-		t.Errorf("%d words in the cache", n)
+		t.Errorf("%d words in the cache, want 1", n)
 	}
 }
 
 func TestTrainBPE(t *testing.T) {
-	tok, again := trained(t), trained(t)
-	if !bytes.Equal(tok.RawJSON(), again.RawJSON()) {
-		t.Error("training twice gives two tokenizers")
+	tok, second := trained(t), trained(t)
+	if !bytes.Equal(tok.RawJSON(), second.RawJSON()) {
+		t.Error("two trainings on the same texts give different tokenizers")
 	}
 	if tok.Size() > 330 || tok.Size() < 300 {
-		t.Errorf("size %d", tok.Size())
+		t.Errorf("size %d, want 300 to 330", tok.Size())
 	}
 	if id, ok := tok.TokenToID("<|im_end|>"); !ok || id != 1 || !tok.special[1] {
-		t.Errorf("<|im_end|> is %d, %v", id, ok)
+		t.Errorf("<|im_end|>: got id %d, %v; want the special token 1", id, ok)
 	}
 	if n := len(tok.Encode(" the", Options{})); n != 1 {
-		t.Errorf("the most frequent word takes %d tokens", n)
+		t.Errorf("the most frequent word has %d tokens, want 1", n)
 	}
 	loaded, err := Parse(tok.RawJSON())
 	if err != nil {
@@ -129,7 +129,7 @@ func TestTrainBPE(t *testing.T) {
 	}
 	small, err := TrainBPE(nil, 300, nil)
 	if err != nil || small.Size() != 256 {
-		t.Errorf("no text: %v", err)
+		t.Errorf("training without texts: size %d, error %v; want 256 tokens", small.Size(), err)
 	}
 }
 
@@ -160,14 +160,14 @@ func FuzzRoundTrip(f *testing.F) {
 		for _, o := range []Options{{}, {SplitSpecial: true}, {AddSpecial: true}} {
 			ids := tok.Encode(s, o)
 			if got := tok.Decode(ids, false); got != want {
-				t.Errorf("%+v: %q came back as %q", o, want, got)
+				t.Errorf("%+v: text %q is decoded as %q", o, want, got)
 			}
 			if got := stream(tok, ids); got != want {
-				t.Errorf("%+v: %q streamed as %q", o, want, got)
+				t.Errorf("%+v: text %q is streamed as %q", o, want, got)
 			}
 		}
 		if once := nfc(want); nfc(once) != once || slowNFC(want) != slowNFC(once) {
-			t.Errorf("NFC of %q is not stable", want)
+			t.Errorf("NFC of %q changes when it is applied twice", want)
 		}
 	})
 }

@@ -8,21 +8,21 @@ import (
 	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
-// Vocabulary describes a byte-level BPE tokenizer that has no tokenizer.json.
+// Vocabulary describes a byte-level BPE tokenizer whose source has no tokenizer.json.
 type Vocabulary struct {
-	Tokens []string    // by id, spelled in the byte-level alphabet
-	Merges [][2]string // in the order of their ranks
+	Tokens []string    // indexed by id, in the byte-level alphabet
+	Merges [][2]string // in rank order
 	Added  []AddedToken
 	Scheme Scheme
 	BOS    int32 // id of the token that begins every text; -1 for none
 }
 
-// Scheme configures the steps before BPE, as the published tokenizer.json of a
-// family does.
+// Scheme configures the steps before BPE as in the tokenizer.json of a model
+// family.
 type Scheme struct {
 	pre          []json.RawMessage // pre_tokenizer: the steps of a Sequence
-	nfc          bool              // normalizer
-	ignoreMerges bool              // a word that is a token needs no merges
+	nfc          bool              // normalize to NFC
+	ignoreMerges bool              // a word in the vocabulary becomes its id without merges
 }
 
 // The supported schemes.
@@ -48,7 +48,7 @@ func byteLevelLayout(useRegex bool) json.RawMessage {
 	return marshal(byteLevelJSON{Type: "ByteLevel", TrimOffsets: true, UseRegex: useRegex})
 }
 
-// Build makes the tokenizer of a vocabulary. It writes a tokenizer.json and
+// Build returns the tokenizer of a vocabulary. It writes a tokenizer.json and
 // parses it, so that the tokenizer does not change when it is saved and opened.
 func (v *Vocabulary) Build() (*Tokenizer, error) {
 	f := file{
@@ -79,7 +79,7 @@ func (v *Vocabulary) post() json.RawMessage {
 	})
 }
 
-// orderedVocab is a vocabulary written in the order of its ids.
+// orderedVocab is a vocabulary whose JSON object is in the order of ids.
 type orderedVocab []string
 
 // MarshalJSON writes the object {token: id, …}.
@@ -98,7 +98,7 @@ func (v orderedVocab) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// marshal returns the JSON of a value that has a JSON form.
+// marshal returns the JSON of v. It panics if v has none.
 func marshal(v any) json.RawMessage {
 	text, err := plainjson.Marshal(v)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 type Config struct {
 	BOS, EOS, Pad, Unk string
 	ChatTemplate       string            // the default template; "" if the file has none
-	Templates          map[string]string // all by name; the default one is "default"
+	Templates          map[string]string // templates by name; "default" is the default template
 	ModelMaxLength     int               // 0 if unknown
 }
 
@@ -85,7 +85,7 @@ func ParseConfig(data []byte) (Config, error) {
 		return Config{}, fmt.Errorf("tokenizer_config.json: %w", err)
 	}
 	c := Config{BOS: string(raw.BOS), EOS: string(raw.EOS), Pad: string(raw.Pad), Unk: string(raw.Unk)}
-	// Absent lengths are written as 1e30.
+	// transformers writes 1e30 for an unknown length.
 	if raw.MaxLength > 0 && raw.MaxLength < 1<<31 {
 		c.ModelMaxLength = int(raw.MaxLength)
 	}

@@ -45,7 +45,7 @@ func TestParseConfig(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(got, again); diff != "" {
-				t.Errorf("after a round trip (-want +got):\n%s", diff)
+				t.Errorf("JSON and ParseConfig (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -23,8 +23,8 @@ func (t *Tokenizer) piece(id int32, skipSpecial bool) string {
 	return t.bytes[id]
 }
 
-// StreamDecoder decodes ids one at a time. It holds back the bytes of an
-// unfinished rune, so that the joined results of Next and a final Flush equal
+// StreamDecoder decodes ids one at a time. It buffers the bytes of an
+// incomplete rune, so that the joined results of Next and a final Flush equal
 // Decode of all ids.
 type StreamDecoder struct {
 	t           *Tokenizer
@@ -37,8 +37,8 @@ func (t *Tokenizer) Stream(skipSpecial bool) *StreamDecoder {
 	return &StreamDecoder{t: t, skipSpecial: skipSpecial}
 }
 
-// Next returns the text that id completes: usually the token's own, "" if the
-// token ends inside a rune.
+// Next returns the text that id completes: usually the token's text, or "" if
+// the token ends inside a rune.
 func (d *StreamDecoder) Next(id int32) string {
 	d.pending = append(d.pending, d.t.piece(id, d.skipSpecial)...)
 	n := complete(d.pending)
@@ -47,14 +47,14 @@ func (d *StreamDecoder) Next(id int32) string {
 	return text
 }
 
-// Flush returns the text of the bytes held back, as Decode does at the end.
+// Flush returns the text of the buffered bytes, as Decode does at the end of its ids.
 func (d *StreamDecoder) Flush() string {
 	text := lossy(d.pending)
 	d.pending = d.pending[:0]
 	return text
 }
 
-// complete returns the length of b without an unfinished rune at its end.
+// complete returns the length of b without an incomplete rune at the end.
 func complete(b []byte) int {
 	for i := max(0, len(b)-utf8.UTFMax+1); i < len(b); i++ {
 		if utf8.RuneStart(b[i]) && !utf8.FullRune(b[i:]) {

@@ -2,7 +2,7 @@ package tokenizer
 
 import "testing"
 
-// For the tests outside of the package, which read GGUF files.
+// Exports for the tests of package tokenizer_test, which read GGUF files.
 type (
 	Goldens    = goldens
 	GoldenCase = goldenCase
@@ -14,5 +14,5 @@ var (
 	Digest       = digest
 )
 
-// CheckCases compares the ids of every text.
+// CheckCases compares the ids of the text of every case.
 func (g *goldens) CheckCases(t *testing.T, tok *Tokenizer) { g.checkCases(t, tok) }

@@ -39,14 +39,14 @@ func TestSmolLM2(t *testing.T) {
 	tokenizer.CheckGoldens(t, tok, "smollm2")
 }
 
-// newerLetters are the texts with letters of Unicode 16 (Garay, Todhri,
-// Egyptian hieroglyphs extended), which llama.cpp's tables do not have. The ids of
-// SmolLM2 agree even for these texts.
+// newerLetters names the cases with letters of Unicode 16 (Garay, Todhri,
+// Egyptian hieroglyphs extended), which llama.cpp's tables do not have. The ids
+// of SmolLM2 agree even for these texts.
 var newerLetters = map[string]bool{"new letters": true, "random 160": true, "random 163": true}
 
-// TestLlamaCPP compares vocabularies in GGUF files with llama.cpp's own ids
-// (testdata/make_llamacpp.py). Two of the files are small and were made for this
-// test.
+// TestLlamaCPP compares the ids of vocabularies in GGUF files with llama.cpp's
+// ids (testdata/make_llamacpp.py). Two of the files are small and were made for
+// this test.
 func TestLlamaCPP(t *testing.T) {
 	for name, path := range map[string]string{
 		"llama":   filepath.Join("testdata", "llamacpp_llama.gguf"),
@@ -80,7 +80,7 @@ func TestLlamaCPP(t *testing.T) {
 					continue
 				}
 				if got := tokenizer.Digest(tok.Encode(text, tokenizer.Options{})); got != g.Random[i] {
-					t.Errorf("random text %d %q: other ids than llama.cpp", i, text)
+					t.Errorf("random text %d %q: the ids differ from llama.cpp's", i, text)
 				}
 			}
 		})

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// nfc is Unicode normalization form C as the reference computes it. x/text
+// nfc returns Unicode normalization form C as the reference computes it. x/text
 // differs in two ways: it knows newer combining marks, and it breaks runs of
-// more than 30 of them with U+034F (UAX 15, stream-safe text). Text with
-// either is normalized by slowNFC.
+// more than 30 of them with U+034F (UAX 15, stream-safe text). slowNFC
+// normalizes texts with either.
 func nfc(s string) string {
 	if needsSlowNFC(s) {
 		return slowNFC(s)
@@ -47,7 +47,7 @@ func combiningClass(r rune) uint8 {
 	return norm.NFC.PropertiesString(string(r)).CCC()
 }
 
-// slowNFC decomposes, orders and composes (UAX 15, section 1.3; Unicode 3.11).
+// slowNFC decomposes, orders and composes s (UAX 15, section 1.3; Unicode 3.11).
 func slowNFC(s string) string {
 	runes := make([]rune, 0, len(s))
 	for _, r := range s {
@@ -80,11 +80,11 @@ type mark struct {
 	class int
 }
 
-// compose replaces pairs of a starter and a later rune by their composites.
+// compose replaces a starter and a later rune by their composite, where one exists.
 func compose(marks []mark) string {
 	out := make([]rune, 0, len(marks))
-	starter := -1 // index in out of the last starter
-	last := 0     // class of the rune before
+	starter := -1 // index of the last starter in out
+	last := 0     // combining class of the rune before
 	for _, m := range marks {
 		if starter >= 0 {
 			adjacent := len(out) == starter+1

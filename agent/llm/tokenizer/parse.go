@@ -25,7 +25,7 @@ type file struct {
 	Model         json.RawMessage `json:"model"`
 }
 
-// modelJSON is the model, whose vocabulary has a type V for reading or writing.
+// modelJSON is the layout of the model. V is the type of vocab to read or write.
 type modelJSON[V any] struct {
 	Type         string     `json:"type"`
 	Dropout      *float64   `json:"dropout"`
@@ -65,7 +65,7 @@ func (m *mergesJSON) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Parse reads the bytes of a tokenizer.json and keeps them.
+// Parse reads the bytes of a tokenizer.json and keeps them for RawJSON.
 func Parse(data []byte) (*Tokenizer, error) {
 	t, err := parse(data)
 	if err != nil {
@@ -131,7 +131,7 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 	if absent(raw) {
 		return errors.New("missing")
 	}
-	// The model is large, so it is decoded once, and its type alone only after an error.
+	// The model is large: decode it once, and its type alone only after an error.
 	var m modelJSON[map[string]int32]
 	err := strict(raw, &m)
 	if err != nil {
@@ -234,14 +234,14 @@ func (t *Tokenizer) readAdded(list []AddedToken) error {
 			return fmt.Errorf("%q occurs twice", a.Content)
 		}
 		seen[a.Content] = true
-		// The library ignores the ids in the file: a token outside the vocabulary
+		// The reference ignores the ids in the file: a token outside the vocabulary
 		// gets the next free id. Here another id in the file is an error.
 		want, ok := t.ids[a.Content]
 		if !ok {
 			want = max(t.modelSize, highest+1)
 		}
 		if a.ID != want {
-			return fmt.Errorf("%q has id %d, want %d after the vocabulary before it", a.Content, a.ID, want)
+			return fmt.Errorf("%q has id %d, want %d: its id in the vocabulary, or else the next free id", a.Content, a.ID, want)
 		}
 		highest = max(highest, want)
 		for int(want) >= len(t.tokens) {
@@ -268,8 +268,8 @@ func (t *Tokenizer) readAdded(list []AddedToken) error {
 	return nil
 }
 
-// matchOrder returns the tokens that match in normalized text, or those that do
-// not. The special tokens are first, as in the reference.
+// matchOrder returns the tokens whose Normalized equals normalized, special
+// tokens first, as in the reference.
 func matchOrder(list []AddedToken, normalized bool) []AddedToken {
 	var special, other []AddedToken
 	for _, a := range list {

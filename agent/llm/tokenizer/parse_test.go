@@ -33,7 +33,7 @@ func join(parts map[string]string) []byte {
 	return []byte("{" + strings.Join(out, ",") + "}")
 }
 
-// TestUnsupported checks that an unsupported component or option is an error that
+// TestUnsupported checks that the error of an unsupported component or option
 // names it.
 func TestUnsupported(t *testing.T) {
 	if _, err := Parse(join(tiny())); err != nil {
@@ -106,7 +106,7 @@ func TestUnsupported(t *testing.T) {
 			parts := tiny()
 			if c.old != "" {
 				if !strings.Contains(parts[c.key], c.old) {
-					t.Fatalf("%s does not hold %s", c.key, c.old)
+					t.Fatalf("%s does not contain %s", c.key, c.old)
 				}
 				parts[c.key] = strings.Replace(parts[c.key], c.old, c.value, 1)
 			} else {
@@ -114,7 +114,7 @@ func TestUnsupported(t *testing.T) {
 			}
 			_, err := Parse(join(parts))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one with %q", err, c.want)
+				t.Errorf("error %v, want one that contains %q", err, c.want)
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// TestMergeForms reads both forms of merges.
+// TestMergeForms checks that Parse reads both forms of merges.
 func TestMergeForms(t *testing.T) {
 	for _, merges := range []string{`["a b"]`, `[["a", "b"]]`} {
 		parts := tiny()
@@ -157,17 +157,17 @@ func TestAccess(t *testing.T) {
 		t.Errorf("size %d, RawJSON %q", tok.Size(), tok.RawJSON())
 	}
 	if id, ok := tok.TokenToID("ab"); !ok || id != 256 {
-		t.Errorf("ab is %d, %v", id, ok)
+		t.Errorf("TokenToID(ab) = %d, %v; want 256", id, ok)
 	}
 	for _, id := range []int32{-1, 259, 1 << 30} {
 		if s, ok := tok.IDToToken(id); ok {
-			t.Errorf("id %d is %q", id, s)
+			t.Errorf("IDToToken(%d) = %q, want none", id, s)
 		}
 	}
 	if added := tok.Added(); len(added) != 2 || !added[0].Special || added[1].Special {
 		t.Errorf("added tokens %+v", added)
 	}
 	if got := tok.Decode([]int32{257, 256, 258, -5, 9999}, true); got != "ab<t>" {
-		t.Errorf("Decode: %q", got)
+		t.Errorf("Decode: got %q, want \"ab<t>\"", got)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// maxDepth bounds how deep Sequence components may nest.
+// maxDepth bounds the nesting of Sequence components.
 const maxDepth = 4
 
 // Layouts of components, for reading and writing.
@@ -15,7 +15,7 @@ type (
 	typeJSON struct {
 		Type string `json:"type"`
 	}
-	sequenceJSON struct { // with one of the lists
+	sequenceJSON struct { // exactly one of the lists is set
 		Type          string            `json:"type"`
 		Normalizers   []json.RawMessage `json:"normalizers,omitempty"`
 		PreTokenizers []json.RawMessage `json:"pretokenizers,omitempty"`
@@ -36,14 +36,14 @@ type (
 	}
 )
 
-// component is a normalizer, pre-tokenizer, post-processor or decoder, or a step of one.
+// component is a normalizer, pre-tokenizer, post-processor or decoder, or one of its steps.
 type component struct {
 	kind string
 	raw  json.RawMessage
 }
 
-// components lists the steps of nested Sequences, or only raw if it is no
-// Sequence.
+// components returns the steps of raw, with nested Sequences flattened. A
+// component that is not a Sequence is its only step.
 func components(raw json.RawMessage, depth int) ([]component, error) {
 	if absent(raw) {
 		return nil, nil
@@ -97,7 +97,7 @@ func (t *Tokenizer) readPreTokenizer(raw json.RawMessage) error {
 	}
 	for i, s := range steps {
 		if last := i == len(steps)-1; last != (s.kind == "ByteLevel") {
-			return fmt.Errorf("step %d is %s; ByteLevel must be the last step and only there", i, s.kind)
+			return fmt.Errorf("step %d is %s; ByteLevel must be the last step, and no other step", i, s.kind)
 		}
 		if err := t.readStep(s.kind, s.raw); err != nil {
 			return fmt.Errorf("%s: %w", s.kind, err)
@@ -161,7 +161,7 @@ func (t *Tokenizer) addSplit(by splitter, behavior string, invert bool) error {
 }
 
 // byteLevelJSON is the layout of ByteLevel as pre-tokenizer, post-processor and
-// decoder. In the latter two, its options change offsets only.
+// decoder. In a post-processor or decoder, its options change offsets only.
 type byteLevelJSON struct {
 	Type           string `json:"type"`
 	AddPrefixSpace bool   `json:"add_prefix_space"`

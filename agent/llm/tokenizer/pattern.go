@@ -10,12 +10,12 @@ import (
 )
 
 // pattern is a Split pattern. The reference uses Oniguruma. This package uses
-// regexp2, a port of .NET's engine; compilePattern accepts only syntax that means the
-// same in both. prepare replaces the runes that the engines fold or classify
-// differently.
+// regexp2, a port of .NET's engine: compilePattern accepts only syntax with the
+// same meaning in both engines, and prepare replaces the runes that the engines
+// fold or classify differently.
 type pattern struct {
 	re    *regexp2.Regexp
-	foldS bool // has the contractions group, where Oniguruma lets ſ (U+017F) match s
+	foldS bool // re has the contractions group, in which ſ (U+017F) matches s in Oniguruma
 }
 
 // contractions is the only supported case-insensitive group. Oniguruma folds
@@ -30,7 +30,7 @@ const maxPattern = 2000
 const maxRepeats = 3
 
 // The supported escapes and counted repetitions. The members of the Unicode
-// categories were compared with the reference's (classes.json).
+// categories are equal to the reference's (classes.json).
 var (
 	escape = regexp.MustCompile(`^\\(?:[rntsS]|[pP]\{(?:L[ultmo]?|[NMPS])\}|[^0-9A-Za-z\x80-\x{10FFFF}])`)
 	repeat = regexp.MustCompile(`^\{[0-9]{1,3}(?:,[0-9]{0,3})?\}`)
@@ -49,11 +49,10 @@ func compilePattern(src string) (splitter, error) {
 	return p.matches, nil
 }
 
-// checkPattern accepts literals, groups (…) (?:…) (?=…) (?!…), the
-// contractions group, classes, the escapes above and simple quantifiers.
-// Everything else either differs between the two engines (\w, \h, ^, &&,
-// possessive quantifiers) or has not been checked to be equal. Repetitions
-// that could make matching exponential are refused as well.
+// checkPattern accepts literals, groups (…) (?:…) (?=…) (?!…), the contractions
+// group, classes, the escapes above and simple quantifiers. Everything else
+// differs between the two engines (\w, \h, ^, &&, possessive quantifiers) or is
+// untested. It also rejects repetitions that could make matching exponential.
 func checkPattern(src string) error {
 	if len(src) > maxPattern {
 		return fmt.Errorf("longer than %d bytes", maxPattern)
@@ -61,8 +60,8 @@ func checkPattern(src string) error {
 	inClass := false
 	quantified := false // the last item was a quantifier
 	grouped := false    // the last item was the end of a group
-	repeats := 0        // in this alternative of the whole pattern
-	depth := 0          // of groups
+	repeats := 0        // number of repetitions in this alternative of the pattern
+	depth := 0          // number of open groups
 	for i := 0; i < len(src); {
 		rest := src[i:]
 		n, quantifier, closed := 1, false, false
@@ -158,8 +157,8 @@ func (p *pattern) standIn(r rune) rune {
 }
 
 func (p *pattern) matches(text []rune, match func(from, to int)) {
-	// Without a match timeout regexp2 returns no error, and a nil match ends the
-	// loop either way.
+	// regexp2 returns errors only with a match timeout, and a nil match ends
+	// the loop either way.
 	m, _ := p.re.FindRunesMatch(p.prepare(text))
 	for m != nil {
 		match(m.Index, m.Index+m.Length)

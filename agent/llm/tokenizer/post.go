@@ -9,7 +9,7 @@ import (
 // template is a TemplateProcessing step: ids added before and after a text.
 type template struct {
 	before, after []int32
-	names         []string // of all special tokens, for checkPost
+	names         []string // names of all special tokens, for checkPost
 	ids           []int32
 }
 
@@ -21,7 +21,7 @@ type (
 		Pair          json.RawMessage        `json:"pair"` // unused: texts are encoded one at a time
 		SpecialTokens map[string]specialJSON `json:"special_tokens"`
 	}
-	templatePiece struct { // one of the two
+	templatePiece struct { // exactly one field is set
 		SpecialToken *pieceRef `json:"SpecialToken,omitempty"`
 		Sequence     *pieceRef `json:"Sequence,omitempty"`
 	}
@@ -94,7 +94,7 @@ func (t *Tokenizer) readTemplate(raw json.RawMessage) error {
 		return errors.New(`single lacks the sequence "A"`)
 	}
 	if t.post != nil {
-		return errors.New("two steps are not supported: the reference ignores the second")
+		return errors.New("two TemplateProcessing steps are not supported: the reference ignores the second")
 	}
 	t.post = &p
 	return nil

@@ -12,11 +12,11 @@ type span struct {
 	match    bool
 }
 
-// splitter calls match for the parts of a text that it finds, in order and
+// splitter calls match for the ranges of text that it finds, in order and
 // without overlap.
 type splitter func(text []rune, match func(from, to int))
 
-// spans covers text with consecutive spans, matches and the gaps between them.
+// spans returns consecutive spans that cover text: the matches and the gaps between them.
 func (by splitter) spans(text []rune) (all []span) {
 	prev := 0
 	by(text, func(from, to int) {
@@ -36,8 +36,8 @@ func (by splitter) spans(text []rune) (all []span) {
 type split struct {
 	by     splitter
 	invert bool
-	drop   bool                            // leave the matches out
-	joins  func(previous, match bool) bool // whether a span joins the one before it
+	drop   bool                            // omit the matches
+	joins  func(previous, match bool) bool // whether a span is appended to the span before it
 }
 
 func newSplit(by splitter, behavior string, invert bool) (*split, error) {
@@ -57,7 +57,7 @@ func newSplit(by splitter, behavior string, invert bool) (*split, error) {
 	return s, nil
 }
 
-// apply appends the pieces of text to dst. Their match flags have no meaning.
+// apply appends the pieces of text to dst. The match field of a piece has no meaning.
 func (s *split) apply(dst []span, text []rune) []span {
 	out := dst
 	previous := false
@@ -98,15 +98,15 @@ func digits(text []rune, match func(from, to int)) {
 	}
 }
 
-// gpt2Pattern is the pattern inside the ByteLevel step.
-// (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", encoder.)
+// gpt2Pattern is the pattern of the ByteLevel step. (Radford et al. 2019,
+// "Language Models are Unsupervised Multitask Learners", encoder.)
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// preTokenizer cuts a text into words: first the splits, then the ByteLevel step.
+// preTokenizer splits a text into words: first with the splits, then with ByteLevel.
 type preTokenizer struct {
 	splits      []*split
-	prefixSpace bool     // put a space before each piece
-	words       splitter // cuts the pieces; nil without use_regex
+	prefixSpace bool     // add a space before each piece
+	words       splitter // splits the pieces; nil if use_regex is false
 }
 
 // each calls word with the pre-tokens of text, in order.
@@ -152,7 +152,7 @@ func (p *preTokenizer) cut(runes []rune, text string, word func(string)) {
 	}
 }
 
-// cursor turns ascending rune positions of a text into slices of it, so that
+// cursor maps ascending rune positions of a text to slices of the text, so that
 // words need no copy.
 type cursor struct {
 	text   string

@@ -76,7 +76,7 @@ func readJSON(t testing.TB, name string, v any) {
 	}
 }
 
-// checkCases compares the ids of every text.
+// checkCases compares the ids of the text of every case.
 func (g *goldens) checkCases(t *testing.T, tok *Tokenizer) {
 	t.Helper()
 	for _, c := range g.Cases {
@@ -115,24 +115,24 @@ func checkGoldens(t *testing.T, tok *Tokenizer, name string) {
 		}
 		readJSON(t, "random.json", &r)
 		if len(r.IDs[name]) != len(r.Texts) {
-			t.Fatalf("%d digests for %d texts", len(r.IDs[name]), len(r.Texts))
+			t.Fatalf("random.json has %d digests for %d texts", len(r.IDs[name]), len(r.Texts))
 		}
 		for i, text := range r.Texts {
 			if got := digest(tok.Encode(text, Options{})); got != r.IDs[name][i] {
-				t.Errorf("text %d %q: other ids than the reference", i, text)
+				t.Errorf("text %d %q: the ids differ from the reference's", i, text)
 			}
 		}
 	})
 	t.Run("decode", func(t *testing.T) {
 		for _, d := range g.Decodes {
 			if diff := cmp.Diff(d.Text, tok.Decode(d.IDs, false)); diff != "" {
-				t.Errorf("%v (-want +got):\n%s", d.IDs, diff)
+				t.Errorf("Decode(%v) (-want +got):\n%s", d.IDs, diff)
 			}
 			if diff := cmp.Diff(d.Skip, tok.Decode(d.IDs, true)); diff != "" {
-				t.Errorf("%v, special tokens skipped (-want +got):\n%s", d.IDs, diff)
+				t.Errorf("Decode(%v) without special tokens (-want +got):\n%s", d.IDs, diff)
 			}
 			if got := stream(tok, d.IDs); got != d.Text {
-				t.Errorf("%v streamed: %q, want %q", d.IDs, got, d.Text)
+				t.Errorf("streamed %v: got %q, want %q", d.IDs, got, d.Text)
 			}
 		}
 	})

@@ -13,13 +13,13 @@ type Tokenizer struct {
 	raw []byte
 
 	ids       map[string]int32 // vocabulary and added tokens
-	tokens    []string         // by id
-	known     []bool           // by id; an id may be unused
-	bytes     []string         // by id: the bytes that the token decodes to
-	modelSize int32            // entries in the model's own vocabulary
+	tokens    []string         // tokens by id
+	known     []bool           // known[id] is false for an unused id
+	bytes     []string         // bytes[id] is the decoded token
+	modelSize int32            // size of the model's vocabulary, without added tokens
 
 	nfc        bool
-	verbatim   *matcher // added tokens matched in the text as given
+	verbatim   *matcher // added tokens matched before normalization
 	normalized *matcher // added tokens matched after normalization
 	pre        preTokenizer
 	bpe        bpe
@@ -57,7 +57,7 @@ func Load(path string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// Size returns the highest id plus one, the least number of rows of an embedding.
+// Size returns the highest id plus one: the minimum number of rows of an embedding.
 func (t *Tokenizer) Size() int { return len(t.tokens) }
 
 // TokenToID returns the id of a token spelled as in tokenizer.json.
@@ -77,8 +77,8 @@ func (t *Tokenizer) IDToToken(id int32) (string, bool) {
 // Added returns the added tokens in the order of the file.
 func (t *Tokenizer) Added() []AddedToken { return slices.Clone(t.added) }
 
-// RawJSON returns the tokenizer.json this tokenizer was made from. The caller
-// must not change it.
+// RawJSON returns the tokenizer.json of the tokenizer. The caller must not
+// change it.
 func (t *Tokenizer) RawJSON() []byte { return t.raw }
 
 func (t *Tokenizer) normalize(s string) string {
@@ -88,8 +88,8 @@ func (t *Tokenizer) normalize(s string) string {
 	return s
 }
 
-// Options configure Encode. The zero value parses special tokens in the text and
-// adds none.
+// Options configure Encode. By default, Encode parses special tokens in the
+// text and adds none.
 type Options struct {
 	AddSpecial   bool // add the tokens of the post-processor, such as <|begin_of_text|>
 	SplitSpecial bool // treat special tokens in the text as ordinary characters

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// trainLimit bounds the vocabulary of TrainBPE, which counts all pairs again for
-// every merge and is meant for small vocabularies.
+// trainLimit bounds the vocabulary of TrainBPE, which is for small
+// vocabularies: it counts all pairs again for every merge.
 const trainLimit = 1 << 14
 
-// TrainBPE trains a byte-level BPE vocabulary (Sennrich et al. 2016,
-// "Neural Machine Translation of Rare Words with Subword Units", algorithm 1)
-// of at most vocabSize tokens: the specials first, then the 256 bytes, then
-// merges by falling count, the pair of smaller ids first among equals. It
-// stops early when no pair occurs twice. Texts are split as by GPT-2, so that a
-// number can become one token. The same input gives the same tokenizer.
+// TrainBPE trains a byte-level BPE vocabulary (Sennrich et al. 2016, "Neural
+// Machine Translation of Rare Words with Subword Units", algorithm 1) of at
+// most vocabSize tokens: the specials, the 256 bytes, then merges by falling
+// count, the pair of smaller ids first among equals. It stops early when no
+// pair occurs twice. Texts are split with GPT-2's pattern, so a number can
+// become one token. The same input gives the same tokenizer.
 func TrainBPE(texts []string, vocabSize int, specials []string) (*Tokenizer, error) {
 	t, err := trainBPE(texts, vocabSize, specials)
 	if err != nil {
@@ -63,7 +63,7 @@ func trainBPE(texts []string, vocabSize int, specials []string) (*Tokenizer, err
 	return v.Build()
 }
 
-// wordCount is a pre-token, as ids after the merges so far, with its count.
+// wordCount is a pre-token and its count. ids is the pre-token after the merges so far.
 type wordCount struct {
 	ids   []int32
 	count int

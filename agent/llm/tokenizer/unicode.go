@@ -2,11 +2,11 @@ package tokenizer
 
 import "unicode"
 
-// The reference library and Go have different Unicode versions: the reference's regular
+// The reference and Go have different Unicode versions: the reference's regular
 // expressions have Unicode 16, its Digits step 17, its NFC 9 (measured with
-// tokenizers 0.23.3 over every code point), and Go 1.26 has 15. The tables
-// below hold the code points assigned in between. A test compares Go's tables
-// plus these with the reference, and fails for a Go with newer tables.
+// tokenizers 0.23.3 over every code point), and Go 1.26 has 15. The tables below
+// list the code points assigned in between. TestUnicode compares Go's tables plus
+// these tables with the reference, and fails for a Go version with newer tables.
 var (
 	newUpper    = table(0x1C89, 0x1C89, 0xA7CB, 0xA7CC, 0xA7DA, 0xA7DA, 0xA7DC, 0xA7DC, 0x10D50, 0x10D65)
 	newLower    = table(0x1C8A, 0x1C8A, 0xA7CD, 0xA7CD, 0xA7DB, 0xA7DB, 0x10D70, 0x10D85)
@@ -25,11 +25,11 @@ var (
 	newSymbols = table(0x2427, 0x2429, 0x2FFC, 0x2FFF, 0x31E4, 0x31E5, 0x31EF, 0x31EF, 0x10D8E, 0x10D8F, 0x1CC00,
 		0x1CCEF, 0x1CD00, 0x1CEB3, 0x1F8B2, 0x1F8BB, 0x1F8C0, 0x1F8C1, 0x1FA89, 0x1FA89, 0x1FA8F, 0x1FA8F, 0x1FABE,
 		0x1FABE, 0x1FAC6, 0x1FAC6, 0x1FADC, 0x1FADC, 0x1FADF, 0x1FADF, 0x1FAE9, 0x1FAE9, 0x1FBCB, 0x1FBEF)
-	// newerNumbers are the numbers the Digits step knows beyond newNumbers.
+	// newerNumbers are numbers of the Digits step that newNumbers lacks.
 	newerNumbers = table(0x11DE0, 0x11DE9, 0x16FF4, 0x16FF6)
 	// newCombining are the runes with a combining class or a canonical
-	// decomposition added after Unicode 9. The reference's NFC does not know
-	// them, so it neither reorders nor composes them.
+	// decomposition added after Unicode 9. The reference's NFC neither reorders
+	// nor composes them.
 	newCombining = table(0x7FD, 0x7FD, 0x898, 0x89F, 0x8CA, 0x8D3, 0x9FE, 0x9FE, 0xC3C, 0xC3C, 0xD3B, 0xD3C, 0xEBA,
 		0xEBA, 0x1715, 0x1715, 0x1ABF, 0x1ACE, 0x1DF6, 0x1DFA, 0xA82C, 0xA82C, 0x10D24, 0x10D27, 0x10EAB, 0x10EAC,
 		0x10EFD, 0x10EFF, 0x10F46, 0x10F50, 0x10F82, 0x10F85, 0x11070, 0x11070, 0x1133B, 0x1133B, 0x1145E, 0x1145E,
@@ -53,8 +53,8 @@ func table(pairs ...rune) *unicode.RangeTable {
 	return t
 }
 
-// standIns maps runes that Go's tables do not know to a known rune of the
-// class the reference puts them in.
+// standIns maps runes that Go's tables lack to a rune that Go's tables have and
+// that has the same class in the reference.
 var standIns = []struct {
 	runes *unicode.RangeTable
 	as    rune
@@ -77,7 +77,7 @@ func standIn(r rune) rune {
 	return r
 }
 
-// isNumeric is the reference's Digits class: general category N.
+// isNumeric reports whether r is in the reference's Digits class, general category N.
 func isNumeric(r rune) bool {
 	return unicode.IsNumber(r) || unicode.Is(newNumbers, r) || unicode.Is(newerNumbers, r)
 }

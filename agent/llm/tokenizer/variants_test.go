@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// TestVariants tests every supported option with a tiny tokenizer. The reference
-// wrote the tokenizers and their ids.
+// TestVariants checks every supported option with a tiny tokenizer. The
+// reference wrote the tokenizers and their ids.
 func TestVariants(t *testing.T) {
 	var variants []struct {
 		Name      string
@@ -37,8 +37,8 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// TestUnicode compares the Unicode tables with the reference's tables, over every code
-// point of the planes in use.
+// TestUnicode checks that the Unicode tables equal the reference's tables at
+// every code point of the planes in use.
 func TestUnicode(t *testing.T) {
 	golden := map[string]json.RawMessage{}
 	readJSON(t, "classes.json", &golden)
@@ -93,18 +93,18 @@ func TestUnicode(t *testing.T) {
 			}
 		}
 		if digest(fast) != want {
-			t.Error("x/text normalizes some code point differently")
+			t.Error("nfc differs from the reference at some code point")
 		}
 		if digest(slow) != want {
-			t.Error("slowNFC normalizes some code point differently")
+			t.Error("slowNFC differs from the reference at some code point")
 		}
 		if digest(pairs) != wantPairs {
-			t.Error("slowNFC composes some decomposition differently")
+			t.Error("slowNFC of some decomposition differs from the reference")
 		}
 	})
 }
 
-// inClass matches all runes at once, which is faster than one by one.
+// inClass reports which runes of every src matches. One call matches them all, for speed.
 func inClass(t *testing.T, src string, every []rune) func(rune) bool {
 	p, err := compilePattern(src)
 	if err != nil {

@@ -246,8 +246,8 @@ def variants():
     with_unk = {**lacking, "<unk>": len(lacking)}
     add("unk", last, ["axb", "xx", "axxb", "abxab"], vocab=with_unk, unk_token="<unk>")
     add("fuse unk", last, ["axb", "xx", "axxb", "abxab", "xaxxb"], vocab=with_unk, unk_token="<unk>", fuse_unk=True)
-    # The pattern of gpt-oss and gpt-4o (o200k), with merges across every border that
-    # a wrong split could move.
+    # The pattern of gpt-oss and gpt-4o (o200k). The merges cross every border
+    # that a wrong split could move.
     letters = {"vocab": dict(bpe["vocab"]), "merges": list(bpe["merges"])}
     for a, b in [("A", "a"), ("a", "A"), ("'", "s"), ("s", "'"), ("a", "'"), ("/", "/"), ("Ċ", "/"), ("Ġ", "A"), ("Ã", "©"), ("Ã©", "A"), ("A", "B"), ("1", "1")]:
         letters["vocab"].setdefault(a + b, len(letters["vocab"]))

@@ -22,9 +22,9 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, tr
 
 from make_goldens import HERE, TEXTS, digest, random_texts, write
 
-# name: tokenizer.ggml.pre, the pattern with which the merges are trained, special
-# tokens, further keys. The first vocabulary has no add_bos_token, so llama.cpp
-# decides by the name of the pattern.
+# name: (tokenizer.ggml.pre, pattern for training the merges, special tokens,
+# further keys). The first vocabulary has no add_bos_token, so llama.cpp decides
+# by the name of the pattern.
 SMALL = {
     "llama": ("llama-bpe", r"\p{N}{1,3}|[^\r\n\p{L}\p{N}]?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+",
               ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"],

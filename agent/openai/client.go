@@ -2,12 +2,12 @@
 // (https://platform.openai.com/docs/api-reference/chat), which vLLM, SGLang,
 // llama.cpp, ollama and hosted services implement too.
 //
-// It contains Client, one endpoint with its limits on concurrency, time and
-// retries, and Speaker, through which a Client plays episodes (agent/text). The
-// caller provides the API key, which is never logged or written.
+// Client is a connection to one endpoint, with limits on concurrency, time and
+// retries. Speaker uses a Client to play episodes (agent/text). The caller
+// provides the API key, which is never logged or written.
 //
-// Concurrency: a Client and a Speaker may be used by many goroutines. No
-// goroutine outlives a call; Close drops idle connections.
+// Concurrency: many goroutines may use a Client and a Speaker. No goroutine
+// outlives a call; Close closes idle connections.
 package openai
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/openmanus/openmanus/internal/backoff"
 )
 
-// Client is one endpoint.
+// Client sends requests to one endpoint.
 type Client struct {
 	o     Options
 	http  *http.Client
@@ -43,7 +43,7 @@ type Client struct {
 	usage    struct{ requests, retries, prompt, completion atomic.Int64 }
 }
 
-// New returns a client. It sends no request; see Check.
+// New returns a client. It sends no request; Check does.
 func New(o Options) (*Client, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -53,7 +53,7 @@ func New(o Options) (*Client, error) {
 		o: o,
 		http: &http.Client{
 			Transport: transport.Bound(&http.Transport{
-				Proxy:               http.ProxyFromEnvironment, // a hosted endpoint may be behind one
+				Proxy:               http.ProxyFromEnvironment, // a hosted endpoint may need a proxy
 				DialContext:         (&net.Dialer{Timeout: checkTimeout, KeepAlive: 30 * time.Second}).DialContext,
 				TLSHandshakeTimeout: checkTimeout,
 				MaxIdleConnsPerHost: o.Concurrency,
@@ -68,11 +68,11 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Usage returns the totals of all requests so far. Token counts are those that
-// the endpoint reports; some endpoints report none.
+// Usage returns the totals of all requests so far. The endpoint reports the
+// token counts; some endpoints report none.
 func (c *Client) Usage() Usage {
 	u := &c.usage
 	return Usage{
@@ -81,9 +81,9 @@ func (c *Client) Usage() Usage {
 	}
 }
 
-// Chat requests one reply. It retries temporary failures after the pause that the
-// endpoint requests, or a growing one. The error is the *Error of the last
-// attempt.
+// Chat requests one reply. It retries temporary failures after the pause that
+// the endpoint requests, or after a growing pause. The error is the *Error of
+// the last attempt.
 func (c *Client) Chat(ctx context.Context, r Request) (Reply, error) {
 	return c.chat(ctx, r, c.o.Attempts)
 }
@@ -107,7 +107,7 @@ func (c *Client) chat(ctx context.Context, r Request, attempts int) (Reply, erro
 		}
 		fault.Attempts = attempt
 		if fault.Kind == KindRefused && !useNew && strings.Contains(fault.Words, newLimit) {
-			// OpenAI's reasoning models refuse max_tokens and name its successor.
+			// OpenAI's reasoning models reject max_tokens; the error names newLimit.
 			if c.newLimit.CompareAndSwap(false, true) {
 				c.o.Log.Info("the endpoint requires "+newLimit+" instead of max_tokens; using it from now on", "model", c.o.Model)
 			}
@@ -136,7 +136,7 @@ func (c *Client) cancelled(ctx context.Context) *Error {
 	return &Error{Kind: KindCancelled, URL: c.o.BaseURL, Err: context.Cause(ctx)}
 }
 
-// once makes one exchange.
+// once sends one request and classifies the response.
 func (c *Client) once(ctx context.Context, method, path string, body []byte, timeout time.Duration) (Reply, *Error) {
 	c.usage.requests.Add(1)
 	status, header, text, err := c.roundTrip(ctx, method, path, body, timeout)
@@ -144,7 +144,7 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, tim
 	var reply Reply
 	if fault == nil && path == chatPath {
 		reply, fault = parseReply(text)
-		c.usage.prompt.Add(reply.Usage.PromptTokens) // also of an unusable reply
+		c.usage.prompt.Add(reply.Usage.PromptTokens) // counted even if the reply is unusable
 		c.usage.completion.Add(reply.Usage.CompletionTokens)
 	}
 	if fault != nil {
@@ -188,13 +188,13 @@ func (c *Client) roundTrip(ctx context.Context, method, path string, body []byte
 	return resp.StatusCode, resp.Header, text, err
 }
 
-// classify returns the Error of an exchange, nil if it is a valid reply.
+// classify returns the Error of an exchange, or nil for status 200.
 func (c *Client) classify(ctx context.Context, status int, header http.Header, body []byte, err error, timeout time.Duration) *Error {
 	e := &Error{Status: status, Err: err}
 	if err != nil {
 		var u *url.Error
 		if errors.As(err, &u) {
-			e.Err = u.Err // Error prints the address
+			e.Err = u.Err // without the address, which Error.Error prints
 		}
 		var ne net.Error
 		switch {
@@ -238,15 +238,15 @@ func (c *Client) classify(ctx context.Context, status int, header http.Header, b
 	return e
 }
 
-// Check tests within seconds whether the endpoint is usable. It requests the list
-// of models, which any running server answers, even if with an error status, and
-// then a reply of at most 16 tokens with the parameters of r, which fails for a
-// wrong model name, a wrong key or an unknown parameter. It replaces r's messages
-// and limit.
+// Check tests within seconds whether the endpoint is usable. It requests the
+// list of models, which any running server answers, even if with an error
+// status. It then requests a reply of at most 16 tokens with the parameters of
+// r, which fails for a wrong model name, a wrong key or an unknown parameter.
+// It replaces r's messages and limit.
 func (c *Client) Check(ctx context.Context, r Request) error {
 	_, fault := c.once(ctx, http.MethodGet, modelsPath, nil, c.checkTimeout)
 	if fault != nil {
-		switch fault.Kind { // other failures do not count: the key may not be allowed to list models
+		switch fault.Kind { // ignore other failures: the key may not be allowed to list models
 		case KindConnection, KindTimeout, KindCancelled:
 			return fault
 		}

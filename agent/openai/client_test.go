@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patient is a timeout longer than any request of the tests.
-const patient = time.Minute
+// longTimeout is a timeout longer than any request of the tests.
+const longTimeout = time.Minute
 
 // client returns a client that records its pauses instead of waiting.
 func client(t *testing.T, o Options) (*Client, *[]time.Duration) {
@@ -32,7 +32,7 @@ func client(t *testing.T, o Options) (*Client, *[]time.Duration) {
 		o.Model = "m"
 	}
 	if o.Timeout == 0 {
-		o.Timeout = patient
+		o.Timeout = longTimeout
 	}
 	c, err := New(o)
 	if err != nil {
@@ -89,7 +89,7 @@ func TestChat(t *testing.T) {
 	got = s.Requests()[1]
 	want = map[string]any{"model": "m", "temperature": 0.0, "messages": []any{map[string]any{"role": "user", "content": "hello"}}}
 	if diff := cmp.Diff(want, got.Raw); diff != "" || got.Key != "" {
-		t.Errorf("the smallest request: key %q, -want +got:\n%s", got.Key, diff)
+		t.Errorf("request with the default options: key %q, -want +got:\n%s", got.Key, diff)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestFailures(t *testing.T) {
 		answer openaitest.Answer
 		kind   Kind
 		retry  bool
-		words  string // in the error
+		words  string // contained in the error
 	}{
 		{"429", status(429, `{"error":{"message":"slow down"}}`), KindRate, true, "slow down"},
 		{"no credit", status(429, `{"error":{"message":"pay","code":"insufficient_quota"}}`), KindQuota, false, "pay"},
@@ -129,30 +129,30 @@ func TestFailures(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			// After failures only, Chat returns the last one.
+			// If all attempts fail, Chat returns the last error.
 			s := openaitest.Serve(t, answers(tt.answer))
 			c, waits := client(t, Options{BaseURL: s.URL, Key: "secret", Attempts: 3})
 			c.maxReply = 2048
 			_, err := c.Chat(t.Context(), hello)
 			if !errors.Is(err, tt.kind) || !strings.Contains(fmt.Sprint(err), tt.words) || strings.Contains(fmt.Sprint(err), "secret") {
-				t.Errorf("got %v, want %s with %q", err, tt.kind, tt.words)
+				t.Errorf("got error %v, want %s that contains %q", err, tt.kind, tt.words)
 			}
 			tries := 1
 			if tt.retry {
 				tries = 3
 			}
 			if n := len(s.Requests()); n != tries || len(*waits) != tries-1 {
-				t.Errorf("%d requests and %d pauses, want %d", n, len(*waits), tries)
+				t.Errorf("%d requests and %d pauses, want %d and %d", n, len(*waits), tries, tries-1)
 			}
 			if u := c.Usage(); u.Requests != int64(tries) || u.Retries != int64(tries-1) {
-				t.Errorf("usage %+v", u)
+				t.Errorf("usage %+v, want %d requests and %d retries", u, tries, tries-1)
 			}
 			// After one failure, a second attempt succeeds.
 			s = openaitest.Serve(t, answers(tt.answer, ok))
 			c, _ = client(t, Options{BaseURL: s.URL, Attempts: 3})
 			c.maxReply = 2048
 			if reply, err := c.Chat(t.Context(), hello); tt.retry != (err == nil) || tt.retry && reply.Text != "fine" {
-				t.Errorf("after one failure: %+v, %v", reply, err)
+				t.Errorf("Chat after one failure: %+v, %v", reply, err)
 			}
 		})
 	}
@@ -164,7 +164,7 @@ func TestRetryAfter(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		header map[string]string
-		want   time.Duration // 0: back-off
+		want   time.Duration // 0: default pause
 		giveUp bool
 	}{
 		{"seconds", map[string]string{"Retry-After": "7"}, 7 * time.Second, false},
@@ -183,15 +183,15 @@ func TestRetryAfter(t *testing.T) {
 			_, err := c.Chat(t.Context(), hello)
 			if tt.giveUp {
 				if !errors.Is(err, KindRate) || !strings.Contains(err.Error(), "longer than the limit") || len(*waits) > 0 {
-					t.Errorf("%v after %v", err, *waits)
+					t.Errorf("error %v after pauses %v", err, *waits)
 				}
 				return
 			}
 			if err != nil || len(*waits) != 1 {
-				t.Fatalf("%v after %v", err, *waits)
+				t.Fatalf("error %v after pauses %v", err, *waits)
 			}
 			if w := (*waits)[0]; tt.want > 0 && w != tt.want || tt.want == 0 && (w < firstPause/2 || w > firstPause) {
-				t.Errorf("waited %v", w)
+				t.Errorf("waited %v, want %v (0: the default pause)", w, tt.want)
 			}
 		})
 	}
@@ -201,9 +201,9 @@ func TestTimeoutAndCancellation(t *testing.T) {
 	s := openaitest.Serve(t, answers(openaitest.Answer{Hang: true}))
 	c, _ := client(t, Options{BaseURL: s.URL, Timeout: 20 * time.Millisecond, Attempts: 2})
 	if _, err := c.Chat(t.Context(), hello); !errors.Is(err, KindTimeout) || len(s.Requests()) > 2 {
-		t.Errorf("a hanging endpoint: %v", err)
+		t.Errorf("Chat with a hanging endpoint: got error %v, want %v", err, KindTimeout)
 	}
-	// Cancelled during a request and while waiting for a slot.
+	// The context is cancelled during a request and while waiting for a slot.
 	why := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	arrived := make(chan struct{}, 1)
@@ -225,7 +225,7 @@ func TestTimeoutAndCancellation(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	// Cancelled during a pause.
+	// The context is cancelled during a pause.
 	ctx, stop := context.WithCancel(t.Context())
 	s = openaitest.Serve(t, func(int, openaitest.Request) openaitest.Answer {
 		return openaitest.Answer{Status: 503, Body: "x", Header: map[string]string{"Retry-After": "50"}}
@@ -255,7 +255,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 		}
 		select { // until three requests are in progress
 		case <-release:
-		case <-time.After(patient):
+		case <-time.After(longTimeout):
 		}
 		_, _ = w.Write([]byte(`{"choices":[{"message":{"content":"x"}}]}`))
 	}))
@@ -271,7 +271,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 	}
 	wg.Wait()
 	if most.Load() != 3 {
-		t.Errorf("%d requests at once, want 3", most.Load())
+		t.Errorf("at most %d concurrent requests, want 3", most.Load())
 	}
 }
 
@@ -290,13 +290,13 @@ func TestMaxCompletionTokens(t *testing.T) {
 	}
 	got := s.Requests()
 	if len(got) != 3 || got[2].Raw["max_completion_tokens"] != 9.0 {
-		t.Errorf("%d requests, the last %v", len(got), got[len(got)-1].Raw)
+		t.Errorf("%d requests, the last is %v; want 3, the last with max_completion_tokens", len(got), got[len(got)-1].Raw)
 	}
 	// An endpoint that rejects both names gets no third request.
 	s = openaitest.Serve(t, answers(openaitest.Answer{Status: 400, Body: `{"error":{"message":"max_completion_tokens is too large"}}`}))
 	c, _ = client(t, Options{BaseURL: s.URL})
 	if _, err := c.Chat(t.Context(), hello); !errors.Is(err, KindRefused) || len(s.Requests()) != 2 {
-		t.Errorf("%v after %d requests", err, len(s.Requests()))
+		t.Errorf("error %v after %d requests, want the error after 2", err, len(s.Requests()))
 	}
 }
 
@@ -307,26 +307,26 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	if got := s.Requests()[0].Raw["max_tokens"]; got != 16.0 {
-		t.Errorf("max_tokens is %v", got)
+		t.Errorf("max_tokens is %v, want 16", got)
 	}
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	c, waits := client(t, Options{BaseURL: gone.URL})
 	if err := c.Check(t.Context(), hello); !errors.Is(err, KindConnection) || len(*waits) > 0 {
-		t.Errorf("a closed endpoint: %v after %d pauses", err, len(*waits))
+		t.Errorf("Check with a closed endpoint: error %v after %d pauses", err, len(*waits))
 	}
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer hangs.Close()
 	c, waits = client(t, Options{BaseURL: hangs.URL})
 	c.checkTimeout = 20 * time.Millisecond
 	if err := c.Check(t.Context(), hello); !errors.Is(err, KindTimeout) || len(*waits) > 0 {
-		t.Errorf("an endpoint that hangs: %v after %d pauses", err, len(*waits))
+		t.Errorf("Check with a hanging endpoint: error %v after %d pauses", err, len(*waits))
 	}
 	s = openaitest.Serve(t, answers(openaitest.Answer{Status: 404, Body: `{"error":{"message":"the model m does not exist"}}`}))
 	c, _ = client(t, Options{BaseURL: s.URL})
 	var fault *Error
 	if err := c.Check(t.Context(), hello); !errors.As(err, &fault) || !fault.Hopeless() || !strings.Contains(err.Error(), "does not exist") {
-		t.Errorf("a wrong model name: %v", err)
+		t.Errorf("Check with a wrong model name: error %v", err)
 	}
 }
 

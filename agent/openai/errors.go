@@ -19,13 +19,13 @@ const (
 	KindServer     Kind = "server error"            // status 5xx
 	KindRate       Kind = "too many requests"       // status 429
 	KindQuota      Kind = "no credit left"          // status 402, or 429 with code insufficient_quota
-	KindAuth       Kind = "not allowed"             // status 401, 403
-	KindMissing    Kind = "no such endpoint"        // status 404, 405, and redirects
+	KindAuth       Kind = "not allowed"             // status 401 or 403
+	KindMissing    Kind = "no such endpoint"        // status 404, 405 or a redirect
 	KindRefused    Kind = "request refused"         // other 4xx
 	KindContext    Kind = "conversation too long"   // a 4xx with a message about the context length
 	KindMalformed  Kind = "reply not understood"    // not JSON, truncated, or of another form
-	KindEmpty      Kind = "reply without an answer" // no choice, or one without text
-	KindFiltered   Kind = "reply held back"         // finish_reason content_filter
+	KindEmpty      Kind = "reply without an answer" // no choice, or a choice without text
+	KindFiltered   Kind = "reply filtered"          // finish_reason content_filter
 	KindOversize   Kind = "reply too large"         // more bytes than maxReply
 	KindCancelled  Kind = "cancelled"               // the caller's context ended first
 )
@@ -33,34 +33,34 @@ const (
 // Error makes a Kind usable with errors.Is.
 func (k Kind) Error() string { return string(k) }
 
-// kinds holds the properties of a Kind that are not the zero value. retry: the
+// kinds lists the properties of each Kind that differ from zero. retry: the
 // same request may succeed later (repeating a request is safe). hopeless: every
 // later request would fail in the same way. hint: a suggestion for the user.
 var kinds = map[Kind]struct {
 	retry, hopeless bool
 	hint            string
 }{
-	KindConnection: {retry: true, hint: "is the endpoint up, and its address right?"},
-	KindTimeout:    {retry: true, hint: "is the endpoint up, and its address right?"},
+	KindConnection: {retry: true, hint: "is the endpoint up, and is its address correct?"},
+	KindTimeout:    {retry: true, hint: "is the endpoint up, and is its address correct?"},
 	KindServer:     {retry: true},
 	KindRate:       {retry: true, hint: "lower the number of concurrent requests"},
 	KindMalformed:  {retry: true},
 	KindEmpty:      {retry: true},
 	KindQuota:      {hopeless: true},
-	KindAuth:       {hopeless: true, hint: "is the key in its environment variable, and right?"},
-	KindMissing:    {hopeless: true, hint: "is the base URL right (it usually ends in /v1), and the model's name?"},
+	KindAuth:       {hopeless: true, hint: "check the key in its environment variable"},
+	KindMissing:    {hopeless: true, hint: "check the base URL, which usually ends in /v1, and the model's name"},
 }
 
-// Error is a failed exchange with an endpoint.
+// Error describes a failed exchange with an endpoint.
 type Error struct {
 	Kind     Kind
 	URL      string
-	Status   int    // 0 if no status line came
+	Status   int    // 0 without a status line
 	Words    string // the endpoint's message, shortened, without the key
 	Attempts int    // number of attempts
-	Err      error  // the cause below, if any
+	Err      error  // the cause; may be nil
 
-	wait time.Duration // requested by the endpoint
+	wait time.Duration // pause that the endpoint requests
 }
 
 // Error returns the address, the kind, the endpoint's message and a hint.
@@ -97,8 +97,8 @@ func (e *Error) Is(target error) bool {
 // Hopeless reports whether every later request would fail in the same way.
 func (e *Error) Hopeless() bool { return kinds[e.Kind].hopeless }
 
-// retryAfter returns the wait that a reply requests with Retry-After, in seconds
-// or as a date (RFC 9110, 10.2.3), or with retry-after-ms; 0 without either.
+// retryAfter returns the wait that a response requests with Retry-After, in seconds
+// or as a date (RFC 9110, 10.2.3), or with retry-after-ms; 0 without these headers.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get("Retry-After-Ms")), 64); err == nil {
 		return boundedDuration(ms * float64(time.Millisecond))
@@ -109,7 +109,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	}
 	if at, err := http.ParseTime(v); err == nil {
 		if date, err := http.ParseTime(h.Get("Date")); err == nil {
-			now = date // the date is in the endpoint's clock
+			now = date // Retry-After is in the endpoint's clock
 		}
 		return max(0, at.Sub(now))
 	}

@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// Options of a Client. Only BaseURL and Model are required.
+// Options configure a Client. Only BaseURL and Model are required.
 type Options struct {
-	BaseURL string // such as https://api.openai.com/v1: the part before /chat/completions
-	Model   string // the endpoint's name of the model
+	BaseURL string // the part before /chat/completions, such as https://api.openai.com/v1
+	Model   string // model name at the endpoint
 	Key     string // sent as a bearer token; "" sends none
 
 	Concurrency int           // concurrent requests; 0: 16
-	Timeout     time.Duration // of one attempt; 0: two minutes
-	Attempts    int           // at one request; 0: 6
-	Log         *slog.Logger  // nil: no log
+	Timeout     time.Duration // limit of one attempt; 0: two minutes
+	Attempts    int           // attempts per request; 0: 6
+	Log         *slog.Logger  // may be nil
 }
 
 // Limits of a Client.
 const (
-	firstPause   = 500 * time.Millisecond // after the first failed attempt; pauses double
-	maxPause     = time.Minute            // between attempts; a longer Retry-After ends the retries
-	checkTimeout = 10 * time.Second       // of Check's first request
-	maxReply     = 16 << 20               // bytes of a reply
+	firstPause   = 500 * time.Millisecond // pause after the first failed attempt; later pauses double
+	maxPause     = time.Minute            // longest pause; a longer Retry-After ends the retries
+	checkTimeout = 10 * time.Second       // timeout of Check's first request
+	maxReply     = 16 << 20               // longest reply in bytes
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -36,10 +36,10 @@ func (o Options) withDefaults() (Options, error) {
 	errs = append(errs, err)
 	o.BaseURL = base
 	if o.Model == "" {
-		errs = append(errs, errors.New("no model: give the endpoint's name of the model"))
+		errs = append(errs, errors.New("no model: give the model's name at the endpoint"))
 	}
 	if strings.ContainsAny(o.Key, "\r\n\x00") {
-		errs = append(errs, errors.New("the key contains a line break: give the bare key"))
+		errs = append(errs, errors.New("the key contains a line break: give the key without it"))
 	}
 	if o.Concurrency < 0 || o.Attempts < 0 {
 		errs = append(errs, fmt.Errorf("concurrency %d and attempts %d must not be negative", o.Concurrency, o.Attempts))

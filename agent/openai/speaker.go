@@ -10,16 +10,16 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Speaker plays episodes with a Client: text.Engine{Speaker: …} is an
-// engine.Engine over it.
+// Speaker is a text.Speaker: text.Engine{Speaker: …} is an engine.Engine that
+// uses Client.
 //
 // Stop strings are not sent, because an endpoint removes the string from its
 // reply, and a format that looks for a closing tag would miss it. text.Engine
 // cuts the reply after the stop string instead.
 type Speaker struct {
 	Client *Client
-	// MaxContext is the maximal number of tokens of a conversation, as reported in
-	// the endpoint's usage; 0 leaves the limit to the endpoint.
+	// MaxContext is the maximum number of tokens of a conversation, as reported
+	// in the endpoint's usage; 0 leaves the limit to the endpoint.
 	MaxContext int
 }
 
@@ -80,15 +80,15 @@ func decimal(x float32) float64 {
 	return v
 }
 
-// seedOf returns the seed of one reply, specific to task, sample and turn, as in
-// local sampling. Endpoints do not guarantee reproducible replies. The seed has 31
-// bits, which all endpoints accept.
+// seedOf returns the seed of one reply, which depends on task, sample and turn,
+// as in local sampling. Endpoints do not guarantee reproducible replies. The
+// seed has 31 bits, which all endpoints accept.
 func seedOf(k engine.Key, turn int) int64 {
 	h := engine.TaskHash(fmt.Sprintf("%d/%s/%d/%d", k.Seed, k.Task, k.Sample, turn))
 	return int64(h >> 33)
 }
 
-// Summarizer answers single prompts, such as requests for a summary of an
+// Summarizer requests replies to single prompts, such as a summary of an
 // episode's past. OpenManus-RL's SummarizedMemory uses at most 300 tokens, a
 // temperature of 0.1 and a timeout of 30 s, which is the Client's
 // Options.Timeout.

@@ -21,11 +21,11 @@ func TestSpeaker(t *testing.T) {
 	tests := []struct {
 		name    string
 		answer  openaitest.Answer
-		most    int // MaxContext
-		context int // before
+		most    int // Speaker.MaxContext
+		context int // tokens before the reply
 		want    text.Reply
 		kind    Kind
-		limit   any // requested max_tokens; nil: none
+		limit   any // requested max_tokens; nil: no request
 	}{
 		{"complete", openaitest.Answer{Text: "go</act>", Tokens: 9}, 0, 0, text.Reply{Text: "go</act>", Stop: engine.StopEOS, Context: 9}, "", 50.0},
 		{"length", openaitest.Answer{Text: "go", Finish: "length"}, 0, 0, text.Reply{Text: "go", Stop: engine.StopLength}, "", 50.0},
@@ -53,7 +53,7 @@ func TestSpeaker(t *testing.T) {
 			sent := s.Requests()
 			if tt.limit == nil {
 				if len(sent) > 0 {
-					t.Errorf("%d requests", len(sent))
+					t.Errorf("%d requests, want none", len(sent))
 				}
 				return
 			}
@@ -76,7 +76,7 @@ func TestSeeds(t *testing.T) {
 	} {
 		seed := seedOf(k.key, k.turn)
 		if seed < 0 || seed >= 1<<31 || seen[seed] {
-			t.Errorf("%+v has the seed %d", k, seed)
+			t.Errorf("key %+v has the seed %d of another key", k, seed)
 		}
 		seen[seed] = true
 	}

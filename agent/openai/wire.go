@@ -11,28 +11,28 @@ import (
 	"github.com/openmanus/openmanus/data/transport"
 )
 
-// Request is one request. Parameters with zero values are not sent, except
+// Request is a request for one reply. Zero values are not sent, except
 // Temperature.
 type Request struct {
 	Messages    []data.Message `json:"messages"`
 	MaxTokens   int            `json:"max_tokens,omitempty"`
-	Temperature float64        `json:"temperature"`     // 0 is greedy
+	Temperature float64        `json:"temperature"`     // 0: greedy
 	TopP        float64        `json:"top_p,omitempty"` // 0 and 1: not sent
 	TopK        int            `json:"top_k,omitempty"` // 0: not sent; OpenAI rejects it, vLLM and others accept it
 	Seed        *int64         `json:"seed,omitempty"`
 }
 
-// Reply is the answer to a Request.
+// Reply is the reply to a Request.
 type Reply struct {
 	Text   string
-	Finish string // finish_reason: stop, length
+	Finish string // finish_reason, such as stop or length
 	Usage  Usage
 }
 
-// Usage counts requests and tokens, as endpoints report them.
+// Usage counts requests, and the tokens that the endpoint reports.
 type Usage struct {
-	Requests         int64 `json:"requests"` // sent, including failed ones
-	Retries          int64 `json:"retries"`  // of these, retries
+	Requests         int64 `json:"requests"` // number sent, with retries and failures
+	Retries          int64 `json:"retries"`  // requests that were retries
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 }
@@ -98,7 +98,7 @@ func parseReply(body []byte) (Reply, *Error) {
 	case len(c.Message.ToolCalls) > 0:
 		return r, &Error{Kind: KindRefused, Err: errors.New("the reply has tool calls but no text, although no tools were offered: turn off the endpoint's tool parser")}
 	case c.FinishReason == finishLength:
-		// A reasoning model can use all its tokens before its visible reply.
+		// A reasoning model can use all its tokens before the text of its reply.
 	default:
 		return r, &Error{Kind: KindEmpty, Words: transport.Excerpt(string(body)), Err: errors.New("the message has no content")}
 	}
@@ -107,9 +107,9 @@ func parseReply(body []byte) (Reply, *Error) {
 
 const finishLength = "length"
 
-// errorWords returns the message and the code in the body of an error. The forms
-// are {"error": {"message", "code", "type"}}, {"error": "text"},
-// {"message", "code"}, {"detail"}; other bodies are returned unchanged.
+// errorWords returns the message and the code in the body of an error response. The forms
+// are {"error": {"message", "code", "type"}}, {"error": "text"}, {"message", "code"},
+// {"detail"}. For other bodies, the message is the body. All messages are shortened.
 func errorWords(body []byte) (words, code string) {
 	type fault struct {
 		Message, Type string
@@ -144,9 +144,9 @@ func errorWords(body []byte) (words, code string) {
 	return transport.Excerpt(string(body)), code
 }
 
-// tooLong reports whether an error means that the conversation does not fit into
-// the context. There is no common code; these are the messages of OpenAI, vLLM,
-// SGLang and llama.cpp.
+// tooLong reports whether an error means that the conversation does not fit
+// into the context. There is no common code; the messages are OpenAI's, vLLM's,
+// SGLang's and llama.cpp's.
 func tooLong(words, code string) bool {
 	if code == "context_length_exceeded" || code == "exceed_context_size_error" {
 		return true

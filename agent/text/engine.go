@@ -1,15 +1,15 @@
 // Package text lets text-only engines play episodes.
 //
-// The episode loop appends token ids (agent, agent/llm/engine). An engine without
-// a vocabulary, such as a network service, takes conversations instead. In this
-// package each byte of text is an id, and a few ids above the bytes mark roles
-// and the ends of messages. All formats and rules of the loop then apply to such
-// an engine, except that lengths in ids are lengths in bytes and log-probs are
-// 0. The ids are not those of a model, so episodes are kept without them
+// The episode loop appends token ids (agent, agent/llm/engine). An engine
+// without a vocabulary, such as a network service, takes conversations instead.
+// In this package each byte of text is an id, and a few ids above the bytes
+// mark roles and the ends of messages. All formats and rules of the loop then
+// apply to such an engine, except that lengths are in bytes and log-probs are
+// 0. The ids are not a model's ids, so episodes are stored without them
 // (data.Episode.ForgetIDs) and cannot be trained on token by token.
 //
-// It contains the ids, the Renderer, and the Engine that adapts a Speaker to
-// engine.Engine. agent/openai is the Speaker for network endpoints.
+// The package contains the ids, the Renderer, and the Engine, which adapts a
+// Speaker to engine.Engine. agent/openai has the Speaker for network endpoints.
 //
 // Concurrency: Renderer is stateless. An Engine may be used by many goroutines
 // if its Speaker may.
@@ -33,9 +33,9 @@ type Speaker interface {
 // Request is a request for the next reply of a conversation.
 type Request struct {
 	Key      engine.Key     // run, task and sample; sampling should depend on them and on Params.Turn
-	Messages []data.Message // the whole conversation; the last one is not the assistant's
-	Params   engine.Params  // StopStrings are applied by the Engine; StopTokens are ignored
-	Context  int            // tokens of the conversation at the last reply, 0 if unknown
+	Messages []data.Message // the whole conversation; the last message is not the assistant's
+	Params   engine.Params  // the Engine applies StopStrings; StopTokens are ignored
+	Context  int            // tokens of the conversation after the last reply; 0 if unknown
 }
 
 // Reply is the reply to a Request.
@@ -44,11 +44,11 @@ type Reply struct {
 	// Stop is StopEOS or "" if the reply is complete, StopLength if it reached
 	// Params.MaxNew, StopContext if the context is full.
 	Stop    engine.StopReason
-	Context int // tokens of the conversation, this reply included; 0 if unknown
+	Context int // tokens of the conversation with this reply; 0 if unknown
 }
 
-// Engine is an engine.Engine over a Speaker. Each session is one conversation,
-// which the Speaker receives in full for every reply.
+// Engine implements engine.Engine with a Speaker. Each session is one
+// conversation, which the Speaker receives in full for every reply.
 type Engine struct{ Speaker Speaker }
 
 // conversation is the state of a session.
@@ -56,10 +56,10 @@ type conversation struct {
 	ids     []int32
 	context int
 	closed  atomic.Bool
-	broken  bool // a call failed; only Generate uses it
+	broken  bool // a call failed; only Generate uses this field
 }
 
-// Open starts a conversation. It never waits.
+// Open starts a conversation. It never blocks.
 func (e *Engine) Open(ctx context.Context, o engine.SessionOptions) (*engine.Session, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -80,7 +80,7 @@ func (e *Engine) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	case c.broken:
 		return engine.Reply{}, engine.ErrSessionBroken
 	}
-	c.broken = true // until the reply is complete
+	c.broken = true // reset when the reply is complete
 	c.ids = append(c.ids, ids...)
 	messages, err := parse(c.ids)
 	if err != nil {
@@ -98,7 +98,7 @@ func (e *Engine) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	if cut {
 		r.Stop = engine.StopString
 	}
-	// The last id marks the end, so that every reply has at least one id.
+	// The last id marks the end, so every reply has at least one id.
 	last := idCut
 	if r.Stop == engine.StopEOS {
 		last = idEnd

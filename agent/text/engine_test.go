@@ -84,7 +84,7 @@ func TestConversation(t *testing.T) {
 		t.Errorf("the conversation: -want +got:\n%s", diff)
 	}
 	if s.requests[1].Context != 7 || last.Key.Task != "maze_1" || last.Params.Turn != 3 {
-		t.Errorf("last request %+v", last)
+		t.Errorf("last request %+v, want task maze_1 and turn 3; the second request must have context 7", last)
 	}
 }
 
@@ -97,26 +97,26 @@ func TestUnusableSessions(t *testing.T) {
 	s := &script{err: errors.New("no connection")}
 	e, session := opened(t, s)
 	if _, err := e.Generate(t.Context(), session, ids, engine.Params{}); !errors.Is(err, s.err) {
-		t.Errorf("got %v", err)
+		t.Errorf("Generate with a failing speaker: got error %v, want %v", err, s.err)
 	}
 	if _, err := e.Generate(t.Context(), session, nil, engine.Params{}); !errors.Is(err, engine.ErrSessionBroken) {
-		t.Errorf("after a failure: %v", err)
+		t.Errorf("Generate after a failure: got error %v, want ErrSessionBroken", err)
 	}
 	e.Close(session)
 	e.Close(session)
 	if _, err := e.Generate(t.Context(), session, ids, engine.Params{}); !errors.Is(err, engine.ErrSessionClosed) {
-		t.Errorf("after Close: %v", err)
+		t.Errorf("Generate after Close: got error %v, want ErrSessionClosed", err)
 	}
 	if _, err := e.Generate(t.Context(), engine.NewSession(engine.SessionOptions{}, 1), ids, engine.Params{}); err == nil {
-		t.Error("a session of another engine was accepted")
+		t.Error("Generate accepts a session of another engine")
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := e.Open(ended, engine.SessionOptions{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Open with a cancelled context: %v", err)
+		t.Errorf("Open with a cancelled context: got error %v", err)
 	}
 	if len(s.requests) != 1 {
-		t.Errorf("%d requests", len(s.requests))
+		t.Errorf("%d requests, want 1", len(s.requests))
 	}
 }
 
@@ -125,14 +125,14 @@ func TestInvalidConversations(t *testing.T) {
 		s := &script{replies: []Reply{{}}}
 		e, session := opened(t, s)
 		if _, err := e.Generate(t.Context(), session, ids, engine.Params{}); err == nil || len(s.requests) > 0 {
-			t.Errorf("%v: error %v, %d requests", ids, err, len(s.requests))
+			t.Errorf("ids %v: got error %v and %d requests, want an error without a request", ids, err, len(s.requests))
 		}
 	}
 	if _, err := (Renderer{}).Start([]data.Message{{Role: "critic"}}); err == nil || !strings.Contains(err.Error(), `"critic"`) {
-		t.Errorf("an unknown role: %v", err)
+		t.Errorf("Start with an unknown role: got error %v", err)
 	}
 	if _, err := (Renderer{}).Start(nil); err == nil {
-		t.Error("a conversation without messages: no error")
+		t.Error("Start without messages: no error")
 	}
 }
 
@@ -150,7 +150,7 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 		got, err := parse(ids)
 		if diff := cmp.Diff(messages, got); diff != "" || err != nil {
-			t.Errorf("%v -want +got:\n%s", err, diff)
+			t.Errorf("parse of the ids: error %v, -want +got:\n%s", err, diff)
 		}
 		if !utf8.ValidString((Renderer{}).Decode(ids)) {
 			t.Error("decoded text is not UTF-8")

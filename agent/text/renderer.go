@@ -10,11 +10,11 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Renderer is the agent.Renderer for an Engine. It encodes conversations in the
-// ids of this package.
+// Renderer implements agent.Renderer for an Engine. It encodes conversations in
+// the ids of this package.
 type Renderer struct{}
 
-// Start returns the ids of the first messages and of the start of a reply.
+// Start returns the ids of the first messages and the id that starts a reply.
 func (Renderer) Start(messages []data.Message) ([]int32, error) {
 	if len(messages) == 0 {
 		return nil, errors.New("start of a conversation: no messages")
@@ -54,7 +54,7 @@ func (Renderer) Decode(ids []int32) string {
 	return strings.ToValidUTF8(b.String(), string(utf8.RuneError))
 }
 
-// The ids above the bytes.
+// Ids above the bytes.
 const (
 	idEnd  int32 = 256 + iota // ends a message, and a complete reply
 	idCut                     // ends an incomplete reply
@@ -69,7 +69,7 @@ const assistant = "assistant"
 func roleID(role string) (int32, error) {
 	i := slices.Index(roles, role)
 	if i < 0 {
-		return 0, fmt.Errorf("a message has the role %q, must be one of %q", role, roles)
+		return 0, fmt.Errorf("a message has the role %q, want one of %q", role, roles)
 	}
 	return idRole + int32(i), nil
 }
@@ -92,7 +92,7 @@ func parse(ids []int32) ([]data.Message, error) {
 		switch {
 		case id >= 0 && id < 256 && open:
 			content = append(content, byte(id))
-		case id == idCut && open: // marks an incomplete reply, without text
+		case id == idCut && open: // an incomplete reply; idCut has no text
 		case id == idEnd && open:
 			out[len(out)-1].Content, content, open = string(content), nil, false
 		case id >= idRole && int(id-idRole) < len(roles) && !open:

@@ -15,11 +15,11 @@ import (
 type Options struct {
 	KVTokens  int            // size of the KV cache in tokens, over all sequences
 	BlockSize int            // tokens per block; 0 means DefaultBlockSize
-	Teacher   engine.Teacher // replaces the sampled tokens; nil: none
+	Teacher   engine.Teacher // replaces sampled tokens; may be nil
 }
 
-// DefaultBlockSize is the default number of tokens per block. A sequence wastes
-// half a block on average; larger blocks keep the block tables short.
+// DefaultBlockSize is the default number of tokens per block. A sequence leaves
+// half a block unused on average; larger blocks keep the block tables short.
 const DefaultBlockSize = 32
 
 // Backend samples from a model; it implements engine.Backend.
@@ -29,19 +29,19 @@ type Backend struct {
 	blocks  *blocks
 	seqs    map[engine.SeqID]*sequence
 	version atomic.Int64
-	teacher engine.Teacher // nil: none
+	teacher engine.Teacher // may be nil
 }
 
 var _ engine.Backend = (*Backend)(nil)
 
-// sequence is the cached part of a context.
+// sequence holds the cached tokens of an engine sequence: their number and their blocks.
 type sequence struct {
 	length int
 	blocks []int32
 }
 
-// New returns a Backend with a KV cache for m, which the caller closes after
-// the Backend.
+// New returns a Backend with a KV cache for m. The caller closes m after the
+// Backend.
 func New(ctx context.Context, m *model.Model, o Options) (*Backend, error) {
 	o.BlockSize = cmp.Or(o.BlockSize, DefaultBlockSize)
 	if o.KVTokens < 1 || o.BlockSize < 1 {
@@ -65,7 +65,7 @@ func (b *Backend) BlockSize() int { return b.cache.BlockSize }
 func (b *Backend) Version() int64 { return b.version.Load() }
 
 // SetVersion sets the version of the weights after an update. The scheduler
-// rebuilds KV of other versions.
+// recomputes KV of other versions.
 func (b *Backend) SetVersion(v int64) { b.version.Store(v) }
 
 // Drop implements engine.Backend.
@@ -79,8 +79,8 @@ func (b *Backend) Drop(id engine.SeqID) {
 // Close frees the cache.
 func (b *Backend) Close() { b.cache.Close() }
 
-// Step implements engine.Backend. Cancelling ctx ends it only while it
-// waits for the model's thread. A running call is not interrupted.
+// Step implements engine.Backend. A cancelled ctx ends Step only while it waits
+// for the model's thread, and does not interrupt a running call.
 func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampled, error) {
 	if len(batch) == 0 {
 		return nil, nil
@@ -119,8 +119,8 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 // packed is a batch in the form that the model expects.
 type packed struct {
 	decode model.DecodeBatch
-	rows   []torch.SampleRow // one per entry of decode.Outputs
-	owner  []int             // index in the batch of each row's Work
+	rows   []torch.SampleRow // one row per entry of decode.Outputs
+	owner  []int             // owner[i] is the batch index of the Work of rows[i]
 }
 
 // pack validates a batch, assigns blocks to its sequences and concatenates their
@@ -166,10 +166,10 @@ func (b *Backend) pack(batch []engine.Work) (*packed, error) {
 	return p, nil
 }
 
-// sequence returns the sequence of a Work, and creates it if it is new.
+// sequence returns the sequence of w, created if it is new, with the tokens before w.Pos.
 func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
 	seq := b.seqs[w.Seq]
-	source := seq // holds the cached tokens
+	source := seq // the sequence whose cached tokens w continues
 	if w.From != 0 {
 		source = b.seqs[w.From]
 	}
@@ -182,7 +182,7 @@ func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
 	case len(w.Tokens) == 0:
 		return nil, fmt.Errorf("sequence %d: a step without tokens", w.Seq)
 	case w.From != 0 && seq != nil:
-		return nil, fmt.Errorf("sequence %d cannot copy a prefix of sequence %d: it is not new", w.Seq, w.From)
+		return nil, fmt.Errorf("sequence %d is not new, so it cannot copy a prefix of sequence %d", w.Seq, w.From)
 	case w.Pos > length, w.Pos < length && w.Pos%b.cache.BlockSize != 0:
 		return nil, fmt.Errorf("sequence %d: tokens for position %d, but %d are cached", w.Seq, w.Pos, length)
 	case w.Pos+len(w.Tokens) > c.MaxPositionEmbeddings:
@@ -206,9 +206,9 @@ func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
 	return seq, nil
 }
 
-// drawKey returns the key of a draw's counter-based generator, made of all
-// fields but the position; the sampling kernel adds position and token id. Each
-// field passes through a full mixing step, so that the noise of neighbouring
+// drawKey returns the key of a draw's counter-based generator: a hash of all
+// fields but the position. The sampling kernel adds position and token id. Each
+// field passes through a full mixing step, so that the noise of similar
 // samples, turns and seeds is independent.
 func drawKey(d engine.Draw) uint64 {
 	k := engine.Mix(d.Seed)

@@ -14,8 +14,8 @@ import (
 // tolerance bounds the effect of batch composition on a log-prob in float32.
 const tolerance = 1e-4
 
-// rollout computes a prompt in chunks and samples n tokens, without other sequences
-// in the batch.
+// rollout computes a prompt in chunks and samples n tokens. The batches have no
+// other sequence.
 func rollout(t *testing.T, b *Backend, seq engine.SeqID, prompt []int32, chunk, n int, temperature float32) (tokens []int32, logps []float32) {
 	t.Helper()
 	pos := 0
@@ -37,8 +37,8 @@ func rollout(t *testing.T, b *Backend, seq engine.SeqID, prompt []int32, chunk, 
 	return tokens, logps
 }
 
-// TestLogProbs compares the log-probs recorded in sampling with
-// the log-probs of the training forward pass, at several temperatures and chunk sizes.
+// TestLogProbs checks that the log-probs of sampling equal those of the
+// training forward pass, at several temperatures and chunk sizes.
 func TestLogProbs(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	b := newBackend(t, m, Options{KVTokens: 512, BlockSize: 16})
@@ -63,16 +63,16 @@ func TestLogProbs(t *testing.T) {
 			if first == nil {
 				first = tokens
 			} else if !equal(first, tokens) {
-				t.Errorf("chunks of %d sample %v, one chunk %v", tt.chunk, tokens, first)
+				t.Errorf("chunks of %d: got tokens %v, want %v as with one chunk", tt.chunk, tokens, first)
 			}
 		}
 		b.Drop(seq)
 	}
-	nothingLeft(t, b)
+	checkNothingInUse(t, b)
 }
 
-// TestUnwrittenCache fills the unwritten cache with zeros and with NaN. The samples
-// must be the same.
+// TestUnwrittenCache checks that the samples are the same whether the cache
+// initially contains zeros or NaN.
 func TestUnwrittenCache(t *testing.T) {
 	for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
 		m := openModel(t, dt)
@@ -97,7 +97,7 @@ func TestUnwrittenCache(t *testing.T) {
 				want, wantLP := rollout(t, clean, seq, ids(prompt, i), chunk, 5, 1)
 				got, gotLP := rollout(t, dirty, seq, ids(prompt, i), chunk, 5, 1)
 				if !equal(want, got) || !slices.Equal(wantLP, gotLP) {
-					t.Errorf("%s, prompt of %d in chunks of %d: %v %v, want %v %v", dt, prompt, chunk, got, gotLP, want, wantLP)
+					t.Errorf("%s, prompt of %d in chunks of %d: tokens and log-probs %v %v, want %v %v", dt, prompt, chunk, got, gotLP, want, wantLP)
 				}
 				clean.Drop(seq)
 				dirty.Drop(seq)
@@ -118,8 +118,8 @@ func equal(a, b []int32) bool {
 	return true
 }
 
-// TestBatchComposition samples a sequence alone, and in batches with prefills and
-// decodes of other sequences.
+// TestBatchComposition checks that a sequence has the same samples alone and in
+// batches with prefills and decodes of other sequences.
 func TestBatchComposition(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	b := newBackend(t, m, Options{KVTokens: 8192, BlockSize: 32})
@@ -127,8 +127,8 @@ func TestBatchComposition(t *testing.T) {
 	alone, aloneLP := rollout(t, b, 1, prompt, 41, 40, 1)
 
 	// In the batches, the sequence continues with the tokens that were sampled
-	// alone, so that every position is compared even after a draw that differs
-	// by rounding.
+	// alone, so that every position is compared even if rounding changes a
+	// draw.
 	const others = 18
 	pos := map[engine.SeqID]int{}
 	next, at := prompt, 0
@@ -154,14 +154,14 @@ func TestBatchComposition(t *testing.T) {
 			t.Errorf("token %d: log-prob is %v alone and %v in a batch", i, aloneLP[i], got.LogProb)
 		}
 		if got.Token != want {
-			t.Errorf("token %d: %d alone, %d in a batch", i, want, got.Token)
+			t.Errorf("token %d is %d alone and %d in a batch", i, want, got.Token)
 		}
 		at += len(next)
 		next = []int32{want}
 	}
 }
 
-// TestSampledFrequencies draws many times from one distribution.
+// TestSampledFrequencies checks the frequencies of many draws from one distribution.
 func TestSampledFrequencies(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	b := newBackend(t, m, Options{KVTokens: 64 * 64, BlockSize: 16})
@@ -182,7 +182,7 @@ func TestSampledFrequencies(t *testing.T) {
 			b.Drop(w.Seq)
 		}
 	}
-	// Each count is within five standard deviations of its expectation.
+	// Each count must be within five standard deviations of its expectation.
 	for id, n := range counts {
 		p := probs[id]
 		want, sd := draws*p, math.Sqrt(draws*p*(1-p))
@@ -191,7 +191,7 @@ func TestSampledFrequencies(t *testing.T) {
 		}
 	}
 	if len(counts) < 5 {
-		t.Errorf("only %d different tokens were drawn", len(counts))
+		t.Errorf("%d different tokens were drawn, want at least 5", len(counts))
 	}
 }
 
@@ -205,14 +205,14 @@ func TestDrawKey(t *testing.T) {
 	} {
 		k := drawKey(d)
 		if other, ok := seen[k]; ok {
-			t.Errorf("%s has the key of %s", name, other)
+			t.Errorf("draws %s and %s have the same key", name, other)
 		}
 		seen[k] = name
 	}
 	d := base
 	d.Position = 99
 	if drawKey(d) != drawKey(base) {
-		t.Error("the position is in the key, though the sampler adds it")
+		t.Error("the key depends on the position, want a key without it")
 	}
 }
 
@@ -243,7 +243,7 @@ func TestInvalidSteps(t *testing.T) {
 	for seq := range engine.SeqID(5) {
 		b.Drop(seq)
 	}
-	nothingLeft(t, b)
+	checkNothingInUse(t, b)
 }
 
 func TestOptions(t *testing.T) {
@@ -278,7 +278,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestBFloat16 bounds the gap between sampling and the training pass.
+// TestBFloat16 checks the gap between log-probs of sampling and of training in bfloat16.
 func TestBFloat16(t *testing.T) {
 	m := openModel(t, torch.BFloat16)
 	b := newBackend(t, m, Options{KVTokens: 256})
@@ -293,6 +293,6 @@ func TestBFloat16(t *testing.T) {
 		sum += math.Abs(float64(lp - logps[i]))
 	}
 	if mean := sum / float64(len(tokens)); !(mean < 0.03) {
-		t.Errorf("the mean gap is %v", mean)
+		t.Errorf("mean gap %v, want less than 0.03", mean)
 	}
 }

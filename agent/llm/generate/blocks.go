@@ -9,8 +9,8 @@ import (
 // equal histories give equal layouts.
 type blocks struct {
 	size  int     // tokens per block
-	free  []int32 // at first descending, so that the last is the lowest
-	users []int   // number of sequences that hold each block
+	free  []int32 // free blocks; the last one is used next
+	users []int   // number of sequences that use each block
 }
 
 func newBlocks(n, size int) *blocks {
@@ -21,11 +21,11 @@ func newBlocks(n, size int) *blocks {
 	return b
 }
 
-// grow appends free blocks to the blocks of a sequence until they hold n tokens.
+// grow appends free blocks to have, a sequence's blocks, until there is space for n tokens.
 func (b *blocks) grow(have []int32, n int) ([]int32, error) {
 	need := (n+b.size-1)/b.size - len(have)
 	if need > len(b.free) {
-		return have, fmt.Errorf("the KV cache is full: %d blocks wanted, %d free", need, len(b.free))
+		return have, fmt.Errorf("the KV cache is full: %d blocks needed, %d free", need, len(b.free))
 	}
 	for range max(need, 0) {
 		last := len(b.free) - 1
@@ -37,7 +37,7 @@ func (b *blocks) grow(have []int32, n int) ([]int32, error) {
 }
 
 // share returns the blocks of the first n tokens for use by a second sequence.
-// They must be full, since a shared block must not be written.
+// n fills these blocks, since a shared block must not be written.
 func (b *blocks) share(have []int32, n int) []int32 {
 	shared := slices.Clone(have[:n/b.size])
 	for _, block := range shared {
@@ -46,8 +46,7 @@ func (b *blocks) share(have []int32, n int) []int32 {
 	return shared
 }
 
-// release returns a sequence's blocks. A block is free when its last user
-// releases it.
+// release removes a user of each block of have. A block without users is free.
 func (b *blocks) release(have []int32) {
 	for _, block := range slices.Backward(have) {
 		if b.users[block]--; b.users[block] == 0 {

@@ -1,14 +1,14 @@
-// Package generate is the engine's local backend: it samples from a
-// model.Model that this process holds.
+// Package generate is the engine's local backend: it samples from a model.Model
+// in this process.
 //
-// It owns the paged KV cache and its blocks, the packing of prefill chunks and
-// decode rows into one call, and the keys of the random draws. The weights
-// belong to package model and the trainer that updates them; agent/llm/engine
-// decides which sequence runs when.
+// It contains the paged KV cache and its blocks, the packing of prefill chunks
+// and decode rows into one call, and the keys of the random draws. Package
+// model has the weights, which the trainer updates; agent/llm/engine schedules
+// the sequences.
 //
-// Concurrency: Step and Drop belong to the scheduler's goroutine; Version,
-// Capacity and BlockSize may be called by any goroutine. SetVersion is called
-// while the scheduler is paused, Close after it has ended. All tensor work
-// runs in torch.Run on the model's thread, so sampling and training never
-// touch the weights at the same time.
+// Concurrency: only the scheduler's goroutine calls Step and Drop; any
+// goroutine may call Version, Capacity and BlockSize. SetVersion is called
+// while the scheduler is paused, and Close after it has ended. All tensor work
+// runs in torch.Run on the model's thread, so sampling and training never touch
+// the weights at the same time.
 package generate

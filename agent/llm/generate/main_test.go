@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	torch.SetNumThreads(1) // on busy cores a second thread makes the tests slower
+	torch.SetNumThreads(1) // a second thread makes the tests slower on busy cores
 	torchtest.Main(m)
 }
 
@@ -43,7 +43,7 @@ func newBackend(t testing.TB, m *model.Model, o Options) *Backend {
 	return b
 }
 
-// ids makes n token ids that differ with salt.
+// ids returns n token ids that depend on salt.
 func ids(n, salt int) []int32 {
 	out := make([]int32, n)
 	for i := range out {
@@ -70,11 +70,11 @@ func step(t testing.TB, b *Backend, batch ...engine.Work) []engine.Sampled {
 	return out
 }
 
-// nothingLeft fails the test if sequences or blocks are in use.
-func nothingLeft(t testing.TB, b *Backend) {
+// checkNothingInUse fails the test if sequences or blocks are in use.
+func checkNothingInUse(t testing.TB, b *Backend) {
 	t.Helper()
 	if seqs, used := b.live(); seqs != 0 || used != 0 {
-		t.Errorf("%d sequences with %d blocks are left", seqs, used)
+		t.Errorf("%d sequences and %d blocks are in use, want none", seqs, used)
 	}
 }
 

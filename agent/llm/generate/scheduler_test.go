@@ -53,8 +53,8 @@ func newScheduler(t *testing.T, b engine.Backend, o engine.Options) *engine.Sche
 	return s
 }
 
-// TestSchedulerOverBackend runs conversations one by one, all at once, and with
-// a cache so small that sessions are parked. The samples must be the same.
+// TestSchedulerOverBackend checks that conversations have the same samples one
+// by one, all at once, and with a cache so small that sessions are parked.
 func TestSchedulerOverBackend(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	const n = 12
@@ -77,10 +77,10 @@ func TestSchedulerOverBackend(t *testing.T) {
 			}
 		}
 		if kv < 1000 && together && s.Stats().Parked == 0 {
-			t.Error("no session was parked with a small cache")
+			t.Error("no session was parked with the small cache")
 		}
 		s.Shutdown()
-		nothingLeft(t, b)
+		checkNothingInUse(t, b)
 		return out, logps
 	}
 	want, wantLP := run(4096, engine.Options{}, false)
@@ -97,7 +97,7 @@ func TestSchedulerOverBackend(t *testing.T) {
 			got, gotLP := run(tt.kv, tt.o, true)
 			for i := range want {
 				if !equal(want[i], got[i]) {
-					t.Errorf("conversation %d: %v, want %v as alone", i, got[i], want[i])
+					t.Errorf("conversation %d: got tokens %v, want %v as one by one", i, got[i], want[i])
 					continue
 				}
 				for j := range want[i] {
@@ -110,7 +110,7 @@ func TestSchedulerOverBackend(t *testing.T) {
 	}
 }
 
-// TestDeterministic checks that a repeated run gives the same bits.
+// TestDeterministic checks that two equal runs give the same bits.
 func TestDeterministic(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	const n = 6
@@ -154,18 +154,18 @@ func TestDeterministic(t *testing.T) {
 		b, bLP := run()
 		for i := range a {
 			if !equal(a[i], b[i]) {
-				t.Fatalf("session %d sampled %v and then %v", i, a[i], b[i])
+				t.Fatalf("session %d sampled %v in the first run and %v in the second", i, a[i], b[i])
 			}
 			for j := range aLP[i] {
 				if aLP[i][j] != bLP[i][j] {
-					t.Errorf("session %d: log-prob %d was %v and then %v", i, j, aLP[i][j], bLP[i][j])
+					t.Errorf("session %d: log-prob %d is %v in the first run and %v in the second", i, j, aLP[i][j], bLP[i][j])
 				}
 			}
 		}
 	}
 }
 
-// TestCancelFrees cancels running calls. Their sequences and blocks must be freed.
+// TestCancelFrees checks that cancelled calls free their sequences and blocks.
 func TestCancelFrees(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	b := newBackend(t, m, Options{KVTokens: 2048, BlockSize: 16})
@@ -181,18 +181,18 @@ func TestCancelFrees(t *testing.T) {
 			defer s.Close(session)
 			_, err := s.Generate(ctx, session, ids(30, i), engine.Params{MaxNew: 400, Temperature: 1})
 			if !errors.Is(err, context.Canceled) {
-				t.Errorf("a cancelled call returned %v", err)
+				t.Errorf("Generate with a cancelled context: got error %v, want context.Canceled", err)
 			}
 		})
 	}
-	for s.Stats().SampledTokens < 8 { // in progress
+	for s.Stats().SampledTokens < 8 { // until the calls are in progress
 	}
 	cancel()
 	wg.Wait()
 	// Check before Shutdown, which frees all sequences. Exclusive waits for pending
 	// drops.
 	if err := s.Exclusive(context.Background(), func() error {
-		nothingLeft(t, b)
+		checkNothingInUse(t, b)
 		return nil
 	}); err != nil {
 		t.Error(err)
@@ -200,8 +200,8 @@ func TestCancelFrees(t *testing.T) {
 	s.Shutdown()
 }
 
-// TestWeightUpdate changes the weights in the middle of a session. Later tokens
-// equal those of a new session with the new weights.
+// TestWeightUpdate checks a change of weights in the middle of a session: later
+// tokens equal those of a new session with the new weights.
 func TestWeightUpdate(t *testing.T) {
 	ctx := context.Background()
 	m := openModel(t, torch.Float32)

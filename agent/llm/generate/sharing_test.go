@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// TestSharedPrefix checks that a sequence that shares blocks with another one
-// samples the same tokens as without sharing, also after the other sequence is
+// TestSharedPrefix checks that a sequence samples the same tokens with blocks
+// shared from another sequence as without, even after the other sequence is
 // truncated, continued or dropped.
 func TestSharedPrefix(t *testing.T) {
 	m := openModel(t, torch.Float32)
@@ -20,7 +20,7 @@ func TestSharedPrefix(t *testing.T) {
 	prompt := ids(41, 2)
 	shared := len(prompt) - len(prompt)%block
 
-	// Reference: the prompt and 30 given tokens, without sharing.
+	// The expected samples: the prompt and 30 given tokens, without sharing.
 	follow := ids(30, 5)
 	var want []engine.Sampled
 	want = append(want, step(t, b, sampling(1, prompt, 0, 0))[0])
@@ -36,12 +36,12 @@ func TestSharedPrefix(t *testing.T) {
 	same := func(i int, got engine.Sampled) {
 		t.Helper()
 		if d := math.Abs(float64(got.LogProb - want[i].LogProb)); got.Token != want[i].Token || !(d <= tolerance) {
-			t.Errorf("token %d: %+v, alone %+v", i, got, want[i])
+			t.Errorf("token %d: got %+v, want %+v as without sharing", i, got, want[i])
 		}
 	}
 	same(0, step(t, b, begin)[0])
-	if _, after := b.live(); after-before != 1 { // for the tokens that are not shared
-		t.Errorf("the sequence with shared blocks took %d new blocks, want 1", after-before)
+	if _, after := b.live(); after-before != 1 { // one block for the tokens that are not shared
+		t.Errorf("the sequence with shared blocks uses %d new blocks, want 1", after-before)
 	}
 	for i, id := range follow {
 		at := len(prompt) + i
@@ -54,7 +54,7 @@ func TestSharedPrefix(t *testing.T) {
 		case 12: // the source is dropped and its memory reused
 			b.Drop(2)
 			batch = append(batch, sampling(4, ids(120, 12), 0, 2))
-		case 20: // a third sequence copies from the second
+		case 20: // a third sequence shares blocks of the second
 			w := sampling(5, prompt[shared:], shared, 0)
 			w.From = 3
 			batch = append(batch, w)
@@ -68,7 +68,7 @@ func TestSharedPrefix(t *testing.T) {
 	for seq := range engine.SeqID(6) {
 		b.Drop(seq)
 	}
-	nothingLeft(t, b)
+	checkNothingInUse(t, b)
 }
 
 func TestInvalidSharing(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// TestSmolLM2Gap measures the difference between the log-probs of sampling and of
-// training in a real model. Above these limits a run warns
+// TestSmolLM2Gap checks the mean difference between the log-probs of sampling
+// and of training in a real model. A run warns above these limits
 // (rollout.max_logprob_gap).
 func TestSmolLM2Gap(t *testing.T) {
 	const path = "../../../build/models/SmolLM2-135M-Instruct.gguf"

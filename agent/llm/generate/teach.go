@@ -9,15 +9,15 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// teach replaces the token drawn from the logits [1,V] of a row, and its
-// log-prob, by the teacher's token.
+// teach replaces the token drawn from the logits [1,V] of a row by the
+// teacher's token, and the log-prob by its log-prob.
 //
 // The sampler takes argmax over v of s_v = z_v/T + G_v (torch.Sample). If the
-// teacher has another token, the margin is s_drawn - s_recorded: the smallest change
-// of the scaled logits with which the sampler draws the teacher's token. If top-k or
-// top-p excluded one of the two tokens, a change that moves it across the cut
-// has the same effect. A teacher's id outside the vocabulary is ignored and
-// reported with an infinite margin.
+// teacher has another token, the margin is s_drawn - s_recorded: the smallest
+// change of the scaled logits with which the sampler draws the teacher's token.
+// If top-k or top-p excluded one of the two tokens, the margin may be the
+// change that moves that token across the cut. A teacher's id outside the
+// vocabulary is ignored and reported with an infinite margin.
 func (b *Backend) teach(logits torch.Tensor, row torch.SampleRow, d engine.Draw, out *engine.Sampled) {
 	recorded, ok := b.teacher.Say(d)
 	if !ok || recorded == out.Token {
@@ -41,8 +41,8 @@ func scale(row torch.SampleRow) float64 {
 	return 1
 }
 
-// logProb returns log softmax(z/T)[id] over the tokens that top-k and top-p
-// keep, and id.
+// logProb returns log softmax(z/T)[id] over id and the tokens that top-k and
+// top-p keep.
 func logProb(z []float32, row torch.SampleRow, id int32) float64 {
 	least := math.Inf(-1)
 	if truncated(row) {
@@ -57,7 +57,7 @@ func logProb(z []float32, row torch.SampleRow, id int32) float64 {
 	return float64(z[id]-top)*scale(row) - math.Log(sum)
 }
 
-// truncated reports whether top-k or top-p restrict the draw.
+// truncated reports whether top-k or top-p restricts the draw.
 func truncated(row torch.SampleRow) bool { return !row.Greedy && (row.TopK > 0 || row.TopP < 1) }
 
 // margin returns the difference between the scores of the drawn and the recorded
@@ -75,14 +75,14 @@ func margin(z []float32, row torch.SampleRow, recorded, drawn int32) float64 {
 		return m
 	}
 	in, out := edge(z, row)
-	if m < 0 { // the cut excluded the recorded token, which had the higher score
+	if m < 0 { // the recorded token has the higher score, but the cut excluded it
 		return (in - float64(z[recorded])) * scale(row)
 	}
 	return min(m, (float64(z[drawn])-out)*scale(row))
 }
 
-// edge returns the smallest logit that top-k followed by top-p keep, and the
-// largest that they exclude, or -Inf if they exclude none.
+// edge returns the smallest logit that top-k followed by top-p keeps, and the
+// largest logit that it excludes, or -Inf if it excludes none.
 func edge(z []float32, row torch.SampleRow) (in, out float64) {
 	sorted := slices.Clone(z)
 	slices.SortFunc(sorted, func(a, b float32) int { return cmp.Compare(b, a) })

@@ -31,9 +31,9 @@ func (t *teacher) Differs(d engine.Draw, recorded, drawn int32, margin float64) 
 	t.differences = append(t.differences, difference{d.Position, recorded, drawn, margin})
 }
 
-// TestTeacher replays a recorded reply. The unchanged reply gives no difference.
-// For a changed token, the backend reports a difference and returns the model's
-// log-prob of the changed token.
+// TestTeacher checks the replay of a recorded reply. The unchanged reply gives
+// no difference. For a changed token, the backend reports a difference and
+// returns the model's log-prob of the changed token.
 func TestTeacher(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	prompt := ids(20, 1)
@@ -51,23 +51,23 @@ func TestTeacher(t *testing.T) {
 	}
 	teach, got, lps := as(tokens)
 	if len(teach.differences) != 0 || !slices.Equal(got, tokens) || !slices.Equal(lps, logps) {
-		t.Errorf("the unchanged reply: %+v, %v", teach.differences, got)
+		t.Errorf("replay of the unchanged reply: differences %+v, tokens %v", teach.differences, got)
 	}
 	if teach, got, _ := as(nil); len(teach.differences) != 0 || !slices.Equal(got, tokens) {
-		t.Errorf("a teacher without tokens: %+v, %v", teach.differences, got)
+		t.Errorf("teacher without tokens: differences %+v, tokens %v", teach.differences, got)
 	}
 
 	changed := slices.Clone(tokens)
 	changed[5] = (tokens[5] + 1) % int32(m.Config.VocabSize)
 	teach, got, lps = as(changed)
 	if !slices.Equal(got, changed) {
-		t.Errorf("recorded %v, sampled %v", changed, got)
+		t.Errorf("replay of a changed reply: got tokens %[2]v, want %[1]v", changed, got)
 	}
 	if len(teach.differences) == 0 {
-		t.Fatal("a changed token was not reported")
+		t.Fatal("the changed token gave no difference")
 	}
 	if h := teach.differences[0]; h.position != len(prompt)+5 || h.recorded != changed[5] || h.drawn != tokens[5] || !(h.margin > 0) {
-		t.Errorf("difference %+v, want token %d for %d at %d", h, tokens[5], changed[5], len(prompt)+5)
+		t.Errorf("got difference %+v, want drawn %d, recorded %d, position %d", h, tokens[5], changed[5], len(prompt)+5)
 	}
 	want, err := m.LogProbs(context.Background(), float64(float32(0.7)), append(slices.Clone(prompt), changed...))
 	if err != nil {
@@ -82,7 +82,7 @@ func TestTeacher(t *testing.T) {
 	changed = slices.Clone(tokens)
 	changed[5] = 1 << 20
 	if teach, got, _ := as(changed); !slices.Equal(got, tokens) || len(teach.differences) != 1 || !math.IsInf(teach.differences[0].margin, 1) {
-		t.Errorf("an invalid token: %+v, %v", teach.differences, got)
+		t.Errorf("invalid recorded token: differences %+v, tokens %v", teach.differences, got)
 	}
 }
 
@@ -123,31 +123,31 @@ func TestMargin(t *testing.T) {
 		}
 		drawn, lp := draw(z, row)
 		if got := logProb(z, row, drawn); math.Abs(got-float64(lp)) > 1e-5 {
-			t.Fatalf("row %d: log-prob %g, the sampler returned %g", i, got, lp)
+			t.Fatalf("row %d: logProb %g, want %g as from the sampler", i, got, lp)
 		}
 		recorded := (drawn + 1 + int32(i)%(n-1)) % n
 		m := margin(z, row, recorded, drawn)
 		if !(m > 0) {
-			t.Fatalf("row %d: margin %g", i, m)
+			t.Fatalf("row %d: margin %g, want a positive one", i, m)
 		}
 		if row.TopP < 1 || row.TopK > 0 {
-			// Here the margin is a lower bound: only half of it is tested, below.
+			// With top-k or top-p, the margin is a lower bound: test only its half, below.
 			if in, _ := edge(z, row); float64(z[recorded]) < in {
 				cutOff++
 			}
 		} else if more := slices.Clone(z); true {
 			more[recorded] += float32(m/scale(row)) + 1e-4
 			if id, _ := draw(more, row); id != recorded {
-				t.Errorf("row %d: with the margin %g added, token %d is drawn, not %d", i, m, id, recorded)
+				t.Errorf("row %d: with the margin %g added, got token %d, want %d", i, m, id, recorded)
 			}
 		}
 		less := slices.Clone(z)
 		less[recorded] += float32(m / scale(row) / 2)
 		if id, _ := draw(less, row); id == recorded {
-			t.Errorf("row %d: with half of the margin %g added, token %d is drawn", i, m, recorded)
+			t.Errorf("row %d: with half of the margin %g added, the recorded token %d is drawn", i, m, recorded)
 		}
 	}
 	if cutOff < 20 {
-		t.Errorf("only %d rows test the cut", cutOff)
+		t.Errorf("the cut excludes the recorded token in %d rows, want at least 20", cutOff)
 	}
 }

@@ -1,7 +1,7 @@
-// Package openaitest is a stand-in for a chat-completions endpoint in tests. It
-// returns the replies and failures that a test defines.
+// Package openaitest is a chat-completions endpoint for tests. It returns the
+// replies and failures that a test defines.
 //
-// Concurrency: the answering function is called by one goroutine at a time.
+// Concurrency: the answer function of Serve is called by one goroutine at a time.
 package openaitest
 
 import (
@@ -21,7 +21,7 @@ type Request struct {
 		Role    string `json:"role"`
 		Content string `json:"content"`
 	} `json:"messages"`
-	Raw map[string]any `json:"-"` // every key
+	Raw map[string]any `json:"-"` // all keys of the body
 	Key string         `json:"-"` // the Authorization header
 }
 
@@ -33,21 +33,21 @@ func (r Request) Last() string {
 	return r.Messages[len(r.Messages)-1].Content
 }
 
-// Answer is the reaction to a request. The zero value is an empty reply.
+// Answer is the response to a request. The zero value is an empty reply.
 type Answer struct {
 	Text   string
-	Finish string // "" is stop
-	Status int    // 0 is 200
+	Finish string // finish_reason; "" means "stop"
+	Status int    // 0 means 200
 	Body   string // sent instead of a completion
 	Header map[string]string
-	Hang   bool // never answers; ends when the client gives up
-	Cut    bool // breaks off in the middle of the JSON
-	// Tokens of the conversation in the reported usage, one of them for the reply.
-	// 0 omits the usage.
+	Hang   bool // no response until the client cancels
+	Cut    bool // end the response in the middle of the JSON
+	// Tokens is the number of tokens of the conversation in the reported usage,
+	// one of them for the reply. 0 omits the usage.
 	Tokens int
 }
 
-// Server is a running stand-in.
+// Server is a running endpoint.
 type Server struct {
 	URL string // ends in /v1
 
@@ -55,9 +55,9 @@ type Server struct {
 	requests []Request
 }
 
-// Serve starts a stand-in that stops at the end of the test. answer is called with
-// the number of the request, from 0, and the request, but not for the list of
-// models.
+// Serve starts an endpoint that stops at the end of the test. Each chat request
+// calls answer with the request and its number, from 0. The list of models does
+// not call answer.
 func Serve(t testing.TB, answer func(n int, r Request) Answer) *Server {
 	t.Helper()
 	s := &Server{}

@@ -12,8 +12,8 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// instance turns a table name into the path of a value: keys of [[env]] and
-// of [reward.components.NAME] get the index of their table.
+// instance returns the path of a key of the table of keys. A key of [[env]] or
+// [reward.components.NAME] gets index i: env.tasks becomes env.0.tasks.
 func instance(name string, i int) string {
 	for _, many := range []string{"env.", components} {
 		if rest, ok := strings.CutPrefix(name, many); ok {
@@ -55,7 +55,7 @@ func (c *Config) field(path string) reflect.Value {
 	return reflect.ValueOf(c.Schema.byName[generic(path)].def)
 }
 
-// store changes the value at a path. change gets a settable copy of it.
+// store lets change set the value at a path, which may be a parameter.
 func (c *Config) store(path string, change func(dst reflect.Value)) {
 	v, params, key := c.find(path)
 	if params == nil {
@@ -117,7 +117,7 @@ func fieldByTag(v reflect.Value, name string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// assign stores a decoded TOML value in dst, or returns why it does not fit.
+// assign stores a decoded TOML value in dst. It returns "" or the type error.
 func assign(dst reflect.Value, v any) string {
 	wrong := fmt.Sprintf("%s has the wrong type; expected: %s", describe(v), typeName(dst.Type()))
 	switch dst.Kind() {
@@ -160,7 +160,7 @@ func assign(dst reflect.Value, v any) string {
 				return msg
 			}
 		}
-	case reflect.Slice: // of strings; one string is a list of one
+	case reflect.Slice: // a list of strings; one string becomes a list with one entry
 		var list []string
 		switch v := v.(type) {
 		case string:
@@ -179,12 +179,12 @@ func assign(dst reflect.Value, v any) string {
 			return wrong
 		}
 		dst.Set(reflect.ValueOf(list))
-	case reflect.Map: // of strings
+	case reflect.Map: // a table of strings
 		table, ok := v.(map[string]any)
 		if !ok {
 			return wrong
 		}
-		var out map[string]string // nil without entries, as by default
+		var out map[string]string // stays nil without entries, like the default
 		for _, key := range slices.Sorted(maps.Keys(table)) {
 			s, ok := table[key].(string)
 			if !ok {
@@ -197,7 +197,7 @@ func assign(dst reflect.Value, v any) string {
 		}
 		dst.Set(reflect.ValueOf(out))
 	default:
-		panic("configs: no way to assign a " + dst.Type().String())
+		panic("configs: cannot assign a value of type " + dst.Type().String())
 	}
 	return ""
 }

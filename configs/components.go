@@ -12,7 +12,7 @@ import (
 // table of keys omit NAME; paths contain it.
 const components = "reward.components."
 
-// ModelScoreFn is the score function of the reward model.
+// ModelScoreFn is the name of the score function that runs the reward model.
 const ModelScoreFn = "model"
 
 // ExternalScoreFn reports whether a score function is an address or a command of
@@ -102,8 +102,8 @@ func (c *Config) checkReward(fs *Faults) {
 	c.checkRewardModel(fs)
 }
 
-// checkRewardModel checks that a reward model is set exactly if the score
-// function model is used.
+// checkRewardModel checks that the score function model has a reward model and is
+// used at most once.
 func (c *Config) checkRewardModel(fs *Faults) {
 	r := c.Reward
 	uses := 0
@@ -135,9 +135,9 @@ func (c *Config) checkComponent(fs *Faults, p *Component) {
 	}
 	switch {
 	case p.Weight == 0 || math.IsNaN(p.Weight):
-		fs.add(at+"weight", "0 would only cost time: take the component out")
+		fs.add(at+"weight", "a component of weight 0 has no effect: take it out")
 	case fn == "length" && p.Weight > 0:
-		fs.add(at+"weight", "the score of length grows with the excess: use a negative weight, for example -0.01")
+		fs.add(at+"weight", "the score of length grows with the excess tokens: use a negative weight, for example -0.01")
 	}
 	e, _ := registry.Find(c.Schema.words.Scores, fn)
 	if e.Check == nil {

@@ -29,10 +29,10 @@ type Config struct {
 	Perf       Perf       `toml:"perf"`
 	Log        Log        `toml:"log"`
 
-	// Derived lists values that Load chose because defaults did not fit.
+	// Derived lists the defaults that Load replaced.
 	Derived []Derived `toml:"-"`
 
-	// Schema is the schema that made the configuration.
+	// Schema is the schema that loaded the configuration.
 	Schema *Schema `toml:"-" json:"-"`
 }
 
@@ -43,7 +43,7 @@ type Model struct {
 	Device        string `toml:"device"`
 	MasterDtype   string `toml:"master_dtype"`
 	ComputeDtype  string `toml:"compute_dtype"`
-	// Memory savings and adapters.
+	// Keys of activation checkpointing and of adapters.
 	GradientCheckpointing bool     `toml:"gradient_checkpointing"`
 	LoRARank              int      `toml:"lora_rank"`
 	LoRAAlpha             float64  `toml:"lora_alpha"`
@@ -62,7 +62,7 @@ type Fresh struct {
 	KVHeads          int    `toml:"kv_heads"`
 	Vocabulary       string `toml:"vocabulary"`
 	VocabSize        int    `toml:"vocab_size"`
-	// The pretraining on random walks.
+	// Keys of the pretraining on random walks.
 	Walks         int     `toml:"walks"`
 	WalkTurns     int     `toml:"walk_turns"`
 	WalkBatchSize int     `toml:"walk_batch_size"`
@@ -102,7 +102,7 @@ type Env struct {
 	InstructionFile string   `toml:"instruction_file"`
 	Recipes         string   `toml:"recipes"`
 	Vocabulary      string   `toml:"vocabulary"`
-	// How servers are started if Launch is set.
+	// Keys of the servers that the program starts if Launch is set.
 	Launch        bool              `toml:"launch"`
 	NumServers    int               `toml:"num_servers"`
 	BasePort      int               `toml:"base_port"`
@@ -130,7 +130,7 @@ type Data struct {
 	TrainBatchSize  int    `toml:"train_batch_size"`
 	Shuffle         bool   `toml:"shuffle"`
 	Seed            uint64 `toml:"seed"`
-	// Training from a dump, without any server.
+	// Keys of training from a dump, which needs no server.
 	FromDump  string `toml:"from_dump"`
 	OffPolicy bool   `toml:"off_policy"`
 }
@@ -228,7 +228,7 @@ type Component struct {
 	Fn     string  `toml:"fn"`
 	Weight float64 `toml:"weight"`
 
-	// Params has the parameters of all score functions; Fn uses those it declares.
+	// Params has the parameters of all score functions; Fn uses only its declared ones.
 	Params registry.Values `toml:"-"`
 }
 
@@ -246,8 +246,8 @@ type Algo struct {
 	FilterGroups  bool    `toml:"filter_groups"`
 	MaxGenBatches int     `toml:"max_gen_batches"`
 	PFPPO         string  `toml:"pf_ppo"`
-	// Params has the parameters of all estimators and of all weightings of PF-PPO;
-	// the configured ones use those they declare.
+	// Params has the parameters of all estimators and of all weightings of
+	// PF-PPO; the configured ones use only their declared parameters.
 	Params            registry.Values   `toml:"-"`
 	AgentEvol         AgentEvol         `toml:"agentevol"`
 	RolloutCorrection RolloutCorrection `toml:"rollout_correction"`
@@ -280,7 +280,7 @@ type Curriculum struct {
 	RestSteps int      `toml:"rest_steps"`
 }
 
-// Actor is the policy update.
+// Actor sets the policy update.
 type Actor struct {
 	MiniBatchSize          int     `toml:"mini_batch_size"`
 	MicroBatchSize         int     `toml:"micro_batch_size"`
@@ -300,11 +300,11 @@ type Actor struct {
 	OffloadOptimizer       bool    `toml:"offload_optimizer"`
 	Optim                  Optim   `toml:"optim"`
 
-	// Params has the parameters of all policy losses; PolicyLoss uses those it declares.
+	// Params has the parameters of all policy losses; PolicyLoss uses only its declared ones.
 	Params registry.Values `toml:"-"`
 }
 
-// Critic is the value model of gae and its update.
+// Critic sets the value model of gae and its update.
 type Critic struct {
 	Path           string  `toml:"path"`
 	Shared         bool    `toml:"shared"`
@@ -322,7 +322,7 @@ type Critic struct {
 	Optim Optim `toml:"optim"`
 }
 
-// Optim is AdamW with its learning-rate schedule.
+// Optim sets AdamW and the learning-rate schedule.
 type Optim struct {
 	LR          float64    `toml:"lr"`
 	Betas       [2]float64 `toml:"betas"`
@@ -334,8 +334,8 @@ type Optim struct {
 	MinLRRatio  float64    `toml:"min_lr_ratio"`
 }
 
-// Ref is the frozen reference policy. It is loaded only if the loss or the reward
-// contains the KL to it.
+// Ref sets the frozen reference policy, which is loaded only if the loss or the
+// reward contains the KL to it.
 type Ref struct {
 	Path           string `toml:"path"`
 	MicroBatchSize int    `toml:"micro_batch_size"`
@@ -384,7 +384,7 @@ type Trainer struct {
 	Seed             uint64 `toml:"seed"`
 }
 
-// Perf holds properties of the machine for utilization metrics.
+// Perf has the properties of the machine for utilization metrics.
 type Perf struct {
 	PeakTFLOPS float64 `toml:"peak_tflops"`
 }

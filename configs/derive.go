@@ -10,8 +10,8 @@ type Derived struct {
 	Reason         string // the setting that requires the value
 }
 
-// derive replaces values that the user did not set and that are inconsistent with
-// the others. A value that the user set is kept; an inconsistent one is an error.
+// derive replaces the values that the user did not set if they are inconsistent
+// with others. Values of the user stay; if they are inconsistent, loading fails.
 func (l *loader) derive() {
 	c := &l.cfg
 	rows := c.Data.TrainBatchSize * c.Rollout.GroupSize
@@ -57,8 +57,8 @@ func (l *loader) fitBatches(section string, rows int) {
 }
 
 // fitMicroBatch makes the micro-batch divide the batch. It changes the
-// micro-batch, or the batch if the user set the micro-batch. The batch stays at
-// most most, unless that is 0.
+// micro-batch, or the batch if the user set the micro-batch. The batch does not
+// exceed most; 0: no limit.
 func (l *loader) fitMicroBatch(batch, micro string, most int) {
 	large, small := l.number(batch), l.number(micro)
 	if large <= 0 || small <= 0 || large%small == 0 {
@@ -83,7 +83,7 @@ func (l *loader) given(key string) bool { return l.inFile[key] || l.bySet[key] }
 
 func (l *loader) number(key string) int { return int(l.cfg.field(key).Int()) }
 
-// put derives a value, unless the user set one.
+// put replaces the value of a key, unless the user set it.
 func (l *loader) put(key string, value int, reason string, args ...any) {
 	if l.given(key) {
 		return

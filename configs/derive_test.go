@@ -16,8 +16,8 @@ tasks = "0-15"
 val_tasks = "16"
 `
 
-// Defaults that are inconsistent with the user's settings are derived from them. An
-// inconsistent setting of the user is an error.
+// TestDerive checks that loading replaces defaults that are inconsistent with the
+// user's settings.
 func TestDerive(t *testing.T) {
 	for name, c := range map[string]struct {
 		sets []string
@@ -48,14 +48,14 @@ func TestDerive(t *testing.T) {
 		for _, d := range cfg.Derived {
 			got = append(got, d.Key+"="+d.Value)
 			if now := literal(cfg.field(d.Key)); now != d.Value || d.Default == d.Value || d.Reason == "" {
-				t.Errorf("%s: derived %+v, but the value is %s", name, d, now)
+				t.Errorf("%s: derived %+v, but the configuration has the value %s", name, d, now)
 			}
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: derived %q, want %q", name, strings.Join(got, " "), c.want)
 		}
 
-		// The written configuration marks derived values, and loads to the same run.
+		// The written configuration marks derived values, and loading it gives an equal one.
 		text := cfg.Marshal()
 		for _, d := range cfg.Derived {
 			if !strings.Contains(string(text), "# derived: "+d.Default+" does not fit "+d.Reason+"\n") {
@@ -64,9 +64,9 @@ func TestDerive(t *testing.T) {
 		}
 		again, err := schema.LoadSaved("config.toml", text)
 		if err != nil {
-			t.Errorf("%s: written: %v", name, err)
+			t.Errorf("%s: the written configuration does not load: %v", name, err)
 		} else if diff := Diff(cfg, again); len(diff) > 0 || len(again.Derived) > 0 {
-			t.Errorf("%s: written and read again: %v, derived %v", name, diff, again.Derived)
+			t.Errorf("%s: the loaded copy differs in %v and derives %v", name, diff, again.Derived)
 		}
 	}
 }
@@ -88,18 +88,18 @@ func TestSetValuesAreNotDerived(t *testing.T) {
 	}
 	text := small + "[data]\ntrain_batch_size = 2\n[actor]\nmini_batch_size = 32\n"
 	if _, err := schema.Load("x.toml", []byte(text), nil); err == nil || !strings.Contains(err.Error(), "x.toml:11: actor.mini_batch_size") {
-		t.Errorf("a value of the file: %v", err)
+		t.Errorf("error %v, want one about actor.mini_batch_size in line 11", err)
 	}
 }
 
-// Overrides take precedence over the values of a preset.
+// TestDeriveFromAPreset checks that values of a preset are replaced like defaults.
 func TestDeriveFromAPreset(t *testing.T) {
 	cfg, err := schema.LoadPreset("grpo", []string{"maze"}, []string{"model.path=m", "data.train_batch_size=2", "rollout.group_size=4"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([]string{"actor.mini_batch_size"}, keysOf(cfg.Derived)); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
+		t.Errorf("derived keys (-want +got):\n%s", d)
 	}
 }
 

@@ -50,7 +50,7 @@ func Diff(a, b Config) []Change {
 	return out
 }
 
-// union returns the elements of a and then those that only b has.
+// union returns the elements of a, then the elements of b that a lacks.
 func union(a, b []string) []string {
 	return append(slices.Clone(a), slices.DeleteFunc(slices.Clone(b), func(s string) bool { return slices.Contains(a, s) })...)
 }

@@ -157,7 +157,7 @@ func (s *Schema) presetDocs() string {
 		e := l.cfg.Env[0]
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, cell(what), strings.Join(e.Tasks, ", "), strings.Join(e.ValTasks, ", "))
 	}
-	b.WriteString("\nThe presets " + strings.Join(whole[:len(whole)-1], ", ") + " and " + whole[len(whole)-1] + " have their own environment and do not accept `--env`.\n")
+	b.WriteString("\nThe presets " + strings.Join(specificPresets[:len(specificPresets)-1], ", ") + " and " + specificPresets[len(specificPresets)-1] + " have their own environment and do not accept `--env`.\n")
 	return b.String()
 }
 

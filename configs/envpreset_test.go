@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Every environment of the protocol has a preset with only its [[env]] table.
+// TestEnvPresets checks that each preset of an environment has only its [[env]] table.
 func TestEnvPresets(t *testing.T) {
 	var names []string
 	for _, name := range EnvPresetNames() {
@@ -20,17 +20,17 @@ func TestEnvPresets(t *testing.T) {
 		}
 		for line := range strings.SplitSeq(string(text), "\n") {
 			if strings.HasPrefix(line, "[") && line != "[[env]]" {
-				t.Errorf("%s has the section %s", name, line)
+				t.Errorf("the preset %s has the section %s, want only [[env]]", name, line)
 			}
 		}
 		cfg, err := schema.Load(name, append([]byte("[model]\npath = \"m\"\n"), text...), nil)
 		if err != nil {
-			t.Errorf("%s alone: %v", name, err)
+			t.Errorf("loading only the preset %s: %v", name, err)
 			continue
 		}
 		e := cfg.Env[0]
 		if len(cfg.Env) != 1 || e.Name != name || len(e.Tasks) == 0 || len(e.ValTasks) == 0 || e.MaxTurns < 1 {
-			t.Errorf("%s: %+v", name, cfg.Env)
+			t.Errorf("the preset %s has the tables %+v", name, cfg.Env)
 		}
 		if schema.IsTaskFile(e.Tasks[0]) {
 			continue
@@ -41,13 +41,13 @@ func TestEnvPresets(t *testing.T) {
 		}
 		for _, i := range indicesOf(t, e.ValTasks) {
 			if train[i] {
-				t.Errorf("%s trains and validates on %d", name, i)
+				t.Errorf("task %d of %s is used in training and in validation", i, name)
 			}
 		}
 	}
-	for _, name := range names { // environments of users need no preset
+	for _, name := range names { // environments of users have no preset
 		if !slices.Contains(registry.NamesOf(schema.words.Environments, nil), name) {
-			t.Errorf("the preset %s belongs to no environment", name)
+			t.Errorf("there is no environment for the preset %s", name)
 		}
 	}
 }
@@ -62,14 +62,14 @@ func withoutRows(t *testing.T, env string) bool {
 	return !schema.IsTaskFile(cfg.Env[0].Tasks[0])
 }
 
-// Every algorithm preset combines with every environment, and with a mixture.
+// TestPresetsCombine combines every algorithm preset with every environment, and one with a mixture.
 func TestPresetsCombine(t *testing.T) {
 	for _, preset := range AlgorithmPresetNames() {
 		for _, env := range EnvPresetNames() {
 			cfg, err := schema.LoadPreset(preset, []string{env}, nil)
 			if preset == "sft" && withoutRows(t, env) {
 				if err == nil || !strings.Contains(err.Error(), "no trajectories to train on") {
-					t.Errorf("sft with %s, which has no rows: %v", env, err)
+					t.Errorf("sft with %s, which has no rows: got %v, want an error about missing trajectories", env, err)
 				}
 				continue
 			}
@@ -82,11 +82,11 @@ func TestPresetsCombine(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want := strings.Replace(alone.Trainer.Experiment, "textcraft", env, 1); cfg.Trainer.Experiment != want || !strings.HasPrefix(want, env) {
-				t.Errorf("the experiment of %s with %s is %s", preset, env, cfg.Trainer.Experiment)
+				t.Errorf("%s with %s has the experiment %s, want %s", preset, env, cfg.Trainer.Experiment, want)
 			}
 			cfg.Env, cfg.Trainer.Experiment = alone.Env, alone.Trainer.Experiment
 			if diff := cmp.Diff(alone, cfg); diff != "" {
-				t.Errorf("%s changes with %s:\n%s", preset, env, diff)
+				t.Errorf("other keys of %s change with %s:\n%s", preset, env, diff)
 			}
 		}
 	}
@@ -95,23 +95,23 @@ func TestPresetsCombine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(cfg.Env) != 2 || cfg.Env[0].Weight != 2 || cfg.Env[1].Name != "wordle" || cfg.Trainer.Experiment != "maze-wordle-ppo" {
-		t.Errorf("%+v, %s", cfg.Env, cfg.Trainer.Experiment)
+		t.Errorf("the mixture has the tables %+v and the experiment %s", cfg.Env, cfg.Trainer.Experiment)
 	}
 }
 
-// The override env.webshop.KEY names the environment, although the specification
-// has a section [env.webshop].
+// TestSetOfAnEnvironmentWithASectionsName checks that env.webshop.KEY means the
+// environment, although the specification has a section [env.webshop].
 func TestSetOfAnEnvironmentWithASectionsName(t *testing.T) {
 	cfg, err := schema.LoadPreset("grpo", []string{"webshop", "maze"}, []string{"env.webshop.max_turns=3"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if cfg.Env[0].MaxTurns != 3 || cfg.Env[1].MaxTurns == 3 {
-		t.Errorf("%+v", cfg.Env)
+		t.Errorf("the override changed the tables to %+v, want max_turns 3 in webshop only", cfg.Env)
 	}
 	_, err = schema.LoadPreset("grpo", []string{"webshop"}, []string{"env.webshop.use_small=true"})
 	if err == nil || !strings.Contains(err.Error(), "not implemented yet") {
-		t.Errorf("got %v", err)
+		t.Errorf("a key of the section: got %v, want not implemented yet", err)
 	}
 }
 

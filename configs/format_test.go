@@ -9,7 +9,7 @@ func TestFormatOptions(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		sets []string
-		want string // in the message of the only fault; "": no fault
+		want string // text in the only fault; "": no fault
 	}{
 		{"history", []string{"env.maze.format=history", "env.maze.history_length=5"}, ""},
 		{"history without a past", []string{"env.maze.format=history", "env.maze.history_length=0"}, ""},
@@ -46,9 +46,9 @@ func TestFormatOptions(t *testing.T) {
 
 	c := load(t, minimal, "agent.format=staged", "agent.memory_file=a.md", "env.maze.history_length=7")
 	if e := c.Env[0]; e.HistoryLength != 7 || e.MemoryFile != "a.md" {
-		t.Errorf("maze has a window of %d and the memory %q", e.HistoryLength, e.MemoryFile)
+		t.Errorf("maze has history_length %d and memory_file %q, want 7 and a.md", e.HistoryLength, e.MemoryFile)
 	}
 	if e := c.Env[1]; e.HistoryLength != -1 || e.MemoryFile != "" { // react
-		t.Errorf("textcraft has a window of %d and the memory %q", e.HistoryLength, e.MemoryFile)
+		t.Errorf("textcraft has history_length %d and memory_file %q, want -1 and none", e.HistoryLength, e.MemoryFile)
 	}
 }

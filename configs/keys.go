@@ -36,14 +36,14 @@ type Key struct {
 type entry struct {
 	name   string
 	def    any    // the default of a Ready key, in the type of its field; the value of a Fixed key
-	doc    string // for Later and Moved: what to do instead
+	doc    string // the documentation; for Moved the replacement
 	rule   registry.Range
 	when   use // the conditions under which a Ready key is read
 	status Status
 	param  bool // a registered implementation declares the key
 }
 
-// The ranges by short names, for the tables of keys.
+// Short names of the ranges, for the tables of keys.
 var (
 	anything = registry.Any
 	oneOf    = registry.OneOf

@@ -23,7 +23,7 @@ func (s *Schema) sftKeys() []entry {
 		ready("sft.dynamic_batch", false, "fill every pass up to max_tokens_per_micro_batch tokens; affects memory and speed, not the result", anything, imitation),
 		ready("sft.max_tokens_per_micro_batch", 16384, "tokens per pass with dynamic_batch", atLeast(1), imitation, on("sft.dynamic_batch")),
 		ready("sft.max_length", 1024, "maximum tokens of a trajectory", atLeast(2), imitates),
-		ready("sft.truncation", "error", "handling of a longer trajectory: error ends the command, drop leaves it out and counts it, left keeps its end, right its start", oneOf([]string{"error", "drop", "left", "right"}), imitates),
+		ready("sft.truncation", "error", "handling of a trajectory longer than max_length: error ends the command, drop leaves it out and counts it, left keeps its end, right its start", oneOf([]string{"error", "drop", "left", "right"}), imitates),
 		ready("sft.skip_idle", false, "exclude from the loss the recorded replies without effect (the observations before and after them are equal); they stay in the context", anything, withTrajectories),
 		ready("sft.grad_clip", 1, "maximum global L2 norm of the gradient", above(0), imitation),
 		ready("sft.dump_success", true, "train only on the successful episodes of data.from_dump", anything, imitation, fromDump),

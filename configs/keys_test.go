@@ -47,7 +47,7 @@ func TestSpecificationKeysAreKnown(t *testing.T) {
 			continue
 		}
 		if e, ok := schema.known(sec + "." + word); !ok {
-			t.Errorf("%s.%s is not known", sec, word)
+			t.Errorf("the table of keys lacks %s.%s", sec, word)
 		} else if e.doc == "" {
 			t.Errorf("%s.%s has no documentation", sec, word)
 		}
@@ -61,7 +61,7 @@ func leaves(t reflect.Type, at string) []string {
 		f := t.Field(i)
 		name := join(at, f.Tag.Get("toml"))
 		switch {
-		case f.Tag.Get("toml") == "-": // the name of a table
+		case f.Tag.Get("toml") == "-": // a field that is no key
 		case f.Type.Kind() == reflect.Struct:
 			out = append(out, leaves(f.Type, name)...)
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
@@ -88,7 +88,7 @@ func TestTableAndStructsAgree(t *testing.T) {
 		}
 		seen[e.name] = true
 		if (e.status == Ready) != (fields[e.name] || e.param) {
-			t.Errorf("%s is %s, has a field: %v", e.name, e.status, fields[e.name])
+			t.Errorf("%s has status %s, and has a field: %v", e.name, e.status, fields[e.name])
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestSectionsKeepTogether(t *testing.T) {
 			continue
 		}
 		if done[sec] {
-			t.Errorf("section %s is written twice (at %s)", sec, e.name)
+			t.Errorf("section %s is not contiguous: it starts again at %s", sec, e.name)
 		}
 		done[sec], cur = true, sec
 	}
@@ -132,15 +132,15 @@ func TestStatuses(t *testing.T) {
 		switch k.Status {
 		case Fixed:
 			if about != "" {
-				t.Errorf("%s = %s: %s", k.Name, value, about)
+				t.Errorf("%s = %s is a fault: %s", k.Name, value, about)
 			}
 		case Later:
 			if !strings.HasPrefix(about, "not implemented yet") {
-				t.Errorf("%s: %q", k.Name, about)
+				t.Errorf("%s: got %q, want not implemented yet", k.Name, about)
 			}
 		case Moved:
 			if !strings.HasPrefix(about, "this key has another place") {
-				t.Errorf("%s: %q", k.Name, about)
+				t.Errorf("%s: got %q, want this key has another place", k.Name, about)
 			}
 		}
 	}

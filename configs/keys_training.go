@@ -13,7 +13,7 @@ var rolloutKeys = slices.Concat([]entry{
 	ready("rollout.group_size", 8, "episodes per task in a step", between(1, 4096)),
 	ready("rollout.temperature", 1, "divisor of the logits, in sampling and in every log-prob", aboveTo(0, 100)),
 	ready("rollout.top_p", 1, "nucleus sampling: probability mass to keep; log-probs are normalised over the kept tokens, in the update too", aboveTo(0, 1)),
-	ready("rollout.top_k", -1, "number of most likely tokens to keep in sampling, normalised likewise; -1 or 0: all", topK),
+	ready("rollout.top_k", -1, "number of most likely tokens to keep in sampling; log-probs are normalised over the kept tokens, in the update too; -1 or 0: all", topK),
 	ready("rollout.max_new_tokens", 512, "maximum tokens of a reply", atLeast(1)),
 	ready("rollout.max_context_tokens", 8192, "maximum tokens of a context, prompt and replies together", atLeast(2)),
 	ready("rollout.max_sequences", 64, "maximum sessions in one decoding batch", between(1, 65536)),
@@ -71,7 +71,7 @@ func (s *Schema) algoKeys() []entry {
 		choice{"algo.", s.words.Reweightings}.keys(selectedBy("algo.pf_ppo", policyGradient)),
 		[]entry{
 			ready("algo.agentevol.per_task", 1, "maximum successful episodes of a task that a step keeps; 0: all", atLeast(0), agentevol),
-			ready("algo.agentevol.replay", -1, "trajectories that a step trains on in addition to its own, drawn from the recorded ones and the kept episodes of earlier steps", orAll, agentevol),
+			ready("algo.agentevol.replay", -1, "trajectories that a step trains on in addition to its own episodes, drawn from the recorded trajectories and the episodes kept in earlier steps", orAll, agentevol),
 			ready("algo.rollout_correction.rollout_is", "", "importance weights of the losses, which correct the difference between sampling and training log-probs; empty: none", oneOf([]string{"", "token", "sequence"}), policyGradient),
 			ready("algo.rollout_correction.rollout_is_threshold", 2, "upper bound of a weight", above(0), importanceWeights),
 			ready("algo.rollout_correction.rollout_is_threshold_lower", 0, "IcePop: weights below this and above rollout_is_threshold become 0; 0: weights above rollout_is_threshold are cut to it", atLeast(0), importanceWeights),

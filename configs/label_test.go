@@ -7,8 +7,8 @@ import (
 
 const labelled = "[model]\npath='m'\n[[env]]\nname='maze'\ntasks='0'\nval_tasks='1'\n[[env]]\nname='maze'\nlabel='tags'\nformat='action_tags'\ntasks='0'\n"
 
-// Labels distinguish two tables of one environment, also in --set. The name of the
-// environment in --set means all of its tables.
+// TestLabels checks that labels distinguish two tables of one environment, also in
+// --set, and that the name of the environment in --set means all of its tables.
 func TestLabels(t *testing.T) {
 	cfg, err := schema.Load("run.toml", []byte(labelled), []string{"env.maze.timeout_s=7", "env.tags.max_turns=3", "env.0.max_turns=4"})
 	if err != nil {
@@ -20,7 +20,7 @@ func TestLabels(t *testing.T) {
 	}
 	again, err := schema.Load("written", cfg.Marshal(), nil)
 	if err != nil || len(Diff(cfg, again)) != 0 {
-		t.Errorf("%v, %v", err, Diff(cfg, again))
+		t.Errorf("the written configuration loads with %v and differs in %v", err, Diff(cfg, again))
 	}
 	for _, c := range []struct {
 		name, set, want string
@@ -38,9 +38,9 @@ func TestLabels(t *testing.T) {
 		})
 	}
 	if _, err := schema.Load("run.toml", []byte(labelled), []string{"env.servers=http://127.0.0.1:1"}); err == nil || !strings.Contains(err.Error(), "env.1.servers: http://127.0.0.1:1 is also a server of env.0") {
-		t.Errorf("one server of two tables: %v", err)
+		t.Errorf("two tables with the same server: got %v, want a fault", err)
 	}
 	if _, err := schema.Load("run.toml", []byte(labelled), []string{"env.tag.max_turns=3"}); err == nil || !strings.Contains(err.Error(), "maze, tags") {
-		t.Errorf("an unknown label: %v", err)
+		t.Errorf("an unknown label: got %v, want a list of the labels", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// launched is a configuration with one environment whose servers are started.
+// launched is a configuration whose environment has launch = true.
 const launched = `
 [model]
 path = "m"
@@ -39,24 +39,24 @@ start_timeout_s = 30
 	}
 	again := load(t, string(c.Marshal()))
 	if diff := cmp.Diff(c, again); diff != "" {
-		t.Errorf("Marshal and Load (-want +got):\n%s", diff)
+		t.Errorf("the written configuration loads differently (-want +got):\n%s", diff)
 	}
-	// The variables of a table, of an override, and of an empty table.
+	// env.environment as a table of the file, as an override, and as an empty table.
 	c = load(t, launched+"[env.environment]\nX = \"1\"\n", `env.textcraft.command=["serve", "{port}"]`, `env.textcraft.environment={X = "2"}`)
 	if got := fmt.Sprint(c.Env[0].Environment, c.Env[0].Command); got != "map[X:2] [serve {port}]" {
 		t.Errorf("got %s", got)
 	}
 	if e := load(t, launched, "env.environment={}").Env[0].Environment; e != nil {
-		t.Errorf("an empty table becomes %v", e)
+		t.Errorf("an empty table loads as %v, want nil", e)
 	}
 	clone := c.Clone()
 	clone.Env[0].Environment["X"], clone.Env[0].Command[0] = "3", "other"
 	if c.Env[0].Environment["X"] != "2" || c.Env[0].Command[0] != "serve" {
-		t.Error("a clone shares its tables")
+		t.Error("a change of a clone changes the original")
 	}
 	for _, ch := range Diff(load(t, launched), again) {
 		if strings.HasPrefix(ch.Key, "env.") && !ch.Free {
-			t.Errorf("a resumed run may not change the start of its servers: %v", ch)
+			t.Errorf("a resumed run may not change %v, want permission", ch)
 		}
 	}
 }

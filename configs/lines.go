@@ -31,14 +31,14 @@ func (l lineIndex) of(path string) int {
 // indexLines returns the lines of the tables and keys in a text that the decoder
 // accepted. It stops at a syntax error.
 func indexLines(src string) lineIndex {
-	var ends []int // offsets of line ends; the parser's own positions take time linear in the text
+	var ends []int // offsets of line ends; a position from the parser would take time linear in the text
 	for i := range len(src) {
 		if src[i] == '\n' {
 			ends = append(ends, i)
 		}
 	}
 	index := lineIndex{}
-	count := map[string]int{} // of [[tables]] so far, by path
+	count := map[string]int{} // number of [[tables]] so far, by path
 	// path returns the path of a table or key in the table at, with the index of
 	// every array table on the way.
 	path := func(at string, e *unstable.Node) string {

@@ -38,9 +38,9 @@ m = '''
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if n := got.of("s.list.7.x"); n != 8 {
-		t.Errorf("a path inside a value is on the value's line, got %d", n)
+		t.Errorf("a path inside the value of line 8 has line %d", n)
 	}
 	if n := got.of("nowhere"); n != 0 {
-		t.Errorf("an unknown path has line %d", n)
+		t.Errorf("an unknown path has line %d, want 0", n)
 	}
 }

@@ -19,8 +19,8 @@ const maxFile = 1 << 20
 const setSource = "--set"
 
 // Load reads a configuration: the defaults, then text, then the overrides in
-// sets, each "key=value". Messages call the text name. The error is a Faults
-// with all faults.
+// sets, each "key=value". name stands for the text in messages. The error is a
+// Faults with all faults.
 func (s *Schema) Load(name string, text []byte, sets []string) (Config, error) {
 	return s.newLoader(name, userFile).read(text, sets)
 }
@@ -66,8 +66,8 @@ func (l *loader) finish(sets []string) (Config, error) {
 	return l.cfg, nil
 }
 
-// resolve fills the keys that [[env]] tables take from action_format and [agent],
-// and the functions of components.
+// resolve sets the keys that [[env]] tables inherit from action_format and
+// [agent], and the functions of components.
 func (c *Config) resolve() {
 	for i := range c.Reward.Components {
 		if p := &c.Reward.Components[i]; p.Fn == "" {
@@ -97,14 +97,14 @@ func (c *Config) resolve() {
 type loader struct {
 	schema    *Schema
 	name      string
-	source    string // of the values that are being read: name, or --set
+	source    string // the source of the current values: name, or --set
 	author    author
 	cfg       Config
 	lines     lineIndex
 	faults    Faults
 	inFile    map[string]bool // paths set by a user's file
 	bySet     map[string]bool // paths set by --set
-	overrides [][]string      // the paths of every --set
+	overrides [][]string      // for each --set, the paths that it sets
 }
 
 // author is the origin of a text.
@@ -157,7 +157,7 @@ func (l *loader) envTable(text []byte) error {
 	return nil
 }
 
-// envs takes the [[env]] tables, which may also be written as a list of inline
+// envs reads the [[env]] tables, which may also be written as a list of inline
 // tables.
 func (l *loader) envs(v any) {
 	tables, ok := v.([]map[string]any)
@@ -191,7 +191,7 @@ func (l *loader) walk(at string, doc map[string]any) {
 	}
 }
 
-// component takes one [reward.components.NAME] table.
+// component reads one [reward.components.NAME] table.
 func (l *loader) component(path, name string, v any) {
 	table, ok := v.(map[string]any)
 	if !ok {
@@ -228,7 +228,7 @@ func (l *loader) set(path string, v any) {
 			l.fault(path, "%s is not implemented yet; allowed now: %s", describe(v), describe(e.def))
 		}
 	case strings.HasPrefix(name, components) && path == name:
-		l.fault(path, "it has no name: write [%sNAME]", components)
+		l.fault(path, "the component has no name: write [%sNAME]", components)
 	default:
 		l.cfg.store(path, func(dst reflect.Value) {
 			if msg := assign(dst, v); msg != "" {
@@ -258,7 +258,7 @@ func sorted(fs Faults) Faults {
 	return fs
 }
 
-// rank orders faults: first with a line, then from --set, then about missing keys.
+// rank orders faults: with a line, then of --set, then the others.
 func rank(f Fault) int {
 	switch {
 	case f.Line > 0:

@@ -61,10 +61,10 @@ func TestLoadResolvesEnvironments(t *testing.T) {
 	want.Tasks, want.ValTasks = []string{"0-9"}, []string{"10-12"}
 	want.Format, want.MaxTurns = "action_tags", 10
 	if diff := cmp.Diff(want, c.Env[0]); diff != "" {
-		t.Errorf("maze has [agent]'s values (-want +got):\n%s", diff)
+		t.Errorf("maze does not inherit from [agent] (-want +got):\n%s", diff)
 	}
 	if e := c.Env[1]; e.Format != "react" || e.MaxTurns != 7 || len(e.Tasks) != 2 {
-		t.Errorf("textcraft does not keep its values: %+v", e)
+		t.Errorf("values of [agent] replaced those of textcraft: %+v", e)
 	}
 }
 
@@ -79,12 +79,12 @@ func TestLoadReportsAllFaults(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	// The lists of registered names grow with the registries.
+	// The golden file omits the lists of registered names, which grow.
 	registered := regexp.MustCompile(`((?:algo.adv_estimator|env.1.name): .* allowed: |files ending in )[^;\n]*`)
 	golden(t, "faults.golden", registered.ReplaceAllString(err.Error(), "$1…")+"\n")
 }
 
-// A format of function calls follows from action_format and precedes [agent]'s.
+// TestActionFormat checks that a format of function calls in action_format takes precedence over agent.format.
 func TestActionFormat(t *testing.T) {
 	text := "[model]\npath='m'\n[agent]\nformat='history'\n[[env]]\nname='maze'\ntasks='0'\n[[env]]\nname='webshop'\nservers=['http://a']\ntasks='0'\nval_tasks='1'\naction_format='code_as_action'\n"
 	c, err := schema.Load("run.toml", []byte(text), nil)
@@ -92,7 +92,7 @@ func TestActionFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e := c.Env[1]; e.Format != "code_as_action" || e.ActionFormat != "code_as_action" {
-		t.Errorf("%+v", e)
+		t.Errorf("webshop has format %q and action_format %q, want code_as_action", e.Format, e.ActionFormat)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestLoadFaults(t *testing.T) {
 	tests := []struct {
 		name, text string
 		sets       []string
-		want       string // one line of the error
+		want       string // start of a line of the error
 	}{
 		{"syntax", "[model]\npath = = 1\n", nil, "run.toml:2: not TOML: "},
 		{"duplicate key", "[log]\nlevel = 'info'\nlevel = 'warn'\n", nil, "run.toml:3: not TOML: "},
@@ -167,7 +167,7 @@ func TestLoadFaults(t *testing.T) {
 		{"component's name", "[reward.components.'a b']\nfn='goal'\n", nil, "run.toml:1: reward.components.a b: a component is named by letters"},
 		{"component's pattern", "[reward.components.format]\npatterns=['(']\n", nil, `run.toml:2: reward.components.format.patterns: "(" is not a regular expression`},
 		{"component in --set", minimal, []string{"reward.components.length.max_length=5"}, "run.toml: reward.components.length.weight: "},
-		{"component without a weight", "[reward.components.goal]\nweight=0\n", nil, "run.toml:2: reward.components.goal.weight: 0 would only cost time"},
+		{"component without a weight", "[reward.components.goal]\nweight=0\n", nil, "run.toml:2: reward.components.goal.weight: a component of weight 0 has no effect"},
 		{"overlong without a buffer", "[reward.components.overlong]\nmax_length=9\n", nil, "run.toml:1: reward.components.overlong.overlong_buffer: 0 is not allowed; allowed: from 1 to max_length 9"},
 		{"function and components", "[reward]\nscore_fn='math'\n[reward.components.goal]\n", nil, "run.toml:2: reward.score_fn: reward.components are set too"},
 		{"function without parameters", "[reward]\nscore_fn='length'\n", nil, "run.toml:2: reward.score_fn: length needs parameters"},
@@ -233,7 +233,7 @@ func TestLoadFaults(t *testing.T) {
 	}
 }
 
-// A missing or unknown name of an environment is the only fault of its table.
+// TestNoSuchEnvironment checks that a missing or unknown env.name is the only fault of its table.
 func TestNoSuchEnvironment(t *testing.T) {
 	for _, name := range []string{"", "name='sokoban'\n"} {
 		_, err := schema.Load("run.toml", []byte("[model]\npath='m'\n[[env]]\n"+name+"tasks='0'\nval_tasks='1'\naction_format='function_calling'\n"), nil)
@@ -280,7 +280,7 @@ func TestSet(t *testing.T) {
 	t.Run("a value cannot add keys", func(t *testing.T) {
 		c := load(t, minimal, "model.path=1\ny=2")
 		if c.Model.Path != "1\ny=2" {
-			t.Errorf("path %q", c.Model.Path)
+			t.Errorf("model.path is %q, want %q", c.Model.Path, "1\ny=2")
 		}
 	})
 }
@@ -289,7 +289,7 @@ func TestLoadRefusesHugeFile(t *testing.T) {
 	_, err := schema.Load("big.toml", make([]byte, maxFile+1), nil)
 	var fs Faults
 	if !errors.As(err, &fs) || len(fs) != 1 {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want one fault about the size", err)
 	}
 }
 
@@ -306,7 +306,7 @@ func FuzzLoad(f *testing.F) {
 		c, err := schema.Load("f", text, []string{set})
 		if err != nil {
 			if err.Error() == "" {
-				t.Fatal("an empty error")
+				t.Fatal("the error has no text")
 			}
 			return
 		}
@@ -315,7 +315,7 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("the written configuration does not load: %v\n%s", err, c.Marshal())
 		}
 		if d := Diff(c, again); len(d) > 0 {
-			t.Fatalf("Marshal and Load change %v", d)
+			t.Fatalf("Marshal and Load change the keys %v", d)
 		}
 	})
 }
@@ -330,7 +330,7 @@ func FuzzIndexLines(f *testing.F) {
 		last := strings.Count(text, "\n") + 1
 		for path, line := range indexLines(text) {
 			if line < 1 || line > last {
-				t.Fatalf("%q is on line %d of %d", path, line, last)
+				t.Fatalf("%q has line %d in a text of %d lines", path, line, last)
 			}
 		}
 	})
@@ -356,16 +356,16 @@ func TestEndpoint(t *testing.T) {
 		})
 	}
 	if _, err := schema.Load("x.toml", []byte(strings.Replace(base, "max_obs_tokens=0", "max_obs_tokens=9", 1)+"engine='openai'\n[rollout.api]\nbase_url='http://a/v1'\nmodel='m'\n"), nil); err == nil || !strings.Contains(err.Error(), "agent.max_obs_tokens") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want a fault about agent.max_obs_tokens", err)
 	}
 }
 
-// Keys for a GPU are no fault on a CPU: they have no effect, and a run logs that.
+// TestOffloadOnCPU checks that keys for a GPU, which have no effect on a CPU, are no fault.
 func TestOffloadOnCPU(t *testing.T) {
 	c := load(t, minimal, `model.device="cpu"`, "actor.offload_optimizer=true", "actor.use_kl_loss=true", "ref.offload_params=true",
 		`reward.score_fn="model"`, `reward.model_path="r"`, "reward.model_offload_params=true",
 		"algo.adv_estimator='gae'", "critic.offload_optimizer=true")
 	if !c.Actor.OffloadOptimizer || !c.Critic.OffloadOptimizer || !c.Ref.OffloadParams || !c.Reward.ModelOffloadParams {
-		t.Errorf("%+v", c.Ref)
+		t.Errorf("loading removed an offload key: %+v, %+v, %+v, %+v", c.Actor, c.Critic, c.Ref, c.Reward)
 	}
 }

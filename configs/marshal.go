@@ -17,7 +17,7 @@ func (c Config) Marshal() []byte {
 	var b strings.Builder
 	table := c.Schema.table
 	for i := 0; i < len(table); {
-		// The run of table rows that shares a section.
+		// rows are the consecutive rows of one section.
 		sec := sectionOf(table[i].name)
 		j := i
 		for j < len(table) && sectionOf(table[j].name) == sec {
@@ -42,7 +42,7 @@ func (c Config) Marshal() []byte {
 	return []byte(b.String())
 }
 
-// componentRows are the keys that a component's function reads.
+// componentRows returns the rows of the keys that a component's function reads.
 func (c *Config) componentRows(rows []entry, p Component) []entry {
 	var out []entry
 	fn, _ := registry.Find(c.Schema.words.Scores, p.Fn)
@@ -120,10 +120,10 @@ func literal(v reflect.Value) string {
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
-	panic("configs: no TOML for a " + v.Type().String())
+	panic("configs: cannot write as TOML a " + v.Type().String())
 }
 
-// formatFloat keeps a float a float: TOML reads 1 as an integer.
+// formatFloat writes 1 as 1.0, since TOML reads 1 as an integer.
 func formatFloat(f float64) string {
 	s := strconv.FormatFloat(f, 'g', -1, 64)
 	if !strings.ContainsAny(s, ".einf") {
@@ -132,8 +132,8 @@ func formatFloat(f float64) string {
 	return s
 }
 
-// quote writes a TOML basic string. Bytes that are not UTF-8 cannot be in one;
-// they become U+FFFD.
+// quote writes a TOML basic string. Invalid UTF-8, which TOML does not allow,
+// becomes U+FFFD.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -30,7 +30,7 @@ func TestMarshalLoadsBack(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			if d := Diff(c, again); len(d) > 0 {
-				t.Errorf("they differ: %v", d)
+				t.Errorf("Diff lists %v for equal configurations", d)
 			}
 		})
 	}
@@ -61,10 +61,10 @@ func TestDiff(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if a.Env[0].MaxTurns != 10 {
-		t.Error("Clone shares the tables")
+		t.Error("a change of a clone changes the original")
 	}
 	if d := Diff(a, a.Clone()); len(d) != 0 {
-		t.Errorf("a configuration differs from itself: %v", d)
+		t.Errorf("a configuration and its clone differ in %v", d)
 	}
 }
 

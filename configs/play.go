@@ -37,7 +37,7 @@ func (c *Config) Unmet(path string) string {
 }
 
 // PlayFaults validates c for playing episodes, without the rules of training.
-// rollout.max_context_tokens = 0 is allowed; it is the model's limit.
+// rollout.max_context_tokens = 0 is allowed; it means the model's limit.
 func (c *Config) PlayFaults() Faults {
 	fs := slices.DeleteFunc(c.valueFaults(), func(f Fault) bool {
 		return f.Key == "rollout.max_context_tokens" && c.Rollout.MaxContextTokens == 0
@@ -51,16 +51,16 @@ func (c *Config) PlayFaults() Faults {
 	return fs.with(across)
 }
 
-// episodeKeys decide, together with the weights, which episodes are played.
-// The header of a dump holds their values.
+// episodeKeys lists the keys that, with the weights, determine the episodes. The
+// header of a dump holds their values.
 var episodeKeys = slices.Concat([]string{
 	"model.path", "env.val_tasks", "env.skip_tasks", "env.memory_file", "agent.summary.base_url", "rollout.deterministic",
 	"rollout.api.base_url", "rollout.api.model", "trainer.seed",
 }, contractKeys)
 
-// contractKeys are the episodeKeys that must be equal for two results to be
-// compared. The others identify the compared model, or name files that are
-// compared by content.
+// contractKeys lists the episodeKeys that must be equal in two compared results.
+// The others identify the compared model, or name files that are compared by
+// content.
 var contractKeys = []string{
 	"model.compute_dtype",
 	"env.name", "env.max_turns", "env.format", "env.history_length", "env.use_summary", "env.final_ends", "env.parser", "env.action_format",
@@ -69,16 +69,16 @@ var contractKeys = []string{
 	"rollout.val.temperature", "rollout.val.group_size",
 }
 
-// EpisodeValues returns the values of the keys that decide the episodes of the
-// first environment.
+// EpisodeValues returns the values of episodeKeys; keys of [[env]] have the value
+// in the first table.
 func (c *Config) EpisodeValues() map[string]any { return c.read(episodeKeys) }
 
-// ContractValues returns the values of the keys that have to be equal for two
-// evaluations to be compared.
+// ContractValues returns the values of contractKeys: two evaluations are
+// comparable only if these are equal.
 func (c *Config) ContractValues() map[string]any { return c.read(contractKeys) }
 
 // read returns the values of the keys that have an effect. Keys of the model have
-// none if an endpoint generates the replies.
+// no effect if an endpoint generates the replies.
 func (c *Config) read(keys []string) map[string]any {
 	values := map[string]any{}
 	for _, key := range keys {
@@ -91,8 +91,8 @@ func (c *Config) read(keys []string) map[string]any {
 	return values
 }
 
-// FromEpisodeValues is the inverse of EpisodeValues, of values as JSON. Other
-// names in values are ignored; keys without a value have their defaults.
+// FromEpisodeValues makes a configuration from EpisodeValues as JSON. It ignores
+// other names; keys without a value have their defaults.
 func (s *Schema) FromEpisodeValues(values map[string]json.RawMessage) (Config, error) {
 	c := s.Defaults()
 	c.Env = []Env{s.DefaultEnv("")}

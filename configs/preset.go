@@ -13,15 +13,15 @@ import (
 //go:embed presets/*.toml presets/env/*.toml
 var presets embed.FS
 
-// whole lists the presets that are specific to their environment and tasks.
-var whole = []string{"agentevol", "quickstart", "smollm2-maze"}
+// specificPresets lists the presets that are specific to their environment and tasks.
+var specificPresets = []string{"agentevol", "quickstart", "smollm2-maze"}
 
 // AlgorithmPresetNames returns the presets that work with any environment.
 func AlgorithmPresetNames() []string {
-	return slices.DeleteFunc(PresetNames(), func(name string) bool { return slices.Contains(whole, name) })
+	return slices.DeleteFunc(PresetNames(), func(name string) bool { return slices.Contains(specificPresets, name) })
 }
 
-// EnvPresetNames returns the environments with a preset: all of them.
+// EnvPresetNames returns the names of the environments, which all have a preset.
 func EnvPresetNames() []string { return embedded("presets/env") }
 
 // EnvPreset returns the [[env]] table of an environment as TOML: its tasks, its
@@ -40,7 +40,7 @@ func (s *Schema) LoadPreset(name string, envs, sets []string) (Config, error) {
 	if len(envs) == 0 {
 		return s.newLoader("preset "+name, written).read(text, sets)
 	}
-	if slices.Contains(whole, name) {
+	if slices.Contains(specificPresets, name) {
 		return Config{}, fmt.Errorf("the preset %s is specific to its environment; presets for any environment: %s", name, strings.Join(AlgorithmPresetNames(), ", "))
 	}
 	with := "preset " + name + " with " + strings.Join(envs, ", ")

@@ -33,12 +33,12 @@ func TestPresetsLoad(t *testing.T) {
 func TestPresetUnknown(t *testing.T) {
 	for _, name := range []string{"quikstart", "../presets/grpo", ""} {
 		if _, err := Preset(name); err == nil {
-			t.Errorf("%q is a preset", name)
+			t.Errorf("Preset(%q) returns no error", name)
 		}
 	}
 	_, err := Preset("quikstart")
 	if want := "did you mean quickstart?"; !strings.HasSuffix(err.Error(), want) {
-		t.Errorf("%v does not end in %q", err, want)
+		t.Errorf("error %v, want the end %q", err, want)
 	}
 }
 
@@ -55,8 +55,8 @@ func indicesOf(t *testing.T, entries []string) []int {
 	return all
 }
 
-// The quickstart validates on cells that neither GRPO nor the initial solutions
-// start from.
+// TestQuickstartHoldsCellsOut checks that neither GRPO nor the initial solutions
+// start from validation cells.
 func TestQuickstartHoldsCellsOut(t *testing.T) {
 	e := preset(t, "quickstart").Env[0]
 	train, val, expert := indicesOf(t, e.Tasks), indicesOf(t, e.ValTasks), indicesOf(t, e.ExpertTasks)
@@ -65,15 +65,15 @@ func TestQuickstartHoldsCellsOut(t *testing.T) {
 	}
 	for _, end := range []int{0, 4, 5, 9} { // (1,1) (1,5) (1,7) (1,11)
 		if !slices.Contains(val, end) {
-			t.Errorf("corridor end %d is not a validation cell", end)
+			t.Errorf("the corridor end with index %d is not a validation cell", end)
 		}
 	}
 	for _, i := range val {
 		if slices.Contains(train, i) {
-			t.Errorf("cell %d is trained and validated on", i)
+			t.Errorf("cell %d is used in training and in validation", i)
 		}
 		if slices.Contains(expert, i) {
-			t.Errorf("validation cell %d has a solution in the training data", i)
+			t.Errorf("validation cell %d is the start of a training solution", i)
 		}
 	}
 }

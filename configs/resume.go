@@ -6,16 +6,16 @@ import "slices"
 // key defines the experiment: a new value would make the steps after the
 // checkpoint inconsistent with those before it.
 var mayChange = []struct {
-	decides string // for docs/configuration.md
+	decides string // the effect of the keys, for docs/configuration.md
 	keys    []string
 }{
 	{"the length of the run (linear and cosine schedules stretch with it)", []string{"trainer.total_steps", "trainer.epochs"}},
-	{"its output: contents, frequency and place", []string{
+	{"the output of the run: contents, frequency and place", []string{
 		"trainer.save_every", "trainer.test_every", "trainer.val_before_train", "trainer.keep_checkpoints", "trainer.keep_rollouts", "trainer.compress_rollouts",
 		"trainer.best_metric", "trainer.resume",
 		"trainer.project", "trainer.experiment", "trainer.experiment_suffix", "trainer.output_dir", "log.backends", "log.level", "actor.calculate_entropy", "perf.peak_tflops",
 	}},
-	{"its placement and speed", []string{
+	{"the devices and servers of the run, and its speed", []string{
 		"model.device", "model.gradient_checkpointing", "actor.offload_optimizer", "ref.offload_params",
 		"critic.gradient_checkpointing", "critic.offload_optimizer",
 		"env.servers", "env.timeout_s", "env.create_timeout_s", "env.reset_timeout_s", "env.step_timeout_s",
@@ -29,8 +29,8 @@ var mayChange = []struct {
 		"actor.micro_batch_size", "actor.dynamic_batch", "actor.max_tokens_per_micro_batch", "critic.micro_batch_size", "ref.micro_batch_size", "sft.micro_batch_size",
 		"sft.dynamic_batch", "sft.max_tokens_per_micro_batch",
 	}},
-	{"its treatment of first prompts that are too long (by default they end the run)", []string{"data.max_prompt_tokens", "data.truncation", "data.filter_overlong"}},
-	{"its warnings", []string{"rollout.max_logprob_gap", "rollout.fail_on_logprob_gap"}},
+	{"the treatment of first prompts that are too long (by default they end the run)", []string{"data.max_prompt_tokens", "data.truncation", "data.filter_overlong"}},
+	{"the warnings about log-probs", []string{"rollout.max_logprob_gap", "rollout.fail_on_logprob_gap"}},
 }
 
 // free reports whether a resumed run may change the value of a key.

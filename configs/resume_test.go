@@ -26,7 +26,7 @@ func TestMayChangeNamesKeys(t *testing.T) {
 		"sft.epochs", "sft.optim.lr", "reward.signal",
 	} {
 		if free(name) {
-			t.Errorf("%s defines the experiment", name)
+			t.Errorf("free(%s) is true, but the key defines the experiment", name)
 		}
 	}
 }
@@ -48,7 +48,7 @@ func TestDiffTellsWhatMayChange(t *testing.T) {
 		"env.0.servers": true, "env.0.max_turns": false, "env.1.name": false, "actor.optim.lr": false, "trainer.total_steps": true,
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("keys by Free (-want +got):\n%s", d)
 	}
 	if d := Diff(a, a.Clone()); len(d) > 0 {
 		t.Errorf("equal configurations differ in %v", d)

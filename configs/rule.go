@@ -12,9 +12,9 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// The ranges that only configuration keys have. package registry has the others.
+// Ranges that only configuration keys use. Package registry has the others.
 
-// topK is off at -1 and 0 and a count above.
+// topK allows -1 and 0, which mean all tokens, and counts of at least 1.
 var topK = registry.Numbers("-1 or 0 (off), or at least 1", func(x float64) bool { return x >= -1 })
 
 // orAll allows integers of at least 0, and -1 for all.
@@ -37,7 +37,7 @@ func each(allowed string, problem func(s string) string) registry.Range {
 	}}
 }
 
-// thresholds allows numbers above 0, and two of them with _ between.
+// thresholds allows numbers above 0, and pairs of them joined by _.
 var thresholds = each("a list of texts such as \"2\" and \"0.5_2\"", func(s string) string {
 	for part := range strings.SplitSeq(s, "_") {
 		if x, err := strconv.ParseFloat(part, 64); err != nil || !(x > 0) || strings.Count(s, "_") > 1 {
@@ -83,7 +83,7 @@ func ServerURL(s string) string {
 	return ""
 }
 
-// endpointURL allows an address, or none.
+// endpointURL allows an address, or an empty string.
 var endpointURL = text("empty, or an http:// or https:// address", func(s string) string {
 	if s == "" {
 		return ""
@@ -123,7 +123,7 @@ func (s *Schema) trajectories() registry.Range {
 	})
 }
 
-// folderName keeps a name that becomes a folder inside its parent.
+// folderName allows names of folders directly inside a parent folder.
 var folderName = text("a name without / or \\", func(s string) string {
 	if s != "" && (!filepath.IsLocal(s) || s == "." || strings.ContainsAny(s, "/\\\x00\n")) {
 		return fmt.Sprintf("%q is not allowed; it names a folder under trainer.output_dir: a name without / or \\", s)

@@ -8,13 +8,13 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Schema knows every configuration key: those declared in this package and the
-// parameters that registered implementations declare.
+// Schema lists every configuration key: the keys of this package and the
+// parameters of registered implementations.
 type Schema struct {
 	words    registry.Vocabulary
 	table    []entry // in the order of a written file: the keys of a section come before its subsections
 	byName   map[string]entry
-	defaults Config // with one [[env]] table and one component
+	defaults Config // the defaults, with one [[env]] table and one component
 	scores   choice
 }
 
@@ -42,18 +42,18 @@ func New(v registry.Vocabulary) *Schema {
 	return s
 }
 
-// Defaults returns the configuration of an empty file: recommended values where
-// experience has some (clip-higher, no entropy bonus, untruncated sampling),
-// otherwise the original's. It names no model and no environment, so it is not
-// valid by itself.
+// Defaults returns the configuration of an empty file: recommended values if
+// known (clip-higher, no entropy bonus, untruncated sampling), otherwise the
+// original's defaults. It names no model and no environment, so it is not valid
+// by itself.
 func (s *Schema) Defaults() Config {
 	c := s.defaults.Clone()
 	c.Env, c.Reward.Components = nil, nil
 	return c
 }
 
-// DefaultEnv returns an [[env]] table with the default of every key except its
-// name. Format and MaxTurns are empty: ActionFormat and [agent] fill them.
+// DefaultEnv returns an [[env]] table with the default of every key except its name.
+// Format and MaxTurns are unset: loading takes them from ActionFormat and [agent].
 func (s *Schema) DefaultEnv(name string) Env {
 	e := s.defaults.Clone().Env[0]
 	e.Name = name
@@ -68,7 +68,7 @@ func (s *Schema) DefaultComponent(name string) Component {
 	return p
 }
 
-// Equal reports whether two schemas are the same one.
+// Equal reports whether two schemas are the same object.
 func (s *Schema) Equal(other *Schema) bool { return s == other }
 
 // Formats returns the prompt formats that need no env.action_format.
@@ -88,16 +88,16 @@ func (s *Schema) format(name string) registry.Format {
 	return f
 }
 
-// choice has the implementations that a key selects from. Their parameters are
+// choice lists the implementations that a key can select. Their parameters are
 // keys of the section.
 type choice struct {
 	section string // "actor."
 	entries []registry.Entry
 }
 
-// keys returns the parameters of a choice as keys, in the order of the entries
-// that declare them first. selects returns the condition that one of some entries
-// is selected. keys panics if two entries declare a key with different defaults.
+// keys returns the parameters of a choice as keys, in the order of the entries that
+// declare them first. selects returns the condition that one of the named entries is
+// selected. keys panics if two entries declare a key with different defaults.
 func (c choice) keys(selects func(names ...string) use) []entry {
 	var out []entry
 	for _, e := range c.entries {

@@ -28,9 +28,9 @@ func (c *Config) unread() (paths []string, missing map[string]string) {
 // unread keys to their defaults, since they are not part of the run.
 //
 // file is the configuration before the overrides. A key of the file is a fault
-// only if the file alone does not read it, because an override may switch off the
-// feature that it belongs to. A default value is never a fault: config show prints
-// all defaults, and --set uses them to switch features off.
+// only if it has no effect in the file alone, because an override may switch off
+// the feature that it belongs to. A default value is never a fault: config show
+// prints all defaults, and --set uses them to switch features off.
 func (l *loader) checkUses(file *Config) {
 	wrong := l.cfg.valueFaults()
 	wrong = append(wrong, l.faults...)
@@ -61,7 +61,7 @@ func (l *loader) checkUses(file *Config) {
 	l.dropComponents(file)
 }
 
-// dropComponents removes the reward components if the method does not use them.
+// dropComponents removes the reward components if algo.name does not use them.
 // Components that the user set are a fault.
 func (l *loader) dropComponents(file *Config) {
 	if policyGradient.met(&l.cfg, 0) {
@@ -86,7 +86,7 @@ const unreadKey = "only used with %s" + UnreadAdvice
 const UnreadAdvice = ": set that, or take it out"
 
 // explained reports whether a condition names a key with an invalid value. With
-// the intended value the condition may hold.
+// the intended value the condition may be met.
 func explained(condition string, wrong Faults) bool {
 	return slices.ContainsFunc(wrong, func(f Fault) bool {
 		name := generic(f.Key)

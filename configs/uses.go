@@ -15,9 +15,9 @@ type condition struct {
 	holds func(c *Config, i int) bool // i is the index of the key's [[env]] table or component
 }
 
-// A use lists the conditions under which a key has an effect. Setting the key while
-// one of them does not hold is an error. Keys for a GPU have no condition, so that
-// one file works on both devices.
+// A use lists the conditions under which a key has an effect. Setting the key
+// while a condition is not met is an error. Keys for a GPU have no condition, so
+// that one file works on both devices.
 type use []condition
 
 // and returns the conditions of u and others, each once.
@@ -31,10 +31,10 @@ func (u use) and(others ...use) use {
 	return out
 }
 
-// met reports whether all conditions hold.
+// met reports whether c meets all conditions.
 func (u use) met(c *Config, i int) bool { return len(u.unmet(c, i)) == 0 }
 
-// unmet lists the conditions that do not hold.
+// unmet lists the conditions that c does not meet.
 func (u use) unmet(c *Config, i int) []string {
 	var out []string
 	for _, cond := range u {
@@ -72,13 +72,13 @@ var (
 		return c.Algo.RolloutCorrection.IS != ""
 	}))
 
-	// bypass_mode with reinforce has no ratio.
+	// The loss reinforce of bypass_mode uses no ratio.
 	ratioLoss = policyGradient.and(either("algo.rollout_correction.loss_type = \"ppo_clip\"", func(c *Config) bool {
 		r := c.Algo.RolloutCorrection
 		return !r.BypassMode || r.LossType != "reinforce"
 	}))
 
-	externalReward = policyGradient.and(either("a score function that is an http://, https:// or exec: one", func(c *Config) bool {
+	externalReward = policyGradient.and(either("an http://, https:// or exec: score function", func(c *Config) bool {
 		return c.scoresWith(ExternalScoreFn)
 	}))
 	modelReward = policyGradient.and(either("the score function model, in reward.score_fn or [reward.components.model]", func(c *Config) bool {
@@ -86,19 +86,19 @@ var (
 	}))
 )
 
-// critic holds for the estimators that read a critic's values.
+// critic returns the condition that the estimator reads a critic's values.
 func (s *Schema) critic() use {
 	names := registry.NamesOf(s.words.Estimators, func(e registry.Estimator) bool { return e.Critic })
 	return policyGradient.and(among("algo.adv_estimator", names...))
 }
 
-// among holds if the value of a string key is one of values.
+// among returns the condition that a string key has one of values.
 func among(key string, values ...string) use {
 	return valued(key, "= "+alternatives(values), func(v reflect.Value) bool { return slices.Contains(values, v.String()) })
 }
 
-// selectedBy returns a function that returns the condition for the parameters of the
-// implementations with some names, which key selects.
+// selectedBy returns a function that maps names of implementations to the
+// condition that key selects one of them and that also is met.
 func selectedBy(key string, also use) func(names ...string) use {
 	return func(names ...string) use { return also.and(among(key, names...)) }
 }
@@ -117,27 +117,27 @@ func zero(key string) use {
 	return valued(key, "= 0", func(v reflect.Value) bool { return v.Int() == 0 })
 }
 
-// valued holds if the value of a key passes holds; is describes such values.
+// valued returns the condition that holds(value of key) is true; is describes such values.
 func valued(key, is string, holds func(v reflect.Value) bool) use {
 	return use{{strings.TrimPrefix(key, "env.") + " " + is, func(c *Config, i int) bool {
 		return holds(c.field(instance(key, i)))
 	}}}
 }
 
-// either holds if holds returns true.
+// either returns the condition that holds returns true; with describes it.
 func either(with string, holds func(*Config) bool) use {
 	return use{{with, func(c *Config, _ int) bool { return holds(c) }}}
 }
 
-// inherited holds if an [[env]] table takes the value of an [agent] key; which
-// names the key and the tables.
+// inherited returns the condition that an [[env]] table takes the value of an
+// [agent] key; which names the key and the tables.
 func inherited(which string, takes func(c *Config, e Env) bool) use {
 	return either("an [[env]] table that leaves out "+which, func(c *Config) bool {
 		return len(c.Env) == 0 || slices.ContainsFunc(c.Env, func(e Env) bool { return takes(c, e) })
 	})
 }
 
-// served holds if the environment runs on its built-in server.
+// served returns the condition that the environment runs on its built-in server.
 func served(name string) use {
 	return use{{"the built-in " + name + " server", func(c *Config, i int) bool {
 		e := c.Env[i]
@@ -145,12 +145,12 @@ func served(name string) use {
 	}}}
 }
 
-// scoreFnReads holds if reward.score_fn has the parameter.
+// scoreFnReads returns the condition that reward.score_fn has the parameter.
 func (s *Schema) scoreFnReads(parameter string) use {
 	return policyGradient.and(among("reward.score_fn", s.scores.names(parameter)...))
 }
 
-// scoresWith reports whether kind holds for a configured score function.
+// scoresWith reports whether kind returns true for a configured score function.
 func (c *Config) scoresWith(kind func(fn string) bool) bool {
 	return kind(c.Reward.ScoreFn) || slices.ContainsFunc(c.Reward.Components, func(p Component) bool { return kind(cmp.Or(p.Fn, p.Name)) })
 }

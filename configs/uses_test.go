@@ -33,7 +33,7 @@ func TestUnreadKeys(t *testing.T) {
 		{"reward.gamma", "0.5", `reward.allocation = "discounted"`},
 		{"reward.format_score", "0.5", `reward.score_fn = "countdown", "data_source", "gsm8k", "multiply", "qa_em" or "subem"`},
 		{"reward.model_path", `"r"`, "the score function model, in reward.score_fn or [reward.components.model]"},
-		{"reward.score_batch_size", "3", "a score function that is an http://, https:// or exec: one"},
+		{"reward.score_batch_size", "3", "an http://, https:// or exec: score function"},
 		{"agent.memory_file", `"m"`, `an [[env]] table that leaves out memory_file and has format = "staged"`},
 		{"agent.history_length", "5", `an [[env]] table that leaves out history_length and has format = "history" or "staged"`},
 		{"agent.summary.base_url", `"http://127.0.0.1:1/v1"`, "use_summary = true in an [[env]] table"},
@@ -68,7 +68,7 @@ func TestUnreadKeys(t *testing.T) {
 	}
 }
 
-// TestUnreadEnvKeys does the same for keys of [[env]] tables.
+// TestUnreadEnvKeys sets keys of [[env]] tables that have no effect.
 func TestUnreadEnvKeys(t *testing.T) {
 	for key, value := range map[string]string{
 		"env.0.history_length": "3", "env.0.memory_file": "m", "env.0.use_summary": "true", "env.0.num_servers": "2",
@@ -76,35 +76,35 @@ func TestUnreadEnvKeys(t *testing.T) {
 	} {
 		_, err := schema.Load("run.toml", []byte(minimal), []string{key + "=" + value})
 		if err == nil || !strings.Contains(err.Error(), key+": only used with ") {
-			t.Errorf("%s: %v", key, err)
+			t.Errorf("%s: got %v, want a fault with the needed settings", key, err)
 		}
 	}
 	// An override of all tables is valid if the key has an effect in one of them.
 	c := load(t, minimal, "env.1.format=history", "env.history_length=3")
 	if c.Env[0].HistoryLength != -1 || c.Env[1].HistoryLength != 3 {
-		t.Errorf("history_length %d and %d", c.Env[0].HistoryLength, c.Env[1].HistoryLength)
+		t.Errorf("history_length is %d and %d, want -1 and 3", c.Env[0].HistoryLength, c.Env[1].HistoryLength)
 	}
 	if _, err := schema.Load("run.toml", []byte(minimal), []string{"env.history_length=3"}); err == nil || strings.Count(err.Error(), "only used with") != 1 {
-		t.Errorf("no table has a use for the key: %v", err)
+		t.Errorf("a key without effect in all tables: got %v, want one fault", err)
 	}
 }
 
-// TestDefaultValuesAreNoFault: config show prints all defaults, and --set uses
-// defaults to switch features off.
+// TestDefaultValuesAreNoFault checks that unused keys may be set to their defaults:
+// config show prints all defaults, and --set uses them to switch features off.
 func TestDefaultValuesAreNoFault(t *testing.T) {
 	load(t, minimal+"[algo]\nlam = 1.0\n")
 	load(t, minimal, "model.fresh.walks=0", "env.expert_tasks=[]")
 }
 
-// TestOverridesMaySwitchOff: only the other keys of the file determine whether a key
-// of the file has an effect, so that --set can switch off its feature.
+// TestOverridesMaySwitchOff checks that --set may switch off a feature whose
+// other keys are set in the file.
 func TestOverridesMaySwitchOff(t *testing.T) {
 	ppo := minimal + "[algo]\nadv_estimator = \"gae\"\nlam = 0.9\n[critic]\nepochs = 2\n"
 	c := load(t, ppo, "algo.adv_estimator=grpo")
 	if want := schema.Defaults(); c.Algo.Params["lam"] != want.Algo.Params["lam"] || c.Critic.Epochs != want.Critic.Epochs {
-		t.Errorf("values without effect are kept: lam %v, critic.epochs %v", c.Algo.Params["lam"], c.Critic.Epochs)
+		t.Errorf("values without effect were not reset: lam %v, critic.epochs %v", c.Algo.Params["lam"], c.Critic.Epochs)
 	}
-	load(t, string(c.Marshal())) // the saved configuration loads
+	load(t, string(c.Marshal())) // the written configuration loads
 	dump := minimal + "[sft]\nepochs = 1\nfiles = [\"x.jsonl\"]\ndump_success = false\n"
 	if _, err := schema.Load("run.toml", []byte(dump), nil); err == nil {
 		t.Error("sft.dump_success is accepted without a dump")
@@ -112,15 +112,15 @@ func TestOverridesMaySwitchOff(t *testing.T) {
 	load(t, dump, "data.from_dump=d.jsonl", "model.path=m")
 }
 
-// TestPresetKeysMayBeUnread: keys without effect are accepted in a preset and in the
-// saved configuration of a run.
+// TestPresetKeysMayBeUnread checks that a preset and the saved configuration of a
+// run may set keys without effect.
 func TestPresetKeysMayBeUnread(t *testing.T) {
 	c, err := schema.LoadPreset("ppo", nil, []string{"algo.adv_estimator=grpo", "rollout.group_size=4"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Trainer.CriticWarmup != 0 || c.Critic.MiniBatchSize != schema.Defaults().Critic.MiniBatchSize {
-		t.Errorf("the critic's keys of the preset are kept: %+v", c.Critic)
+		t.Errorf("the unused critic keys of the preset were not reset: %+v", c.Critic)
 	}
 	old := minimal + "[algo]\nlam = 0.9\n"
 	saved, err := schema.LoadSaved("config.toml", []byte(old))
@@ -128,7 +128,7 @@ func TestPresetKeysMayBeUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := Diff(saved, load(t, minimal)); len(d) > 0 {
-		t.Errorf("a key without effect in a saved configuration is a difference: %v", d)
+		t.Errorf("Diff lists a key without effect: %v", d)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestShownConfigurationsAreAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := schema.Load(name, text, nil); err != nil {
-			t.Errorf("the text of the preset as a user's file: %v", err)
+			t.Errorf("loading the preset %s as a user's file: %v", name, err)
 		}
 		variants := [][]string{nil, {"actor.dynamic_batch=true"}, {"env.format=staged"}, {"env.format=react"}, {"sft.epochs=0"}, {"algo.name=agentevol"}}
 		for _, e := range registry.NamesOf(schema.words.Estimators, nil) {

@@ -106,7 +106,7 @@ func (c *Config) checkLoRA(fs *Faults) {
 	}
 }
 
-// overall is the name of all environments together in metrics.
+// overall is the name in metrics of the totals over all environments.
 const overall = "overall"
 
 func (c *Config) checkEnvs(fs *Faults) {
@@ -165,7 +165,7 @@ func (c *Config) checkEnvs(fs *Faults) {
 
 // checkLaunch checks the keys of servers that the program starts.
 func (c *Config) checkLaunch(fs *Faults) {
-	taken := map[int]int{} // ports to tables
+	taken := map[int]int{} // the table of each port in use
 	for i, e := range c.Env {
 		at := "env." + strconv.Itoa(i) + "."
 		if !e.Launch {
@@ -323,7 +323,7 @@ func (c *Config) checkUpdate(fs *Faults) {
 // checkBatches checks the sizes of a section's mini-batches and micro-batches.
 func (c *Config) checkBatches(fs *Faults, at string, mini, micro int) {
 	rows := c.Data.TrainBatchSize * c.Rollout.GroupSize
-	if mini > rows && !c.Evolves() { // AgentEvol adds earlier trajectories
+	if mini > rows && !c.Evolves() { // AgentEvol also trains on earlier trajectories
 		fs.add(at+"mini_batch_size", "%d is more than the %d episodes of a step (train_batch_size %d x group_size %d); 0 takes them all",
 			mini, rows, c.Data.TrainBatchSize, c.Rollout.GroupSize)
 	}

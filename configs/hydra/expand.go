@@ -23,12 +23,12 @@ type expander struct {
 	fixed   map[string]string   // from the command line; a script does not change them
 	vars    map[string]variable // from the script
 	environ func(string) string
-	inside  int      // enclosing functions: $1 is their argument and not the script's
+	inside  int      // depth of enclosing functions, where $1 is not the script's argument
 	missing []string // variables without a value in the current word
 	maybe   []string
 }
 
-// maxText bounds what variables can grow to.
+// maxText bounds the length of a value in bytes.
 const maxText = 1 << 16
 
 // expanded is a word with its variables replaced. A variable without a value
@@ -49,7 +49,7 @@ func join(names, more []string) []string {
 	return names
 }
 
-// fill expands a word. An array, or an unquoted variable, can become several.
+// fill expands a word to one or, for an array or an unquoted variable, to several.
 func (x *expander) fill(w *syntax.Word) []expanded {
 	parts, quoted := w.Parts, false
 	if len(parts) == 1 {
@@ -99,7 +99,7 @@ func indexOf(p *syntax.ParamExp) string {
 	return ""
 }
 
-// one expands a word without splitting it, such as the value of a variable.
+// one expands a word, such as the value of a variable, without splitting it.
 func (x *expander) one(w *syntax.Word) expanded {
 	missing, maybe := x.missing, x.maybe
 	x.missing, x.maybe = nil, nil
@@ -125,7 +125,7 @@ func (x *expander) parts(parts []syntax.WordPart, quoted bool) string {
 	var b strings.Builder
 	for _, part := range parts {
 		if b.Len() > maxText {
-			x.missing = append(x.missing, "less text")
+			x.missing = append(x.missing, "a text of more than 64 KiB")
 			break
 		}
 		switch p := part.(type) {
@@ -157,13 +157,13 @@ func (x *expander) literal(s string) string {
 	return restore(s)
 }
 
-// unknown records that text has no value here and returns it.
+// unknown adds text to x.missing and returns text.
 func (x *expander) unknown(text string) string {
 	x.missing = append(x.missing, text)
 	return text
 }
 
-// command returns what basename and dirname print. No command is run.
+// command computes the output of basename and dirname without running a command.
 func (x *expander) command(p *syntax.CmdSubst) string {
 	asWritten := x.script.text(p)
 	if p.Backquotes {
@@ -231,8 +231,8 @@ func (x *expander) variable(p *syntax.ParamExp, quoted bool) string {
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// lookup finds a variable: first the user's, then the script's, then the
-// environment's.
+// lookup returns the variable of the user, else of the script, else of the
+// environment.
 func (x *expander) lookup(name string) (variable, bool) {
 	if s, ok := x.fixed[name]; ok {
 		return variable{text: s}, true

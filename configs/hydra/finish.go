@@ -60,12 +60,12 @@ func (im *importer) batches() {
 			im.put(actor, "critic.mini_batch_size", times(rows, criticN))
 		}
 		if n > 1 && actor.Status == Mapped {
-			actor.say(timesN)
+			actor.addNote(timesN)
 		}
 	}
 	if critic != nil && critic.Status == Mapped && criticN > 1 {
 		im.put(critic, "critic.mini_batch_size", times(im.val(critic.Key, nil), criticN))
-		critic.say(timesN)
+		critic.addNote(timesN)
 	}
 	im.capped("actor.mini_batch_size")
 	im.capped("critic.mini_batch_size")
@@ -90,7 +90,7 @@ func (im *importer) capped(key string) {
 	}
 	im.out[key] = setting{int64(0), s.from}
 	if s.from != nil {
-		s.from.say("larger than a step: 0, which means all rows")
+		s.from.addNote("larger than a step: 0, which means all rows")
 	}
 }
 
@@ -111,7 +111,7 @@ func (im *importer) components() {
 	if !length && !format && !overlong {
 		for _, key := range im.order {
 			if r := im.byKey[key]; strings.HasPrefix(key, partsAt) && r.Status == Mapped {
-				r.ignored("the environment's reward is the only one, the default")
+				r.ignored("no other component is enabled: the environment's reward alone, the default")
 			}
 		}
 		return
@@ -181,7 +181,7 @@ func (im *importer) overlong() bool {
 	for _, from := range append(slices.Clone(overlongAt), longest) {
 		for _, leaf := range []string{"enable", "len", "penalty_factor", ""} {
 			if r := im.byKey[from+leaf]; r != nil && r.Status == Mapped && at == "" {
-				r.ignored("there is no penalty for long replies, the default")
+				r.ignored("the penalty for long replies is off, the default")
 			}
 		}
 	}
@@ -198,7 +198,7 @@ func (im *importer) overlong() bool {
 	put(at+"len", "overlong_buffer", im.val(at+"len", int64(0)))
 	put(at+"penalty_factor", "overlong_factor", im.val(at+"penalty_factor", 1.0))
 	if switched.Status == Mapped {
-		switched.say("counts all sampled tokens of an episode; the original counts the tokens of a reply")
+		switched.addNote("counts all sampled tokens of an episode; the original counts the tokens of a reply")
 	}
 	return true
 }
@@ -207,7 +207,7 @@ func (im *importer) overlong() bool {
 func rewardManager(_ *importer, r *Row, v any) any {
 	r.ignored("the environment gives the reward; reward.score_fn selects a score function")
 	if v == "dapo" {
-		r.ignored("it adds the penalty for long replies, which " + overlongAt[0] + "enable switches on; here it is reward.components.overlong")
+		r.ignored("dapo adds the penalty for long replies, which " + overlongAt[0] + "enable switches on; here the penalty is reward.components.overlong")
 	}
 	return nil
 }

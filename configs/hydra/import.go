@@ -41,7 +41,7 @@ type Row struct {
 // Result is an imported command line.
 type Result struct {
 	Rows   []Row
-	Source string   // the trainer whose command line it is
+	Source string   // the trainer and version of the command line
 	Why    string   // the reason for Source
 	Words  []string // words that are not settings
 	Others []string // other programs that the script starts; they are not imported
@@ -107,7 +107,7 @@ type setting struct {
 
 type importer struct {
 	schema   *configs.Schema
-	of       string // the source
+	of       string // Source of the result
 	trainer  trainer
 	other    trainer
 	home     string
@@ -120,11 +120,11 @@ type importer struct {
 	steps    int // interpolations so far
 }
 
-// maxSteps bounds interpolation: its cost can double with every setting that refers
-// to another one twice.
+// maxSteps bounds the interpolations: every setting that refers twice to another
+// one can double their number.
 const maxSteps = 100000
 
-// take imports the keys of the table, then reports the keys that it lacks.
+// take imports the keys of the table, then reports the given keys that the table lacks.
 func (im *importer) take(defaults bool) {
 	for _, entry := range im.trainer.table {
 		for _, key := range spread(entry.key) {
@@ -188,8 +188,8 @@ func (im *importer) apply(entry row, key string) {
 	im.convert(entry, r, v)
 }
 
-// say appends to the note of a row.
-func (r *Row) say(more string) {
+// addNote appends to the note of a row.
+func (r *Row) addNote(more string) {
 	if strings.Contains(r.Note, more) {
 		return
 	}
@@ -334,8 +334,8 @@ func (im *importer) interpolate(s string, depth int) (any, []string) {
 func (im *importer) unknown(key string) {
 	r := &Row{Key: key, Value: im.given[key].Text, Status: Unknown, Note: "no such key"}
 	im.byKey[key] = r
-	if im.other.knows(key) {
-		r.unsupported("it is a key of " + im.other.name + ", and the command line is read as one of " + im.trainer.name + ": remove it, or import the two apart")
+	if im.other.has(key) {
+		r.unsupported("it is a key of " + im.other.name + ", and the command line is read as one of " + im.trainer.name + ": remove the key, or import the keys of the two trainers separately")
 		return
 	}
 	var all []string
@@ -400,7 +400,7 @@ func (im *importer) dropUnread(c Command, o Options) {
 	}
 }
 
-// same compares a default of the table of keys with a value.
+// same reports whether a value equals a default, which is TOML.
 func same(def string, v any) bool {
 	lit := configs.Literal(v)
 	return def == lit || def == lit+".0"
@@ -421,13 +421,13 @@ func (im *importer) report(r *Row) Row {
 		}
 	}
 	if maybe := im.given[r.Key].Maybe; len(maybe) > 0 && !r.Default && out.Status == Mapped {
-		out.say("$" + strings.Join(maybe, ", $") + " has its value from outside the script's branches, which may change it: if they do, give NAME=value after the file")
+		out.addNote("$" + strings.Join(maybe, ", $") + " has its value from outside the script's branches, but a branch may change it: then give NAME=value after the file")
 	}
 	return out
 }
 
-// flagRow reports the result for a flag of Hydra. A configuration file named by
-// --config-name is not read; the trainers' own files are known.
+// flagRow reports the result for a flag of Hydra. No configuration file is read;
+// the values of the trainers' files are known.
 func flagRow(f Override) Row {
 	r := Row{Key: f.Key, Value: f.Text, Status: Open, Source: "Hydra"}
 	value := strings.Trim(f.Text, `'"`)
@@ -435,13 +435,13 @@ func flagRow(f Override) Row {
 	case "--config-name", "-cn":
 		name := strings.TrimSuffix(strings.TrimSuffix(value, ".yaml"), ".yml")
 		if name == "ppo_trainer" || name == "sft_trainer" {
-			r.ignored("the original's own file, whose values are known")
+			r.ignored("a file of the original, whose values are known")
 			return r
 		}
 		r.Note = "the configuration file is not read: give its settings as key=value after the script"
 	case "--config-path", "-cp", "--config-dir", "-cd":
 		if value == "config" || value == "./config" {
-			r.ignored("the folder of the original's own files")
+			r.ignored("the folder of the original's files")
 			return r
 		}
 		r.Note = "configuration files are not read: give their settings as key=value after the script"

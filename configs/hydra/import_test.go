@@ -67,7 +67,7 @@ func TestImportReportsEveryKey(t *testing.T) {
 		r      Result
 		key    string
 		status Status
-		says   string // in its settings or its note
+		says   string // text in the settings or the note of the row
 	}{
 		{ppo, "actor_rollout_ref.actor.optim.lr", Mapped, "actor.optim.lr = 1e-06"},
 		{ppo, "data.env_ports", Open, "$PORT_LIST"},
@@ -99,7 +99,7 @@ func TestImportReportsEveryKey(t *testing.T) {
 		}
 	}
 	if ppo.Doubtful() == 0 || len(ppo.Words) != 0 {
-		t.Errorf("%d doubtful, other words %q", ppo.Doubtful(), ppo.Words)
+		t.Errorf("%d doubtful rows, want some; other words %q, want none", ppo.Doubtful(), ppo.Words)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestImportSettings(t *testing.T) {
 		{"actor_rollout_ref.actor.clip_ratio_high=0.3 actor_rollout_ref.actor.clip_ratio=0.1", "[actor] clip_ratio_low = 0.1 clip_ratio_high = 0.3"},
 		{"trainer.total_training_steps=null", "[trainer] total_steps = 0"},
 		{"trainer.save_freq=-1 trainer.test_freq=5", "[trainer] save_every = 0 test_every = 5"},
-		{"algorithm.adv_estimator=gae trainer.critic_warmup=6", `[algo] adv_estimator = "gae" [trainer] critic_warmup = 5`}, // upstream's is the first step that trains the actor
+		{"algorithm.adv_estimator=gae trainer.critic_warmup=6", `[algo] adv_estimator = "gae" [trainer] critic_warmup = 5`}, // upstream the value is the number of the first step that trains the actor
 		{"algorithm.adv_estimator=gae trainer.critic_warmup=0", `[algo] adv_estimator = "gae" [trainer] critic_warmup = 0`},
 		{"trainer.critic_warmup=6", ""},
 		{"trainer.resume_mode=disable", `[trainer] resume = "never"`},
@@ -228,7 +228,7 @@ func TestImportRefusals(t *testing.T) {
 	}
 }
 
-// A command line with only data files has the original's defaults.
+// TestImportDefaults checks that a command line with only data files has the original's defaults.
 func TestImportDefaults(t *testing.T) {
 	r := Import(ReadWords([]string{"data.train_files=train.parquet", "data.val_files=val.parquet"}), Options{Schema: schema, From: "test", Defaults: true})
 	if r.Faults != nil {
@@ -240,11 +240,11 @@ func TestImportDefaults(t *testing.T) {
 	}
 	if a := cfg.Actor; cfg.Algo.AdvEstimator != "gae" || a.Params["clip_ratio_high"] != 0.2 || a.EntropyCoef != 0.001 || cfg.Rollout.GroupSize != 1 ||
 		cfg.Trainer.SaveEvery != 0 || cfg.Trainer.Epochs != 30 || cfg.Trainer.TotalSteps != 0 || a.MiniBatchSize != 256 || cfg.Critic.MiniBatchSize != 256 {
-		t.Errorf("%s", r.TOML)
+		t.Errorf("the configuration lacks a default of the original:\n%s", r.TOML)
 	}
 }
 
-// The example of the documentation makes as many updates per step as the original.
+// TestImportMiniBatchesOfGroups checks that the imported example makes as many updates per step as the original.
 func TestImportMiniBatchesOfGroups(t *testing.T) {
 	r := Import(ReadWords([]string{"algorithm.adv_estimator=grpo", "actor_rollout_ref.rollout.n=8", "data.train_files=a.parquet", "data.val_files=b.parquet"}),
 		Options{Schema: schema, Defaults: true})
@@ -253,19 +253,19 @@ func TestImportMiniBatchesOfGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	if rows := cfg.Data.TrainBatchSize * cfg.Rollout.GroupSize; rows != 8192 || rows/cfg.Actor.MiniBatchSize != 4 {
-		t.Errorf("%d episodes a step in mini-batches of %d, want 8192 in 4", rows, cfg.Actor.MiniBatchSize)
+		t.Errorf("%d episodes per step in mini-batches of %d, want 8192 in 4 mini-batches", rows, cfg.Actor.MiniBatchSize)
 	}
 	r = Import(Command{Overrides: []Override{
 		{Key: "actor_rollout_ref.rollout.n", Text: "$N", Missing: []string{"$N"}},
 		{Key: "actor_rollout_ref.actor.ppo_mini_batch_size", Text: "4", Value: int64(4)},
 	}}, Options{Schema: schema})
 	if row := rowOf(t, r, "actor_rollout_ref.actor.ppo_mini_batch_size"); row.Status != Open {
-		t.Errorf("without a known group size: %+v", row)
+		t.Errorf("without a known group size: row %+v, want the status open", row)
 	}
 }
 
-// The source of a command line determines the defaults and the notes on keys that
-// the original never reads.
+// TestImportSources checks that the source of a command line determines the
+// defaults and the notes on keys that the original never reads.
 func TestImportSources(t *testing.T) {
 	const dead, entropy, val = "actor_rollout_ref.actor.ppo_epochs", "actor_rollout_ref.actor.entropy_coeff", "actor_rollout_ref.rollout.val_kwargs.temperature"
 	for _, tt := range []struct {
@@ -285,7 +285,7 @@ func TestImportSources(t *testing.T) {
 			given := append(strings.Fields(tt.given), dead+"=2", "actor_rollout_ref.actor.fsdp_config.fsdp_size=-1")
 			r := Import(ReadWords(given), Options{Schema: schema, Defaults: true})
 			if r.Source != tt.of || !strings.Contains(r.Why, tt.why) {
-				t.Errorf("source %q, reason %q", r.Source, r.Why)
+				t.Errorf("source %q, reason %q; want %q, %q", r.Source, r.Why, tt.of, tt.why)
 			}
 			with := append(given, "data.env_name=maze", "data.train_files=a.parquet", "data.val_files=b.parquet", modelAt+"path=m")
 			if tt.of == omrl {
@@ -295,22 +295,22 @@ func TestImportSources(t *testing.T) {
 					t.Fatal(err)
 				}
 				if cfg.Actor.EntropyCoef != tt.entropy || cfg.Rollout.Val.Temperature != tt.val {
-					t.Errorf("%s", full.TOML)
+					t.Errorf("want entropy_coef %v and validation temperature %v in\n%s", tt.entropy, tt.val, full.TOML)
 				}
 			}
 			text := string(r.TOML)
 			if own := strings.Contains(text, "webshop") || strings.Contains(text, "36001") || strings.Contains(text, "deepseek"); own != (tt.of == omrl) {
-				t.Errorf("OpenManus-RL's environment and model: %v\n%s", own, text)
+				t.Errorf("has OpenManus-RL's environment or model: %v\n%s", own, text)
 			}
 			if got := strings.Contains(text, "entropy_coef = 0.001"); got != (tt.entropy != 0) {
-				t.Errorf("entropy_coef in\n%s", text)
+				t.Errorf("has entropy_coef = 0.001: %v\n%s", got, text)
 			}
 			if greedy := strings.Contains(text, "temperature = 0  # "+val); greedy != (tt.val == 0) {
-				t.Errorf("greedy validation: %v\n%s", greedy, text)
+				t.Errorf("has greedy validation: %v\n%s", greedy, text)
 			}
 			for _, key := range []string{dead, "actor_rollout_ref.actor.fsdp_config.fsdp_size"} {
 				if row := rowOf(t, r, key); strings.Contains(row.Note, "never reads it") != (tt.of == omrl) {
-					t.Errorf("%+v", row)
+					t.Errorf("wrong note on a key that only OpenManus-RL never reads: %+v", row)
 				}
 			}
 		})
@@ -332,7 +332,7 @@ func TestImportFlags(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if r.Source != verl {
-		t.Errorf("source %q", r.Source)
+		t.Errorf("source %q, want verl", r.Source)
 	}
 }
 
@@ -368,17 +368,17 @@ func TestImportSFT(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(cfg.Env) > 0 {
-		t.Errorf("an environment for SFT:\n%s", r.TOML)
+		t.Errorf("the configuration of SFT has an environment:\n%s", r.TOML)
 	}
 	s := cfg.SFT
 	if s.Epochs != 5 || s.Files[0] != "a.parquet" || s.ValFiles[0] != "b.parquet" || s.PromptKey != "prompt" || s.MaxLength != 2048 || s.MicroBatchSize != 4 ||
 		s.Optim.LR != 1e-4 || cfg.Model.LoRARank != 64 || cfg.Model.TargetModules[0] != "all-linear" {
-		t.Errorf("%s", r.TOML)
+		t.Errorf("a setting of the script is missing in\n%s", r.TOML)
 	}
 }
 
-// Without a program, the majority of the keys that only one trainer has identifies
-// the trainer. The keys of the other one are not supported.
+// TestImportIdentifiesTheTrainer checks that, without a program, the trainer with more
+// keys that the other one lacks is chosen. The keys of the other one are not supported.
 func TestImportIdentifiesTheTrainer(t *testing.T) {
 	const both = "data.train_files=a.parquet trainer.total_epochs=2 "
 	for _, tt := range []struct {
@@ -403,19 +403,19 @@ func TestImportIdentifiesTheTrainer(t *testing.T) {
 				t.Errorf("source %q, reason %q; want %q, %q", r.Source, r.Why, tt.of, tt.why)
 			}
 			if got := strings.Contains(string(r.TOML), `files = ["a.parquet"]`); got != (tt.of == sft) {
-				t.Errorf("files of [sft]: %v\n%s", got, r.TOML)
+				t.Errorf("the files are those of [sft]: %v\n%s", got, r.TOML)
 			}
 			if tt.refused == "" {
 				return
 			}
-			if row := rowOf(t, r, tt.refused); row.Status != Unsupported || !strings.Contains(row.Note, "import the two apart") {
-				t.Errorf("%+v", row)
+			if row := rowOf(t, r, tt.refused); row.Status != Unsupported || !strings.Contains(row.Note, "the two trainers separately") {
+				t.Errorf("row %+v, want the status not supported", row)
 			}
 		})
 	}
 }
 
-// Settings that refer to another one twice do not take exponential time.
+// TestImportBoundsInterpolation checks that settings that refer twice to another one do not take exponential time.
 func TestImportBoundsInterpolation(t *testing.T) {
 	var words []string
 	for c := 'a'; c < 'z'; c++ {
@@ -423,6 +423,6 @@ func TestImportBoundsInterpolation(t *testing.T) {
 	}
 	r := Import(ReadWords(append(words, "x.z=", "trainer.project_name=${x.a}")), Options{Schema: schema, From: "test"})
 	if row := rowOf(t, r, "trainer.project_name"); row.Status != Open {
-		t.Errorf("%+v", row)
+		t.Errorf("row %+v, want the status open", row)
 	}
 }

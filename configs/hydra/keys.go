@@ -20,7 +20,7 @@ const (
 // none is the default of keys that are imported only if they are given.
 const none = "-"
 
-// row is one key.
+// row is one row of the table of keys.
 type row struct {
 	key    string
 	to     string // our keys, separated by blanks; * stands for the last name of the key
@@ -30,7 +30,7 @@ type row struct {
 	source string
 }
 
-// target returns our keys for one of the keys of a row.
+// target returns our keys for key, which is one of the keys of the row.
 func (r row) target(key string) string { return strings.ReplaceAll(r.to, "*", lastName(key)) }
 
 // lastName returns the part of a key behind its last dot.

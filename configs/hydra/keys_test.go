@@ -86,12 +86,12 @@ func keysOf(text string) []string {
 
 func TestEveryUpstreamKeyHasARow(t *testing.T) {
 	for _, key := range keysOf(upstream) {
-		if !ppoTrainer.knows(key) {
+		if !ppoTrainer.has(key) {
 			t.Errorf("%s has no row", key)
 		}
 	}
 	for _, key := range keysOf(supervised) {
-		if !sftTrainer.knows(key) {
+		if !sftTrainer.has(key) {
 			t.Errorf("%s has no row of the SFT trainer", key)
 		}
 	}
@@ -147,13 +147,13 @@ func TestEveryKeyOfOursHasARow(t *testing.T) {
 		if !known[key] {
 			t.Errorf("%s is not a key of the configuration", key)
 		}
-		if from != "-" && !ppoTrainer.knows(from) {
+		if from != "-" && !ppoTrainer.has(from) {
 			t.Errorf("%s replaces %s, which has no row", key, from)
 		}
 	}
 }
 
-// Rows map to existing keys or have a taker, and no key has two rows.
+// TestRows checks that rows map to existing keys or have a taker, and that no key has two rows.
 func TestRows(t *testing.T) {
 	known := map[string]configs.Status{}
 	for _, k := range schema.Keys() {
@@ -173,7 +173,7 @@ func TestRows(t *testing.T) {
 			for _, key := range spread(entry.key) {
 				for to := range strings.FieldsSeq(entry.target(key)) {
 					if s := known[to]; s != configs.Ready && s != configs.Fixed {
-						t.Errorf("%s maps to %s, which is %q", key, to, s)
+						t.Errorf("%s maps to %s, which has the status %q", key, to, s)
 					}
 				}
 				if !isKey(strings.TrimSuffix(key, ".*")) || slices.Contains(seen, key) {

@@ -24,7 +24,7 @@ var (
 )
 
 var (
-	// before lists commands that run the command behind them.
+	// before lists commands that run the command in their arguments.
 	before = []string{"exec", "nohup", "env", "setsid", "nice", "stdbuf", "sudo", "srun", "timeout"}
 	// naming lists commands that name a program without running it.
 	naming = []string{"echo", "printf", "logger", "pkill", "pgrep", "grep", "ps"}
@@ -79,7 +79,7 @@ func choose(found []launch) (Command, error) {
 	}
 	if best < 0 {
 		l := found[0]
-		return Command{}, fmt.Errorf("line %d: %s does not train, and no other command does: use %s", l.line, clip(l.command.Program), instead(l.command.Program))
+		return Command{}, fmt.Errorf("line %d: %s does not train, and the script has no other command that trains: use %s", l.line, clip(l.command.Program), instead(l.command.Program))
 	}
 	c := found[best].command
 	for i, l := range found {

@@ -19,7 +19,7 @@ type Override struct {
 }
 
 // ParseOverride parses key=value, +key=value, ++key=value, ~key and ~key=value.
-// Whether the key exists upstream, which + and ++ express, does not matter here.
+// The prefixes + and ++ tell whether the key exists upstream; they are ignored.
 func ParseOverride(text string) (Override, error) {
 	key, value, found := strings.Cut(text, "=")
 	o := Override{Text: strings.TrimSpace(value)}

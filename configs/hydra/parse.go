@@ -26,9 +26,9 @@ func parseScript(text string) (*script, error) {
 	return &script{src, file}, err
 }
 
-// Private runes stand for characters that the parser would misread. Two are the $
-// of ${...} forms that are Hydra's: the shell has no such variables, and published
-// scripts lack the quotes around them.
+// Private runes replace characters that the parser would misread. Two replace the
+// $ of Hydra's ${...} forms: these are no shell variables, but published scripts
+// do not quote them.
 const (
 	hydraKey   = "\uE000" // ${section.key}
 	hydraOther = "\uE001" // a resolver, such as ${now:%Y}: its value is unknown

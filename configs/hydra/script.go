@@ -23,9 +23,9 @@ type Command struct {
 // that neither the user nor the script sets are looked up with environ.
 //
 // Nothing is executed. Assignments are followed in the order of the file. An
-// assignment inside if, case, a loop or a function, or behind && or ||, may not
-// happen. A variable that is set only there has no known value. A variable that is
-// set elsewhere as well keeps that value, and the settings made of it say so.
+// assignment inside if, case, a loop or a function, or behind && or ||, may be
+// skipped. A variable that is set only there has no known value. A variable that is
+// also set elsewhere has that value, and the settings that use it list it in Maybe.
 func ReadScript(text string, fixed map[string]string, environ func(string) string) (Command, error) {
 	s, err := parseScript(text)
 	if err != nil {
@@ -111,7 +111,7 @@ func ReadWords(words []string) Command {
 // reader goes through the commands of a script in the order of the file.
 type reader struct {
 	x       expander
-	depth   int  // of if, case, loops, functions and blocks
+	depth   int  // nesting of if, case, loops, functions and blocks
 	chained bool // the command follows && or ||
 	found   []launch
 }
@@ -148,7 +148,7 @@ func (r *reader) visit(n syntax.Node) bool {
 	return true
 }
 
-// assigns reports whether a statement only sets variables, which does not fail.
+// assigns reports whether a statement only sets variables and so cannot fail.
 func assigns(s *syntax.Stmt) bool {
 	switch n := s.Cmd.(type) {
 	case *syntax.CallExpr:
@@ -161,7 +161,7 @@ func assigns(s *syntax.Stmt) bool {
 	return false
 }
 
-// assign makes the assignments NAME=value, NAME+=value and NAME=(a b c).
+// assign executes the assignments NAME=value, NAME+=value and NAME=(a b c).
 func (r *reader) assign(list []*syntax.Assign) {
 	for _, a := range list {
 		if a.Naked || a.Name == nil || a.Index != nil {

@@ -104,8 +104,8 @@ func TestReadScriptFaults(t *testing.T) {
 	}
 }
 
-// Overrides list the variables that a branch may change, also through other variables
-// and lists. A file of settings uses the variables of the user.
+// TestReadScriptWatchesBranches checks that overrides list the variables that a
+// branch may change, and that a file of settings uses the variables of the user.
 func TestReadScriptWatchesBranches(t *testing.T) {
 	c, err := ReadScript(`X=1; Y=1; Z=1; L=(d=0)
 if true; then X=2; Y=1; fi
@@ -125,7 +125,7 @@ python3 -m verl.trainer.main_ppo x=$X y=$Y z=$Z w="$(basename $W)" "${L[@]}"`, n
 	}
 	r := Import(Command{Overrides: []Override{{Key: "max_turns", Text: "3", Value: int64(3), Maybe: []string{"X"}}}}, Options{Schema: schema})
 	if row := rowOf(t, r, "max_turns"); row.Status != Mapped || !strings.Contains(row.Note, "$X") {
-		t.Errorf("%+v", row)
+		t.Errorf("row %+v, want a note about $X", row)
 	}
 	c, err = ReadScript("a=$X b=${X:-2}", map[string]string{"X": "1"}, nil)
 	if diff := cmp.Diff(map[string]string{"a": "1", "b": "1"}, values(c)); err != nil || diff != "" {
@@ -147,7 +147,7 @@ func TestReadScriptNamesOtherCommands(t *testing.T) {
 	}
 	r := Import(c, Options{Schema: schema})
 	if n := r.Doubtful(); n != 2 {
-		t.Errorf("%d doubtful, want 2", n)
+		t.Errorf("%d doubtful rows, want 2", n)
 	}
 }
 

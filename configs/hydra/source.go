@@ -20,7 +20,7 @@ var (
 	ownOMRL2 = []string{
 		"env.*", "{memory_file,use_staged_format}", "algorithm.gigpo.*", actorAt + "{use_invalid_action_penalty,invalid_action_penalty_coef}",
 	}
-	// ownVerl has keys of verl beside the rows with source verl (spec 1.6).
+	// ownVerl has the keys of verl in rows with another source (spec 1.6).
 	ownVerl = []string{
 		"data.{truncation,filter_overlong_prompts}", rolloutAt + "val_kwargs.*", "algorithm.filter_groups.*",
 		actorAt + "ppo_micro_batch_size_per_gpu", "critic.{ppo_micro_batch_size_per_gpu,forward_micro_batch_size_per_gpu}",
@@ -46,8 +46,8 @@ var (
 	sftTrainer = trainer{"the SFT trainer (fsdp_sft_trainer)", sftKeys}
 )
 
-// knows reports whether the trainer has a key.
-func (t trainer) knows(key string) bool {
+// has reports whether the trainer has a key.
+func (t trainer) has(key string) bool {
 	return slices.ContainsFunc(t.table, func(entry row) bool { return covers(entry.key, key) })
 }
 
@@ -56,7 +56,7 @@ func Known(key string) bool {
 	return slices.ContainsFunc(slices.Concat(ppoKeys, sftKeys), func(entry row) bool { return slices.Contains(spread(entry.key), key) })
 }
 
-// covers reports whether a key is one of those that pattern stands for.
+// covers reports whether pattern stands for key.
 func covers(pattern, key string) bool {
 	return slices.ContainsFunc(spread(pattern), func(k string) bool {
 		all, many := strings.CutSuffix(k, "*")
@@ -65,12 +65,12 @@ func covers(pattern, key string) bool {
 }
 
 // identify finds the trainer and the source of a command line, and returns the
-// reason. If the program is not named, the majority of the keys that only one
-// trainer has decides.
+// reason. Without a program, it chooses the trainer with more keys that the other
+// lacks.
 func (im *importer) identify(program string) (why string) {
 	var onlyPPO, onlySFT []string
 	for _, key := range im.order {
-		switch ppo, sft := ppoTrainer.knows(key), sftTrainer.knows(key); {
+		switch ppo, sft := ppoTrainer.has(key), sftTrainer.has(key); {
 		case ppo && !sft:
 			onlyPPO = append(onlyPPO, key)
 		case sft && !ppo:

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// taker converts the value of a key to the value of the row's keys of ours, or
-// to several settings. It returns nil if there is nothing to set.
+// taker converts the value of a key to the value of our keys in its row, or to
+// several settings. It returns nil if there is nothing to set.
 type taker func(im *importer, r *Row, v any) any
 
-// several are settings of different keys of ours.
+// several is a list of settings of our keys.
 type several []struct {
 	key   string
 	value any
@@ -62,7 +62,7 @@ func constant(value any) taker {
 // condition selects values of a command line.
 type condition func(im *importer, v any) bool
 
-// skip returns take for values that do not match. The others have no effect.
+// skip returns a taker that ignores matching values and applies take to the others.
 func skip(match condition, why string, take taker) taker {
 	return func(im *importer, r *Row, v any) any {
 		if match(im, v) {
@@ -82,7 +82,7 @@ func notPositive(_ *importer, v any) bool {
 	return v == nil || ok && n <= 0
 }
 
-// given holds for command lines with another key.
+// given returns the condition that the command line has a value of key.
 func given(key string) condition {
 	return func(im *importer, _ any) bool {
 		_, ok := im.given[key]
@@ -90,7 +90,7 @@ func given(key string) condition {
 	}
 }
 
-// notNull returns take for values other than null. null means the default.
+// notNull applies take to values other than null, which means the default.
 func notNull(take taker) taker { return skip(isNull, nullIsDefault, take) }
 
 // orZero returns a taker that converts values that match to 0.
@@ -124,15 +124,15 @@ func withFormat(key, format string) taker {
 }
 
 var (
-	// limit takes a number; null, 0 and negative numbers mean no limit.
+	// limit converts a bound; null, 0 and negative numbers mean no limit.
 	limit = skip(notPositive, "no limit, the default", unchanged)
-	// every takes a number of steps; null, 0 and negative numbers mean never.
+	// every converts a number of steps; null, 0 and negative numbers mean never.
 	every      = orZero(notPositive)
 	totalSteps = orZero(isNull)
 	// filterMetric translates acc, the metric of DAPO's recipe, which is the outcome.
 	filterMetric = renamed("acc", "env_reward")
 	estimator    = renamed("rloo_vectorized", "rloo")
-	// warmupSteps takes 0 and more; with null or a negative number the ratio applies.
+	// warmupSteps accepts 0 and more; with null or a negative number the ratio applies.
 	warmupSteps = skip(func(im *importer, v any) bool { return v != int64(0) && notPositive(im, v) }, "the ratio applies", unchanged)
 
 	invalidPenalty = skip(notTrue, penaltySet, skip(given(penaltyCoef), penaltySet, constant(0.1)))
@@ -171,7 +171,7 @@ func criticWarmup(_ *importer, _ *Row, v any) any {
 	return v
 }
 
-// envName takes the names of AgentGym and of OpenManus-RL in September 2025.
+// envName accepts the names of AgentGym and of OpenManus-RL in September 2025.
 func envName(_ *importer, _ *Row, v any) any {
 	name := strings.ToLower(plain(v))
 	for part, env := range map[string]string{"alfworld": "alfworld", "alfred": "alfworld", "webshop": "webshop", "tool_use": "gaia"} {
@@ -201,7 +201,7 @@ func servers(im *importer, r *Row, v any) any {
 	return urls
 }
 
-// promptLength takes a bound that applies upstream to the first prompt, to the
+// promptLength converts a bound that applies upstream to the first prompt, to the
 // conversation shown to the model, and to a training row without the last reply.
 func promptLength(im *importer, r *Row, v any) any {
 	n, ok := v.(int64)
@@ -226,8 +226,8 @@ func modelPath(_ *importer, r *Row, v any) any {
 	return s[:1] + strings.TrimRight(s[1:], "/")
 }
 
-// computeDtype takes the format of the loaded weights. Upstream the optimiser uses
-// it as well; here the optimiser updates float32 weights.
+// computeDtype converts the format of the loaded weights. Upstream the optimiser
+// uses it as well; here the optimiser updates float32 weights.
 func computeDtype(_ *importer, _ *Row, v any) any {
 	name := strings.TrimPrefix(plain(v), "torch.")
 	return cmp.Or(map[string]string{"bf16": "bfloat16", "fp32": "float32", "float": "float32"}[name], name)
@@ -257,7 +257,7 @@ func pfPPOMethod(im *importer, _ *Row, v any) any {
 	return "pow"
 }
 
-// isThreshold takes a number or the two bounds of IcePop: "0.5_5.0".
+// isThreshold converts a number or the two bounds of IcePop: "0.5_5.0".
 func isThreshold(_ *importer, r *Row, v any) any {
 	const at = "algo.rollout_correction.rollout_is_threshold"
 	text, ok := v.(string)
@@ -320,7 +320,7 @@ func loggers(im *importer, r *Row, v any) any {
 	return have
 }
 
-// localDir takes the folder of one run and returns the folder of all runs.
+// localDir converts the folder of one run to the folder of all runs.
 func localDir(im *importer, _ *Row, v any) any {
 	dir, run := path.Clean(plain(v)), plain(im.val("trainer.experiment_name", ""))
 	if run != "" && path.Base(dir) == run {

@@ -203,7 +203,7 @@ func word(s string) any {
 	return unescape(s, `\()[]{}:=, `) // Hydra requires backslashes before these
 }
 
-// unescape removes the backslashes before special characters; "": before any character.
+// unescape removes the backslashes before the characters in special; "": before all.
 func unescape(s, special string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -236,7 +236,7 @@ func plain(v any) string {
 	return fmt.Sprint(v)
 }
 
-// clip shortens s for messages of one line.
+// clip shortens s for one-line messages.
 func clip(s string) string {
 	const most = 60
 	if len(s) <= most {

@@ -21,7 +21,7 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// New returns everything that is registered in this program.
+// New returns the registered names and parameters of this program.
 func New() registry.Vocabulary {
 	v := registry.Vocabulary{
 		Scores:       reward.Functions.Entries(),

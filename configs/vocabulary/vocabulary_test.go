@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// A configuration accepts exactly the formats and signals that an environment
-// supports.
+// TestEnvironmentsAndFormats checks that a configuration accepts exactly the
+// formats and signals that an environment supports.
 func TestEnvironmentsAndFormats(t *testing.T) {
 	schema := configs.New(New())
 	for _, name := range env.Names() {
@@ -23,18 +23,18 @@ func TestEnvironmentsAndFormats(t *testing.T) {
 			text := "[model]\npath='m'\n[[env]]\nname='" + name + "'\nservers=['http://a']\ntasks='0'\nval_tasks='0'\naction_format='" + string(format) + "'\n"
 			_, err := schema.Load("run.toml", []byte(text), nil)
 			if has := slices.Contains(spec.ActionFormats, format); (err == nil) != has {
-				t.Errorf("%s with action_format %s: %v, but support by the client is %v", name, format, err, has)
+				t.Errorf("%s with action_format %s: error %v, but the client supports it: %v", name, format, err, has)
 			}
 		}
 		text := "[model]\npath='m'\n[[env]]\nname='" + name + "'\nservers=['http://a']\ntasks='0'\nval_tasks='0'\n[reward]\nsignal='sum'\n"
 		if _, err := schema.Load("run.toml", []byte(text), nil); (err != nil) != spec.Cumulative {
-			t.Errorf("%s with signal sum: %v, but Cumulative is %v", name, err, spec.Cumulative)
+			t.Errorf("%s with signal sum: error %v, but Cumulative is %v", name, err, spec.Cumulative)
 		}
 		for _, format := range schema.Formats() {
 			text := "[model]\npath='m'\n[[env]]\nname='" + name + "'\nservers=['http://a']\ntasks='0'\nval_tasks='0'\nformat='" + format + "'\n"
 			_, err := schema.Load("run.toml", []byte(text), nil)
 			if _, refused := agent.FormatFor(format, spec, agent.FormatOptions{}); (err == nil) != (refused == nil) {
-				t.Errorf("%s with format %s: %v in a configuration, %v in an episode", name, format, err, refused)
+				t.Errorf("%s with format %s: error %v when loading, error %v in an episode", name, format, err, refused)
 			}
 		}
 	}

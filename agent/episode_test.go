@@ -41,7 +41,7 @@ func TestEpisodeTokenByToken(t *testing.T) {
 			sampled = append(sampled, id)
 		}
 		if (ep.LogProbs[i] != 0) != (ep.Mask[i] == 1) {
-			t.Errorf("log-prob %g at %d where the mask is %d", ep.LogProbs[i], i, ep.Mask[i])
+			t.Errorf("token %d: log-prob %g with mask %d, want log-probs on sampled ids only", i, ep.LogProbs[i], ep.Mask[i])
 		}
 	}
 	if got, want := (fakeRenderer{}).Decode(sampled), "Thought: a\nAction: left<end>Action: up"; got != want {
@@ -104,7 +104,7 @@ func TestOutcomes(t *testing.T) {
 		client  fakeClient
 		change  func(*Setup)
 		want    data.Outcome
-		err     string // pattern
+		err     string // pattern of Episode.Err
 		turns   int
 		reward  float64
 	}{

@@ -20,8 +20,8 @@ import (
 // one sample of a group would learn from another.
 
 const (
-	memoryLines = 100 // newest lines that a query searches
-	memoryHits  = 3   // lines in the answer to a query
+	memoryLines = 100 // number of newest lines that a query searches
+	memoryHits  = 3   // number of lines in the answer to a query
 )
 
 // memory is the memory of one episode.

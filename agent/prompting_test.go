@@ -75,7 +75,7 @@ func TestEveryTurnIsAContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, said := range []string{"<plan>p</plan><action>left</action><end>", "<action>up", "<action>down</action><end>"} {
+	for i, wantReply := range []string{"<plan>p</plan><action>left</action><end>", "<action>up", "<action>down</action><end>"} {
 		r := rows[i]
 		var sampled []int32
 		for j, id := range r.Tokens {
@@ -86,19 +86,19 @@ func TestEveryTurnIsAContext(t *testing.T) {
 				t.Errorf("row %d: log-prob %g where the mask is %d", i, r.RolloutLogProbs[j], r.Mask[j])
 			}
 		}
-		if got := (fakeRenderer{}).Decode(sampled); got != said || r.UID != "u" || r.Context != i || r.Contexts != 3 {
-			t.Errorf("row %d (uid %s, context %d of %d): sampled %q, want %q", i, r.UID, r.Context, r.Contexts, got, said)
+		if got := (fakeRenderer{}).Decode(sampled); got != wantReply || r.UID != "u" || r.Context != i || r.Contexts != 3 {
+			t.Errorf("row %d (uid %s, context %d of %d): sampled %q, want %q", i, r.UID, r.Context, r.Contexts, got, wantReply)
 		}
 		if p := ep.Turns[i].Prompt; len(p) != 2 || p[1].Role != RoleUser || !strings.Contains(want[i], p[1].Content) {
 			t.Errorf("turn %d has the prompt %+v", i, p)
 		}
 	}
-	said := []data.Message{
+	messages := []data.Message{
 		{Role: "system", Content: "Play history."}, {Role: "user", Content: "start"},
 		{Role: "assistant", Content: "<plan>p</plan><action>left</action>"}, {Role: "user", Content: "wall"},
 		{Role: "assistant", Content: "<action>up"}, {Role: "user", Content: "still a wall"}, {Role: "assistant", Content: "<action>down</action>"},
 	}
-	if diff := cmp.Diff(said, ep.Messages); diff != "" {
+	if diff := cmp.Diff(messages, ep.Messages); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
 	}
 	if ep.Outcome != data.Success || len(e.params) != 3 || e.params[2].Turn != 2 || e.params[0].StopStrings[0] != "</action>" {
@@ -183,8 +183,8 @@ func TestHistoryLength(t *testing.T) {
 	}{{0, nil}, {1, lines[2:]}, {2, lines[1:]}, {3, lines}, {9, lines}} {
 		got := prompts(t, history{length: tt.length}, []string{"o1", "o2", "o3", "o4"}, replies...)[3]
 		for i, line := range lines {
-			if there := i >= len(lines)-len(tt.want); strings.Contains(got, line) != there {
-				t.Errorf("length %d: the prompt contains %q: got %v, want %v\n%s", tt.length, line, !there, there, got)
+			if wantLine := i >= len(lines)-len(tt.want); strings.Contains(got, line) != wantLine {
+				t.Errorf("length %d: the prompt contains %q: got %v, want %v\n%s", tt.length, line, !wantLine, wantLine, got)
 			}
 		}
 		if !strings.Contains(got, "o1") || !strings.Contains(got, "Now you see:\no4") {
@@ -335,7 +335,7 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	if len(m.lines) != memoryLines || m.find("") != nil || m.find("nowhere") != nil {
-		t.Errorf("%d lines, %q", len(m.lines), m.find(""))
+		t.Errorf("memory has %d lines, want %d; find(\"\") = %q", len(m.lines), memoryLines, m.find(""))
 	}
 	hits := m.find(" WORD ")
 	if len(hits) != memoryHits || !strings.HasPrefix(hits[0], "[E:e|S:104]") || !strings.HasPrefix(hits[2], "[E:e|S:102]") {

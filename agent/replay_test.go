@@ -22,8 +22,8 @@ import (
 // so far. fail injects errors.
 type walker struct {
 	fail    func(call int, op string) error
-	odd     bool // its answers differ from other instances
-	long    int  // turns until it is done; 0: four
+	differs bool // its answers differ from those of other instances
+	turns   int  // turns until it is done; 0: four
 	calls   int
 	actions []string
 }
@@ -47,10 +47,10 @@ func (w *walker) Step(_ context.Context, text string) (env.StepResult, error) {
 		return env.StepResult{Sent: true}, err
 	}
 	obs := strings.Join(w.actions, " ")
-	if w.odd && len(w.actions) == 2 {
+	if w.differs && len(w.actions) == 2 {
 		obs += "!"
 	}
-	turns := gocmp.Or(w.long, 4)
+	turns := gocmp.Or(w.turns, 4)
 	return env.StepResult{Observation: obs, Action: text, Sent: true, Done: len(w.actions) == turns, Reward: float64(len(w.actions)) / float64(turns)}, nil
 }
 
@@ -97,9 +97,9 @@ func walk(t *testing.T, deterministic bool, instances ...*walker) (ep *data.Epis
 }
 
 func TestReplay(t *testing.T) {
-	whole, _, _, err := walk(t, true, &walker{})
-	if err != nil || whole.Outcome != data.Success || len(whole.Turns) != 4 {
-		t.Fatalf("%+v, %v", whole, err)
+	undisturbed, _, _, err := walk(t, true, &walker{})
+	if err != nil || undisturbed.Outcome != data.Success || len(undisturbed.Turns) != 4 {
+		t.Fatalf("%+v, %v", undisturbed, err)
 	}
 	always := func(_ int, op string) error { return broken(op) }
 	rejects := func(call int, op string) error {
@@ -132,7 +132,7 @@ func TestReplay(t *testing.T) {
 		{name: "no instance reaches the same point again", instances: []*walker{{fail: at(4)}, {fail: at(1)}, {fail: at(1)}, {fail: at(1)}, {}}, used: 4, err: "3 instances in a row were lost in the reset"},
 		{name: "lost in a step of a random environment", instances: []*walker{{fail: at(3)}, {}}, random: true, used: 1, err: "server error"},
 		{name: "no other instance works", instances: []*walker{{fail: at(3)}, {fail: always}}, used: 2, err: "server error"},
-		{name: "another instance answers differently", instances: []*walker{{fail: at(4)}, {odd: true}, {}}, used: 2, err: `answers turn 2 of the same actions with "Action: a Action: b!`},
+		{name: "another instance answers differently", instances: []*walker{{fail: at(4)}, {differs: true}, {}}, used: 2, err: `answers turn 2 of the same actions with "Action: a Action: b!`},
 		{name: "every server rejects the action", instances: []*walker{{fail: rejects}, {fail: rejects}, {}}, used: 2, err: "The id 3 is not valid."},
 		{name: "an error that is not a failed request", instances: []*walker{{fail: func(int, string) error { return errors.New("odd") }}, {}}, used: 1, err: "odd"},
 	} {
@@ -147,15 +147,15 @@ func TestReplay(t *testing.T) {
 				}
 				return
 			}
-			if d := cmp.Diff(whole, ep, cmpopts.IgnoreFields(data.Episode{}, "Replays", "Millis"), cmpopts.IgnoreFields(data.Turn{}, "GenMillis", "EnvMillis")); d != "" {
-				t.Errorf("undisturbed (-) and disturbed (+): %s", d)
+			if d := cmp.Diff(undisturbed, ep, cmpopts.IgnoreFields(data.Episode{}, "Replays", "Millis"), cmpopts.IgnoreFields(data.Turn{}, "GenMillis", "EnvMillis")); d != "" {
+				t.Errorf("episode (-undisturbed +disturbed):\n%s", d)
 			}
 			if sampled != 4 {
 				t.Errorf("%d replies were sampled: recorded replies must not be sampled again", sampled)
 			}
 			for i, w := range c.instances {
 				if n := len(w.actions); n != len(slices.Compact(slices.Clone(w.actions))) {
-					t.Errorf("instance %d received %q", i, w.actions)
+					t.Errorf("instance %d received an action twice: %q", i, w.actions)
 				}
 			}
 		})
@@ -174,7 +174,7 @@ func TestNoOtherInstance(t *testing.T) {
 		Replace: func(context.Context, error) (env.Client, error) { return nil, down },
 	})
 	if !errors.Is(err, down) || ep.Outcome != data.EnvError {
-		t.Errorf("%s, %v", ep.Outcome, err)
+		t.Errorf("outcome %s, error %v; want env_error, %v", ep.Outcome, err, down)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestReplaysOnALossyServer(t *testing.T) {
 	play := func(seed uint64, turns int, share float64) (ep *data.Episode, steps int) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		lossy := func() *walker {
-			return &walker{long: turns, fail: func(_ int, op string) error {
+			return &walker{turns: turns, fail: func(_ int, op string) error {
 				if op == "step" {
 					steps++
 				}
@@ -194,11 +194,11 @@ func TestReplaysOnALossyServer(t *testing.T) {
 				return nil
 			}}
 		}
-		var said []fakeReply
+		var replies []fakeReply
 		for i := range turns {
-			said = append(said, fakeReply{text: fmt.Sprintf("Action: %c", 'a'+i)})
+			replies = append(replies, fakeReply{text: fmt.Sprintf("Action: %c", 'a'+i)})
 		}
-		setup := testSetup(&fakeEngine{replies: said})
+		setup := testSetup(&fakeEngine{replies: replies})
 		setup.Options.MaxTurns, setup.Options.MaxContext, setup.Spec.Deterministic = 2*turns, 1<<20, true
 		ep, _ = RunEpisode(t.Context(), setup, Start{
 			Client: lossy(), Replays: 10,
@@ -224,12 +224,12 @@ func TestReplayLimitOfEpisode(t *testing.T) {
 	for point := 0; l.add(point); point = 1 - point {
 		l.passed(point)
 		if n++; n > 1000 {
-			t.Fatal("there is no limit")
+			t.Fatal("an episode may lose more than 1000 instances")
 		}
 	}
 	err := l.limitError(1, broken("step"))
 	if n != 200 || !errors.Is(err, env.KindServer) || !strings.Contains(err.Error(), "201 instances were lost, the last in turn 1 ") {
-		t.Errorf("after %d: %v", n, err)
+		t.Errorf("limit after %d instances, want 200: %v", n, err)
 	}
 }
 
@@ -253,7 +253,7 @@ func (r *recaller) Recall(context.Context) (env.StepResult, bool, error) {
 // TestRecall checks that an episode continues on the same instance, without sending
 // the step again, if the reply to a step is lost and the server reports the result.
 func TestRecall(t *testing.T) {
-	whole, _, _, err := walk(t, true, &walker{})
+	undisturbed, _, _, err := walk(t, true, &walker{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,11 +294,11 @@ func TestRecall(t *testing.T) {
 			if err != nil || used != c.used || r.requests != c.requests {
 				t.Errorf("%d instances, %d requests for the result, error %v; want %d and %d", used, r.requests, err, c.used, c.requests)
 			}
-			if d := cmp.Diff(whole, ep, cmpopts.IgnoreFields(data.Episode{}, "Replays", "Millis"), cmpopts.IgnoreFields(data.Turn{}, "GenMillis", "EnvMillis")); d != "" {
-				t.Errorf("undisturbed (-) and disturbed (+): %s", d)
+			if d := cmp.Diff(undisturbed, ep, cmpopts.IgnoreFields(data.Episode{}, "Replays", "Millis"), cmpopts.IgnoreFields(data.Turn{}, "GenMillis", "EnvMillis")); d != "" {
+				t.Errorf("episode (-undisturbed +disturbed):\n%s", d)
 			}
 			if n := len(r.actions); n != len(slices.Compact(slices.Clone(r.actions))) {
-				t.Errorf("the server received %q", r.actions)
+				t.Errorf("the server received an action twice: %q", r.actions)
 			}
 		})
 	}

@@ -29,7 +29,7 @@ func (e *Episode) ContextSpans() [][2]int {
 }
 
 // ContextStart returns the first token of the context that contains token i.
-// Positions of draws count from there.
+// Positions of draws are relative to it.
 func (e *Episode) ContextStart(i int) int {
 	start := 0
 	for _, s := range e.Contexts {
@@ -186,13 +186,13 @@ func joined(rows []Row) (Row, error) {
 		at := len(e.Tokens)
 		from := r.floats()
 		for j, f := range e.floats() {
-			there := slices.ContainsFunc(rows, func(r Row) bool { return *r.floats()[j].values != nil })
+			present := slices.ContainsFunc(rows, func(r Row) bool { return *r.floats()[j].values != nil })
 			switch values := *from[j].values; {
 			case values != nil:
 				*f.values = append(*f.values, values...)
-			case there && r.SampledTokens() == 0:
+			case present && r.SampledTokens() == 0:
 				*f.values = append(*f.values, make([]float32, len(r.Tokens))...)
-			case there:
+			case present:
 				return e, fmt.Errorf("%s, sample %d: some of its contexts have %s and some not", r.UID, r.Sample, f.name)
 			}
 		}

@@ -59,7 +59,7 @@ func TestByEpisode(t *testing.T) {
 	}
 	err = ByEpisode(b, func(episodes []Row) error {
 		if len(episodes) != 3 {
-			t.Fatalf("%d episodes", len(episodes))
+			t.Fatalf("got %d episodes, want 3", len(episodes))
 		}
 		for i, e := range []*Episode{contextEpisode(0), testEpisode(4), contextEpisode(1)} {
 			r := &episodes[i]

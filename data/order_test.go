@@ -122,8 +122,8 @@ func TestSampleTasks(t *testing.T) {
 		if len(got) != 10 || !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != 10 {
 			t.Fatalf("seed %d picks %v, want ten different indices in order", seed, got)
 		}
-		if again := indices(SampleTasks(all, 10, seed)); !slices.Equal(got, again) {
-			t.Errorf("seed %d picks %v, then %v", seed, got, again)
+		if second := indices(SampleTasks(all, 10, seed)); !slices.Equal(got, second) {
+			t.Errorf("seed %d picks %v, then %v", seed, got, second)
 		}
 		for _, i := range got {
 			seen[i] = true

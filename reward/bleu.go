@@ -16,7 +16,7 @@ import (
 // bleu equals sacreBLEU's sentence_bleu / 100 (Post 2018, "A Call for Clarity
 // in Reporting BLEU Scores"): 13a tokens, case kept, effective order, and exp
 // smoothing: the k-th n without a match counts 1/2^k matches. The golden
-// numbers of bleu_test.go are sacreBLEU's.
+// numbers of TestSacreBLEU are sacreBLEU's.
 //
 // bleu_addone is the variant of spec 6.3: words after normalisation (lower
 // case, no punctuation; articles stay), and one added to matches and total for

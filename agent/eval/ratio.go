@@ -12,7 +12,7 @@ import (
 // can recompute it for every resample.
 type ratio struct {
 	name     string
-	num, den []float64 // by task
+	num, den []float64 // values by task
 }
 
 // over returns the metric over tasks, which may repeat. It is NaN if none of them

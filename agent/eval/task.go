@@ -33,9 +33,9 @@ type Task struct {
 // returns the family of a task index; it is nil for environments without families.
 func Tasks(episodes []*data.Episode, family func(index int) string) []Task {
 	var out []Task
-	at := map[string]int{} // by uid
+	at := map[string]int{} // index in out by uid
 	starts := map[int][]string{}
-	times := map[string]int{} // by task
+	times := map[string]int{} // occurrences by task id
 	for _, ep := range episodes {
 		i, ok := at[ep.UID]
 		if !ok {

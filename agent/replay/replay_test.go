@@ -71,9 +71,9 @@ func (b *scriptedBackend) Step(_ context.Context, batch []engine.Work) ([]engine
 		if b.teacher == nil {
 			continue
 		}
-		if said, ok := b.teacher.Say(w.Draw); ok && said != drawn {
-			out[i].Token = said
-			b.teacher.Differs(w.Draw, said, drawn, float64(max(said-drawn, drawn-said)))
+		if forced, ok := b.teacher.Say(w.Draw); ok && forced != drawn {
+			out[i].Token = forced
+			b.teacher.Differs(w.Draw, forced, drawn, float64(max(forced-drawn, drawn-forced)))
 		}
 	}
 	return out, nil
@@ -344,7 +344,7 @@ func TestReplayFindsEveryChange(t *testing.T) {
 	if recorded == nil {
 		t.Fatal("no episode has three turns and an instance of an earlier episode")
 	}
-	x := len(recorded.Exchanges) - len(recorded.Turns) // of the first turn
+	x := len(recorded.Exchanges) - len(recorded.Turns) // index of the first turn's exchange
 	step := func(e *data.Episode) *data.Exchange { return &e.Exchanges[x+1] }
 	current := t
 	swap := func(s *string, old, new string) {

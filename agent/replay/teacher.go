@@ -75,7 +75,7 @@ func (c *Teacher) Say(d engine.Draw) (int32, bool) {
 }
 
 // Differs implements engine.Teacher.
-func (c *Teacher) Differs(d engine.Draw, said, drawn int32, margin float64) {
+func (c *Teacher) Differs(d engine.Draw, recorded, drawn int32, margin float64) {
 	r := c.reader(d)
 	if r == nil {
 		return
@@ -88,6 +88,6 @@ func (c *Teacher) Differs(d engine.Draw, said, drawn int32, margin float64) {
 		margin = 0
 	}
 	r.found.add(Difference{
-		Turn: d.Turn + 1, What: InIDs, At: r.place(d), Recorded: fmt.Sprint(said), Replayed: fmt.Sprint(drawn), Margin: margin,
+		Turn: d.Turn + 1, What: InIDs, At: r.place(d), Recorded: fmt.Sprint(recorded), Replayed: fmt.Sprint(drawn), Margin: margin,
 	})
 }

@@ -20,12 +20,12 @@ func testHeader() Header {
 
 // continued calls Continue and returns the samples of the episodes that it visits.
 func continued(path string) (*Writer, []int, error) {
-	var there []int
+	var kept []int
 	w, err := Continue(path, testHeader(), nil, func(e *data.Episode) error {
-		there = append(there, e.Sample)
+		kept = append(kept, e.Sample)
 		return nil
 	})
-	return w, there, err
+	return w, kept, err
 }
 
 func samplesOf(episodes []*data.Episode) []int {
@@ -81,18 +81,18 @@ func TestContinueCompressedAnywhere(t *testing.T) {
 		if err := os.WriteFile(path, text[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w, there, err := continued(path)
+		w, kept, err := continued(path)
 		if err != nil {
 			t.Fatalf("cut %d: %v", cut, err)
 		}
-		if want := max(frames-1, 0); len(there) != want {
-			t.Fatalf("cut %d: Continue visited %d episodes, want %d", cut, len(there), want)
+		if want := max(frames-1, 0); len(kept) != want {
+			t.Fatalf("cut %d: Continue visited %d episodes, want %d", cut, len(kept), want)
 		}
 		if err := errors.Join(w.Write(plainEpisode(9)), w.Close()); err != nil {
 			t.Fatal(err)
 		}
 		r, got := readDump(t, path)
-		if want := append(there, 9); !r.Compressed() || r.Torn() || !slices.Equal(samplesOf(got), want) {
+		if want := append(kept, 9); !r.Compressed() || r.Torn() || !slices.Equal(samplesOf(got), want) {
 			t.Fatalf("cut %d: compressed %v, torn %v, samples %v, want %v", cut, r.Compressed(), r.Torn(), samplesOf(got), want)
 		}
 	}
@@ -116,9 +116,9 @@ func TestContinueIncompleteWave(t *testing.T) {
 			if err := errors.Join(w.Write(inWave(0), inWave(1)), w.Write(inWave(2)), w.Close()); err != nil {
 				t.Fatal(err)
 			}
-			w, there, err := continued(path)
-			if err != nil || !slices.Equal(there, []int{0, 1}) {
-				t.Fatalf("samples %v, error %v; want the first wave", there, err)
+			w, kept, err := continued(path)
+			if err != nil || !slices.Equal(kept, []int{0, 1}) {
+				t.Fatalf("samples %v, error %v; want the first wave", kept, err)
 			}
 			if err := errors.Join(w.Write(inWave(2), inWave(3)), w.Close()); err != nil {
 				t.Fatal(err)
@@ -174,9 +174,9 @@ func TestContinueSingleFrame(t *testing.T) {
 	if err := os.WriteFile(packed, zstdFrames(t, string(text)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w, there, err := continued(packed)
-	if err != nil || len(there) != 2 {
-		t.Fatalf("%v, %v", there, err)
+	w, kept, err := continued(packed)
+	if err != nil || len(kept) != 2 {
+		t.Fatalf("%v, %v", kept, err)
 	}
 	if err := errors.Join(w.Write(plainEpisode(2)), w.Close()); err != nil {
 		t.Fatal(err)
@@ -188,9 +188,9 @@ func TestContinueSingleFrame(t *testing.T) {
 	if err := os.WriteFile(packed, zstdFrames(t, string(text[:len(text)-5])), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w, there, err = continued(packed)
-	if err := errors.Join(err, w.Write(plainEpisode(3)), w.Close()); err != nil || !slices.Equal(there, []int{0}) {
-		t.Fatalf("continued with %v, %v", there, err)
+	w, kept, err = continued(packed)
+	if err := errors.Join(err, w.Write(plainEpisode(3)), w.Close()); err != nil || !slices.Equal(kept, []int{0}) {
+		t.Fatalf("continued with %v, %v", kept, err)
 	}
 	if r, got := readDump(t, packed); !r.Compressed() || r.Torn() || !slices.Equal(samplesOf(got), []int{0, 3}) {
 		t.Errorf("compressed %v, torn %v, samples %v", r.Compressed(), r.Torn(), samplesOf(got))
@@ -261,9 +261,9 @@ func TestDumpOnAFullDisk(t *testing.T) {
 			if r, got := readDump(t, path); r.Torn() || fmt.Sprint(samplesOf(got)) != "[0]" {
 				t.Errorf("torn %v, samples %v", r.Torn(), samplesOf(got))
 			}
-			w, there, err := continued(path)
-			if err != nil || fmt.Sprint(there) != "[0]" {
-				t.Fatalf("%v, %v", there, err)
+			w, kept, err := continued(path)
+			if err != nil || fmt.Sprint(kept) != "[0]" {
+				t.Fatalf("%v, %v", kept, err)
 			}
 			if err := w.Close(); err != nil {
 				t.Fatal(err)

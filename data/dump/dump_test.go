@@ -246,7 +246,7 @@ func TestWriteDump(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
-		t.Errorf("files %v", left)
+		t.Errorf("files %v, want only the dump", left)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestDumpManyWriters(t *testing.T) {
 		seen[fmt.Sprint(e.Sample)] = true
 	}
 	if len(got) != 160 || len(seen) != 160 {
-		t.Errorf("%d episodes, %d different", len(got), len(seen))
+		t.Errorf("%d episodes, %d different, want 160", len(got), len(seen))
 	}
 }
 

@@ -41,7 +41,7 @@ func rewrite(f *os.File, path, weights string, compress bool, keep []bool, waves
 
 // copy writes the header of f and the episodes to keep.
 func (w *Writer) copy(f *os.File, keep []bool, waves map[int]int) error {
-	row := -1 // the header
+	row := -1 // -1 is the header
 	_, _, err := scan(f, func(line []byte) error {
 		i := row
 		row++

@@ -42,7 +42,7 @@ func TestConvertSelects(t *testing.T) {
 	half := 0.5
 	for name, tc := range map[string]struct {
 		o    ConvertOptions
-		want string // ids
+		want string // ids of the written rows
 		drop map[string]int
 	}{
 		"all":        {ConvertOptions{}, "maze_1 maze_2 wordle_4 maze_5", map[string]int{DropFailed: 1, DropNoReply: 1}},
@@ -198,7 +198,7 @@ func TestConvertMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Repeat("words of an observation ", 4000)
-	const rows = 120 // of 0.1 MB
+	const rows = 120 // each of 0.1 MB
 	for i := range rows {
 		fmt.Fprintf(f, `{"item_id":"maze_%d","conversations":[{"from":"human","value":%q},{"from":"gpt","value":"x"}]}`+"\n", i, text)
 	}

@@ -16,7 +16,7 @@ import (
 // Limits of a data file. A file beyond them is a mistake or an attack.
 const (
 	maxFileBytes = 2 << 30
-	maxTaskBytes = 4 << 30 // in memory
+	maxTaskBytes = 4 << 30 // size of the tasks in memory
 	maxRows      = 1 << 22
 )
 

@@ -26,7 +26,7 @@ type FileInfo struct {
 	Replies       int       `json:"replies"`          // messages of the assistant
 	Learned       int       `json:"learned_replies"`  // replies in the loss
 	Chars         Range     `json:"characters"`       // per conversation
-	Others        []string  `json:"columns_not_read"` // of a parquet file
+	Others        []string  `json:"columns_not_read"` // columns of a parquet file
 	Dump          *DumpInfo `json:"dump,omitempty"`   // nil if the file is not a dump
 
 	Tasks data.TaskSet `json:"-"`
@@ -36,7 +36,7 @@ type FileInfo struct {
 type EnvInfo struct {
 	Env       string `json:"env"`
 	Rows      int    `json:"rows"`
-	Tasks     int    `json:"tasks"` // distinct
+	Tasks     int    `json:"tasks"` // distinct tasks
 	MinIndex  int    `json:"min_index"`
 	MaxIndex  int    `json:"max_index"`
 	Unindexed int    `json:"rows_without_index"`

@@ -90,6 +90,6 @@ func TestShared(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	if got := data.Shared(nil, b); got != nil {
-		t.Errorf("nothing shares %v", got)
+		t.Errorf("Shared(nil, b) = %v, want nil", got)
 	}
 }

@@ -84,7 +84,7 @@ func LoadTasks(ctx context.Context, path string, o LoadOptions) (tasks []data.Ta
 type taskList struct {
 	tasks []data.Task
 	limit int
-	bytes int64 // in memory
+	bytes int64 // size of the tasks in memory
 }
 
 // add adds the task of row n. It returns errEnough if the list is complete.

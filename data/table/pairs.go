@@ -19,7 +19,7 @@ import (
 // PairOptions selects the two columns of a file of prompts and responses, the
 // usual form of supervised data (verl's data.prompt_key and response_key).
 type PairOptions struct {
-	Env              string // of the tasks
+	Env              string // environment of the tasks
 	Prompt, Response string // columns; "struct.field" for a field of a struct
 	Limit            int    // keep only the first rows; 0 means all
 }

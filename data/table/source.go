@@ -28,16 +28,16 @@ const (
 // Source describes a data file after reading it.
 type Source struct {
 	Format     string
-	Compressed bool        // with zstd
+	Compressed bool        // compressed with zstd
 	Others     []string    // columns of a parquet file that are not read
-	Header     dump.Header // of a dump
+	Header     dump.Header // header of a dump
 	Torn       bool        // an incomplete last line of a dump was dropped
 }
 
 // Entry is one row of a data file. Record is nil in a dump, Episode elsewhere.
 type Entry struct {
-	N       int // from 0
-	Line    int // from 1; 0 in parquet
+	N       int // number of the row, from 0
+	Line    int // number of its first line, from 1; 0 in parquet
 	Record  *Record
 	Episode *data.Episode
 

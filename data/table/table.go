@@ -21,7 +21,7 @@ import (
 type Table struct {
 	path   string
 	schema *parquet.Schema   // nil: JSON
-	rows   []parquet.Row     // of a parquet file
+	rows   []parquet.Row     // rows of a parquet file
 	lines  []json.RawMessage // objects of a JSON file
 	added  []addedColumn
 }
@@ -211,7 +211,7 @@ func (t *Table) line(i int) ([]byte, error) {
 			return nil, err
 		}
 	}
-	line = line[:len(line)-1] // the brace
+	line = line[:len(line)-1] // without the closing brace
 	for _, c := range t.added {
 		if len(line) > 1 {
 			line = append(line, ',')

@@ -202,7 +202,7 @@ func (c *child) read(out io.Reader, maxReply int) {
 		switch {
 		case len(line) > maxReply:
 			c.broken = &Error{Kind: KindReply, Err: fmt.Errorf("the reply has more than %d bytes", maxReply)}
-			return // call ends the program
+			return // program.call ends the program
 		case errors.Is(err, bufio.ErrBufferFull):
 		case err != nil:
 			c.broken = errors.New("the program ended without a reply")

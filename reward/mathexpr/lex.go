@@ -84,7 +84,7 @@ func LaTeX(text string) (*Node, error) {
 		return nil, errTooLong
 	}
 	var tokens []token
-	joined := false // there are adjacent letters
+	joined := false // text has adjacent letters
 	follows := func(kind byte) bool { return len(tokens) > 0 && tokens[len(tokens)-1].kind == kind }
 	for rest := text; rest != ""; {
 		number, after := cut(rest, digits+".")

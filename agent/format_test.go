@@ -80,8 +80,7 @@ func TestServerTags(t *testing.T) {
 	}
 }
 
-// TestActionTagsThroughTheClientsParsers checks that the clients' parsers extract the same action from the text of
-// actionTags.
+// TestActionTagsThroughTheClientsParsers checks that all clients' parsers extract the action of actionTags.
 func TestActionTagsThroughTheClientsParsers(t *testing.T) {
 	text := actionTags{}.Parse("I think.\n<action>get 2 oak log</action>").Text
 	one, ok := action.ParseOne(text)

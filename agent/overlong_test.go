@@ -71,8 +71,7 @@ func TestFirstPromptIsTruncated(t *testing.T) {
 	}
 }
 
-// TestFirstPromptDoesNotFit checks that a prompt that truncation cannot shorten enough is an error or excludes the
-// task.
+// TestFirstPromptDoesNotFit checks that a prompt that cannot be shortened enough is an error or excludes the task.
 func TestFirstPromptDoesNotFit(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*Options)

@@ -123,8 +123,7 @@ func TestContextStart(t *testing.T) {
 	}
 }
 
-// TestIncompleteContexts checks that ByEpisode returns an error if contexts of an episode are missing or out of
-// order.
+// TestIncompleteContexts checks that ByEpisode rejects episodes with contexts that are missing or out of order.
 func TestIncompleteContexts(t *testing.T) {
 	b, err := Rows([]*Episode{contextEpisode(0), contextEpisode(1)})
 	if err != nil {

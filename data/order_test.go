@@ -43,7 +43,7 @@ func TestOrderEpochs(t *testing.T) {
 	}
 }
 
-// TestOrderGolden pins the permutation, since checkpoints must also resume under later Go versions.
+// TestOrderGolden checks that the permutation is fixed, since checkpoints must also resume under later Go versions.
 func TestOrderGolden(t *testing.T) {
 	o, err := NewOrder(8, true, 42)
 	if err != nil {

@@ -49,8 +49,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestAllocations uses the row of spec 12.5: two tokens of the prompt, two sampled, three of an observation, three
-// sampled. The vectors of upstream have two more tokens of padding on the left.
+// TestAllocations checks all allocations on the row of spec 12.5: two tokens of the prompt, two sampled, three of
+// an observation, three sampled. The vectors of upstream have two more tokens of padding on the left.
 func TestAllocations(t *testing.T) {
 	mask := []uint8{0, 0, 1, 1, 0, 0, 0, 1, 1, 1}
 	turns := []data.Turn{{Start: 2, End: 4, Reward: 0.25}, {Start: 7, End: 10, Reward: 1}}
@@ -118,8 +118,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestUnjudgedTurns checks that a reply that the environment did not answer has no reward and is not counted as an
-// invalid action.
+// TestUnjudgedTurns checks that an unanswered reply has no reward and does not count as an invalid action.
 func TestUnjudgedTurns(t *testing.T) {
 	cut := data.Turn{Start: 9, End: 10, Unjudged: true}
 	for name, want := range map[string][2]float64{"last": {60, -1}, "env_score": {60, -1}, "sum": {70, -3}, "max": {60, -1}} {

@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/data/table"
 )
 
-// TestDataSourceOfRow scores episodes with the function of the column data_source,
-// whose value differs from the name of the environment.
+// TestDataSourceOfRow checks that episodes are scored by the function of the
+// column data_source, whose value differs from the name of the environment.
 func TestDataSourceOfRow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows.jsonl")
 	row := `{"item_id":"searchqa_3","data_source":"nq","reward_model":{"ground_truth":"Paris"}}` + "\n" +

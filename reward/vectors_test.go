@@ -338,7 +338,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// TestOverlong uses eq. 13 of DAPO with L_max 100 and L_cache 20.
+// TestOverlong checks the penalty of DAPO, eq. 13, with L_max 100 and L_cache 20.
 func TestOverlong(t *testing.T) {
 	p := registry.Values{}
 	p["max_length"], p["overlong_buffer"], p["overlong_factor"] = 100, 20, 2.0
@@ -386,7 +386,7 @@ func TestDataSource(t *testing.T) {
 	}
 }
 
-// TestSacreBLEU compares with the results of sacreBLEU (testdata/bleu.py).
+// TestSacreBLEU checks that bleu equals the results of sacreBLEU (testdata/bleu.py).
 func TestSacreBLEU(t *testing.T) {
 	b, err := os.ReadFile("testdata/bleu.json")
 	if err != nil {

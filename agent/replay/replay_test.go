@@ -254,7 +254,7 @@ func TestReplayFindsNothing(t *testing.T) {
 	}
 }
 
-// TestReplayByText replays the texts of episodes without ids.
+// TestReplayByText checks that episodes without ids can be replayed by their texts.
 func TestReplayByText(t *testing.T) {
 	for _, e := range record(t, false, 3) {
 		e.ForgetIDs()

@@ -159,8 +159,7 @@ func TestContinueNamesDifferences(t *testing.T) {
 	}
 }
 
-// TestContinueSingleFrame checks that Continue appends frames to a dump that another program compressed in one
-// frame.
+// TestContinueSingleFrame checks that Continue appends frames to a dump that consists of one compressed frame.
 func TestContinueSingleFrame(t *testing.T) {
 	dir := t.TempDir()
 	plain, packed := filepath.Join(dir, "plain"), filepath.Join(dir, "packed")

@@ -84,8 +84,8 @@ func TestConvertSelects(t *testing.T) {
 	}
 }
 
-// TestConvertContexts converts episodes with a new prompt every turn: every reply becomes a row with its prompt, and the
-// length limit applies to the longest row.
+// TestConvertContexts checks that every reply of an episode with a new prompt every turn becomes a row with its prompt,
+// and that the length limit applies to the longest row.
 func TestConvertContexts(t *testing.T) {
 	prompt := func(text string) []data.Message { return []data.Message{{Role: "user", Content: text}} }
 	e := &data.Episode{
@@ -149,7 +149,8 @@ func TestConvertErrors(t *testing.T) {
 	}
 }
 
-// TestConvertFormats converts files of several formats together and leaves the rows of a parquet file unchanged.
+// TestConvertFormats checks that files of several formats convert together and rows of a parquet file stay
+// unchanged.
 func TestConvertFormats(t *testing.T) {
 	rows := awkwardRecords()[:1]
 	parquetFile := writeRecords(t, "a.parquet", Layout{Format: ParquetFile}, rows)

@@ -43,7 +43,7 @@ type EnvInfo struct {
 }
 
 // DumpInfo summarizes the episodes of a dump. Outcomes and Exchanges count all
-// episodes, the other figures those that may become a gradient.
+// episodes, the other figures only episodes that may become a gradient.
 type DumpInfo struct {
 	Weights   string               `json:"weights"`
 	Torn      bool                 `json:"torn"`

@@ -177,7 +177,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// TestLoadParquetSubset reads files that have only some of the columns.
+// TestLoadParquetSubset checks that files with only some of the columns can be read.
 func TestLoadParquetSubset(t *testing.T) {
 	type row struct {
 		ItemID string `parquet:"item_id"`

@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// TestReadSourceFormats recognises every format by its content, compressed or not.
+// TestReadSourceFormats checks that every format is recognised by its content, compressed or not.
 func TestReadSourceFormats(t *testing.T) {
 	dump, err := os.ReadFile(mixedDump(t))
 	if err != nil {

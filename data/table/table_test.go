@@ -74,8 +74,7 @@ func TestTableOfJSON(t *testing.T) {
 	}
 }
 
-// TestTableOfParquet checks that a parquet file keeps every null and list when it is rewritten, and can be extended
-// again.
+// TestTableOfParquet checks that a rewritten parquet file keeps every null and list and can be extended again.
 func TestTableOfParquet(t *testing.T) {
 	var b bytes.Buffer
 	w := NewRecordWriter(&b, Layout{Format: ParquetFile})

@@ -12,8 +12,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// TestTaskIndex reads every spelling of a task's index, from JSON and from
-// parquet.
+// TestTaskIndex checks that every spelling of a task's index is read, from JSON
+// and from parquet.
 func TestTaskIndex(t *testing.T) {
 	for text, want := range map[string]data.Task{
 		`{"id":3}`:                             {ID: "3", Env: "textcraft", Index: 3},
@@ -120,7 +120,7 @@ func TestTaskIndexUnknown(t *testing.T) {
 	}
 }
 
-// TestConversationsNeedNoIndex reads rows for supervised training, which need no task index.
+// TestConversationsNeedNoIndex checks that rows for supervised training need no task index.
 func TestConversationsNeedNoIndex(t *testing.T) {
 	text := `{"conversations":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}
 {"id":"abc","conversations":[{"role":"user","content":"q"},{"role":"assistant","content":"b"}]}
@@ -145,7 +145,7 @@ func TestConversationsNeedNoIndex(t *testing.T) {
 	}
 }
 
-// TestConvertKeepsTheIndex writes rows with every spelling of the index and reads the same tasks back.
+// TestConvertKeepsTheIndex checks that rows with every spelling of the index are the same tasks after conversion.
 func TestConvertKeepsTheIndex(t *testing.T) {
 	text := `{"index":3}{"id":"a","index":4,"extra_info":{"index":9}}{"id":5}{"id":"b","conversations":[]}{}`
 	want := []int{3, 4, 5, data.NoIndex, data.NoIndex}

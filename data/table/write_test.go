@@ -141,7 +141,7 @@ func TestParquetKeepsEveryNull(t *testing.T) {
 	}
 }
 
-// TestParquetRowGroups writes more rows than fit into one row group, and reads them.
+// TestParquetRowGroups checks that more rows than fit into one row group can be written and read.
 func TestParquetRowGroups(t *testing.T) {
 	var b bytes.Buffer
 	w := NewRecordWriter(&b, Layout{Format: ParquetFile}).(*parquetWriter)

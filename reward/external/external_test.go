@@ -234,7 +234,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestStart starts programs before the first batch.
+// TestStart checks that programs can be started before the first batch, and the error if one ends.
 func TestStart(t *testing.T) {
 	for fn, want := range map[string]string{
 		"exec:sh gone.sh":      "gone.sh",

@@ -29,7 +29,7 @@ func TestPeer(t *testing.T) {
 	for _, batch := range []int{2, 5} {
 		took, err := p.Run(t.Context(), Job{Name: "job", Kind: Prefill, Batch: batch})
 		if err != nil || took != time.Duration(batch)*time.Second {
-			t.Errorf("a job of %d took %v, %v", batch, took, err)
+			t.Errorf("a job of batch %d took %v, want %d s (error %v)", batch, took, batch, err)
 		}
 	}
 	if err := p.Close(); err != nil {
@@ -86,11 +86,11 @@ func TestCompare(t *testing.T) {
 		t.Error(d)
 	}
 	if order := strings.Join(log, " "); order != "ours peer ours peer ours peer" {
-		t.Errorf("they ran as %s", order)
+		t.Errorf("the sides ran in the order %q, want ours and peer in turns", order)
 	}
 	alone, err := compare(t.Context(), j, &scriptedSide{"ours", []float64{1, 2}, &log}, nil, 1)
 	if err != nil || alone.Ours != 6 || alone.Peer != 0 {
-		t.Errorf("without a peer: %+v, %v", alone, err)
+		t.Errorf("without a peer: got %+v (error %v), want ours 6 and peer 0", alone, err)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestUnits(t *testing.T) {
 		{Job{Kind: Train, Batch: 2, Tokens: 7}, 14, "tokens/s"},
 	} {
 		if n, unit := tt.job.Units(); n != tt.n || unit != tt.unit {
-			t.Errorf("%s: %d %s, want %d %s", tt.job.Kind, n, unit, tt.n, tt.unit)
+			t.Errorf("%s: got %d %s, want %d %s", tt.job.Kind, n, unit, tt.n, tt.unit)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestOurs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took <= 0 {
-			t.Errorf("%s took %v", j.Name, took)
+			t.Errorf("%s took %v, want more than 0", j.Name, took)
 		}
 		after := o.sampler.Scheduler.Stats()
 		got := [2]int64{
@@ -147,14 +147,14 @@ func TestOurs(t *testing.T) {
 			t.Errorf("%s sampled %d tokens and ran %d, want %v", j.Name, got[0], got[1], want[j.Name])
 		}
 		if after.Parked > 0 {
-			t.Errorf("%s: the KV cache is too small", j.Name)
+			t.Errorf("%s: %d sessions lost their KV cache, want 0", j.Name, after.Parked)
 		}
 	}
 	if n := o.adamw.Steps(); n != 1 {
 		t.Errorf("%d optimiser steps, want 1", n)
 	}
 	if _, err := o.Run(t.Context(), Job{Name: "odd", Kind: "sing"}); err == nil {
-		t.Error("an unknown kind of job was run")
+		t.Error("no error for an unknown kind of job")
 	}
 }
 
@@ -169,7 +169,7 @@ func TestLatency(t *testing.T) {
 	}
 	for _, r := range append(l.BaseRuns, l.SlowRuns...) {
 		if r.Steps < 3 || r.Busy <= 0 || r.Busy > r.Seconds {
-			t.Errorf("an odd run: %+v", r)
+			t.Errorf("got the run %+v, want at least 3 steps and an engine that is busy for part of the time", r)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestLatencyJudged(t *testing.T) {
 		l := Latency{BaseRuns: []LatencyRun{{Seconds: 5}, {Seconds: 2}}, SlowRuns: []LatencyRun{{Seconds: slow}, {Seconds: 9}}}
 		l.judge(o)
 		if l.Base != 2 || l.Slow != slow || l.Hidden != hidden {
-			t.Errorf("%v seconds: %+v", slow, l)
+			t.Errorf("slow run of %v s: got %+v, want hidden %t", slow, l, hidden)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// The configuration is valid, and its sizes are those sent to the peer.
+// TestGRPOConfig checks that our configuration is valid and has the sizes that the peer receives.
 func TestGRPOConfig(t *testing.T) {
 	for _, rank := range []int{0, grpoRank} {
 		c, err := configs.New(vocabulary.New()).Load("grpo.toml", []byte(grpoConfig("some model.gguf", rank, 4)), nil)
@@ -24,7 +24,7 @@ func TestGRPOConfig(t *testing.T) {
 		}
 		if !c.Rollout.IgnoreEOS || c.Rollout.MaxNewTokens != grpoNew || c.Rollout.GroupSize != grpoGroup || c.Model.LoRARank != rank ||
 			c.Model.GradientCheckpointing || c.UsesReference() || !c.Actor.CalculateEntropy || c.Actor.MiniBatchSize != 0 || c.Trainer.TotalSteps != 4 {
-			t.Errorf("rank %d: %+v", rank, c)
+			t.Errorf("rank %d: wrong sizes in the configuration %+v", rank, c)
 		}
 	}
 }
@@ -126,11 +126,11 @@ func TestMeasureGRPO(t *testing.T) {
 
 	o.python = ""
 	if g, err = measureGRPO(t.Context(), o, t.TempDir(), t.Output()); err != nil || g.Versions != nil || g.Trials[0].Peer != nil {
-		t.Errorf("alone: %+v, %v", g, err)
+		t.Errorf("without a peer: got %+v, %v", g, err)
 	}
 }
 
-// The comparison is an error if the sides did different work.
+// TestMeasureGRPORefuses checks that sides that did different work are an error.
 func TestMeasureGRPORefuses(t *testing.T) {
 	const all = grpoTasks * grpoGroup * grpoNew
 	for want, o := range map[string]options{

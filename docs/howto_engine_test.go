@@ -81,7 +81,7 @@ func TestHowToAddAnEngine(t *testing.T) {
 		}
 		for _, ep := range episodes {
 			if !ep.Outcome.Trainable() || len(ep.Turns) == 0 || len(ep.Tokens) > 0 {
-				t.Errorf("%s: %s %s, %d turns, %d ids", ep.Task.ID, ep.Outcome, ep.Err, len(ep.Turns), len(ep.Tokens))
+				t.Errorf("%s: got outcome %s %s, %d turns and %d ids, want a trainable outcome, turns and no ids", ep.Task.ID, ep.Outcome, ep.Err, len(ep.Turns), len(ep.Tokens))
 			}
 			for _, turn := range ep.Turns {
 				said[i] = append(said[i], turn.Action)
@@ -90,7 +90,7 @@ func TestHowToAddAnEngine(t *testing.T) {
 	}
 	env.CloseIdle()
 	if a, b := strings.Join(said[0], ";"), strings.Join(said[1], ";"); a != b {
-		t.Errorf("the same seed plays\n%s\nand\n%s", a, b)
+		t.Errorf("the same seed gives different actions\n%s\nand\n%s", a, b)
 	}
 	for _, move := range []string{"move up", "move down", "move left", "move right"} {
 		if !strings.Contains(strings.Join(said[0], ";"), move) {
@@ -111,12 +111,12 @@ func TestHowToShowsThisCode(t *testing.T) {
 	page, code := read("howto-engine.md"), read("howto_engine_test.go")
 	parts := regexp.MustCompile(`(?s)// howto:[a-z]+\n(.*?)\n// howto:end\n`).FindAllStringSubmatch(code, -1)
 	if len(parts) != 2 {
-		t.Fatalf("%d marked parts", len(parts))
+		t.Fatalf("got %d marked parts, want 2", len(parts))
 	}
 	for _, part := range parts {
 		want := "```go\n" + strings.TrimSpace(part[1]) + "\n```"
 		if !strings.Contains(page, want) {
-			t.Errorf("howto-engine.md does not show this:\n%s", want)
+			t.Errorf("howto-engine.md lacks this code:\n%s", want)
 		}
 	}
 }

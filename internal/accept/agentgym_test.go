@@ -140,7 +140,7 @@ func TestAgentGym(t *testing.T) {
 	}
 	for _, r := range g.Runs {
 		if tried := r.Env == "textcraft"; tried == (r.Missing != "") {
-			t.Errorf("%s: missing %q", r.Env, r.Missing)
+			t.Errorf("%s: got missing %q, want it empty only for textcraft", r.Env, r.Missing)
 		}
 	}
 	r := g.Runs[0]
@@ -200,10 +200,10 @@ func TestJudgeDump(t *testing.T) {
 	}{
 		{"all well", func(*data.Episode) {}, ""},
 		{"failed", func(e *data.Episode) { e.Outcome, e.Err = data.EnvError, "status 500" }, "textcraft_0: env_error: status 500"},
-		{"begun again", func(e *data.Episode) { e.Attempts = 2 }, "2 attempts"},
-		{"went on elsewhere", func(e *data.Episode) { e.Replays = 1 }, "1 replays"},
-		{"another text", func(e *data.Episode) { e.Turns[1].Observation = "Got 2" }, `turn 2 has "Got 2", the server replied "Got 1 stick"`},
-		{"another end", func(e *data.Episode) { e.Turns[1].Done = true }, "turn 2 is done: true"},
+		{"retried", func(e *data.Episode) { e.Attempts = 2 }, "2 attempts"},
+		{"continued on another instance", func(e *data.Episode) { e.Replays = 1 }, "1 replays"},
+		{"different observation", func(e *data.Episode) { e.Turns[1].Observation = "Got 2" }, `turn 2 has "Got 2", the server replied "Got 1 stick"`},
+		{"different end", func(e *data.Episode) { e.Turns[1].Done = true }, "turn 2 is done: true"},
 		{"a step too many", func(e *data.Episode) { e.Exchanges = append(e.Exchanges, e.Exchanges[0]) }, "2 steps were sent, and 1 turns made"},
 		{"a step too few", func(e *data.Episode) { e.Exchanges = nil }, "turn 2 has an observation, and no step was sent"},
 		{"cut off", func(e *data.Episode) { e.Turns = append(e.Turns, data.Turn{Stop: "context"}) }, ""},
@@ -213,7 +213,7 @@ func TestJudgeDump(t *testing.T) {
 		c.spoil(e)
 		_, faults := judgeDump("textcraft", []*data.Episode{e}, 1)
 		if all := strings.Join(faults, "; "); all != c.want && (c.want == "" || !strings.Contains(all, c.want)) {
-			t.Errorf("%s: %q, want %q", c.name, all, c.want)
+			t.Errorf("%s: got faults %q, want %q", c.name, all, c.want)
 		}
 	}
 	var many []*data.Episode
@@ -223,7 +223,7 @@ func TestJudgeDump(t *testing.T) {
 		many = append(many, e)
 	}
 	if _, faults := judgeDump("textcraft", many, len(many)+1); len(faults) != mostFaults+1 || faults[mostFaults] != "and 5 more" || !strings.Contains(faults[0], "1 of 10 episodes are missing") {
-		t.Errorf("%q", faults)
+		t.Errorf("got faults %q, want the missing episode first and \"and 5 more\" last", faults)
 	}
 }
 
@@ -246,7 +246,7 @@ func TestTinyBird(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(text, &asked); err != nil || len(asked) != gymTasks {
-		t.Fatalf("%d questions, %v", len(asked), err)
+		t.Fatalf("got %d questions (error %v), want %d", len(asked), err, gymTasks)
 	}
 	for _, q := range asked {
 		if q.DB != "shop" || q.SQL == "" {
@@ -259,6 +259,6 @@ func TestTinyBird(t *testing.T) {
 		}
 	}
 	if err := tinyBird(t.Context(), "/bin/false", dir); err == nil {
-		t.Error("no error from a Python that fails")
+		t.Error("no error when Python fails")
 	}
 }

@@ -24,7 +24,7 @@ func fakeServer() {
 	<-s.Done() // an interrupt ends it, and the process
 }
 
-// A small number of concurrent episodes plays all its turns on servers in separate processes.
+// TestCrowd checks that a small rollout plays all turns on servers in separate processes.
 func TestCrowd(t *testing.T) {
 	t.Setenv(playServer, "1")
 	c, err := measureCrowd(t.Context(), os.Args[0], CrowdOptions{Episodes: 20, Turns: 3, Servers: 2, Rounds: 1}, t.Output())
@@ -53,25 +53,25 @@ func TestCrowdJudge(t *testing.T) {
 		cheap, clean bool
 	}{
 		{"all well", Crowd{Rounds: []CrowdRound{{TurnCPU: 0.9e-3}, {TurnCPU: 0.4e-3}}, GoroutinesBefore: 5, GoroutinesAfter: 4, BytesAfter: mostLeft}, true, true},
-		{"dear", Crowd{Rounds: []CrowdRound{{TurnCPU: 0.6e-3}}}, false, true},
+		{"too much CPU time", Crowd{Rounds: []CrowdRound{{TurnCPU: 0.6e-3}}}, false, true},
 		{"goroutines are left", Crowd{Rounds: []CrowdRound{{}}, GoroutinesBefore: 5, GoroutinesAfter: 6}, true, false},
 		{"memory is left", Crowd{Rounds: []CrowdRound{{}}, BytesBefore: 1, BytesAfter: mostLeft + 2}, true, false},
 	} {
 		if c.crowd.judge(); c.crowd.Cheap != c.cheap || c.crowd.Clean != c.clean {
-			t.Errorf("%s: cheap %t, clean %t", c.name, c.crowd.Cheap, c.crowd.Clean)
+			t.Errorf("%s: got cheap %t and clean %t, want %t and %t", c.name, c.crowd.Cheap, c.crowd.Clean, c.cheap, c.clean)
 		}
 		if c.crowd.kept() != (c.cheap && c.clean) {
-			t.Errorf("%s: kept %t", c.name, c.crowd.kept())
+			t.Errorf("%s: got kept %t, want %t", c.name, c.crowd.kept(), c.cheap && c.clean)
 		}
 	}
 }
 
-// A program that cannot be started or does not print an address is an error.
+// TestServerFails checks that a program that cannot start or prints no address is an error.
 func TestServerFails(t *testing.T) {
 	for _, program := range []string{"/no/such/program", "/bin/false", "/bin/echo"} {
 		if c, err := startServer(t.Context(), nil, program, "env", "serve"); err == nil {
 			c.stop()
-			t.Errorf("%s serves", program)
+			t.Errorf("no error for the server program %s", program)
 		}
 	}
 }

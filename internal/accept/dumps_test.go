@@ -10,18 +10,18 @@ import (
 func TestCountFaults(t *testing.T) {
 	at := func(uid string, sample int) *data.Episode { return &data.Episode{UID: uid, Sample: sample} }
 	if missing, twice := countFaults([]*data.Episode{at("a", 0), at("a", 1), at("b", 0), at("a", 1)}, 4); missing != 1 || twice != 1 {
-		t.Errorf("%d missing, %d twice", missing, twice)
+		t.Errorf("got %d missing and %d repeated episodes, want 1 and 1", missing, twice)
 	}
 }
 
 func TestChangeReply(t *testing.T) {
 	e := &data.Episode{Exchanges: []data.Exchange{{Reply: "goal"}, {Reply: `{"observation":"the goal, a goal"}`}}}
 	if err := changeReply(e); err != nil || e.Exchanges[1].Reply != `{"observation":"the goal, a coal"}` || e.Exchanges[0].Reply != "goal" {
-		t.Errorf("%v, %+v", err, e.Exchanges)
+		t.Errorf("got %+v (error %v), want \"coal\" at the end of the last reply", e.Exchanges, err)
 	}
 	for _, e := range []*data.Episode{{}, {Exchanges: []data.Exchange{{Reply: "x"}}}} {
 		if changeReply(e) == nil {
-			t.Errorf("nothing to change in %+v", e)
+			t.Errorf("no error for %+v, which has no goal to change", e)
 		}
 	}
 }
@@ -39,7 +39,7 @@ func TestSoundDumps(t *testing.T) {
 	} {
 		r := good
 		if spoil(&r); r.sound() {
-			t.Errorf("%s: sound", name)
+			t.Errorf("%s: the run is reported as sound", name)
 		}
 	}
 	var b strings.Builder

@@ -18,8 +18,8 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// Every trial is a configuration of the quickstart's task, and together they
-// set every entry.
+// TestEntryTrials checks that every trial is a valid configuration of the quickstart's
+// task, and that together the trials use every entry.
 func TestEntryTrials(t *testing.T) {
 	text, err := configs.Preset("quickstart")
 	if err != nil {
@@ -67,15 +67,15 @@ func TestEntryTrials(t *testing.T) {
 		}
 	}
 	if one, err := entriesNamed([]string{"agentevol"}); err != nil || len(one) != 1 {
-		t.Errorf("agentevol alone is %v, %v", one, err)
+		t.Errorf("got trials %v for the word agentevol (error %v), want one", one, err)
 	}
 	if _, err := entriesNamed([]string{"nothing"}); err == nil {
 		t.Error("no error for a word that is in no name")
 	}
 }
 
-// The task file has the quickstart's training cells, and every score function that needs a ground truth finds its
-// own.
+// TestWriteTruth checks that the task file has the quickstart's training cells, and that every score function that needs
+// a ground truth accepts the one in entryTruths.
 func TestWriteTruth(t *testing.T) {
 	for _, name := range reward.Functions.Names() {
 		f, err := reward.Functions.Lookup(name)
@@ -84,7 +84,7 @@ func TestWriteTruth(t *testing.T) {
 		}
 		truth := entryTruths[name]
 		if f.NeedsTruth != (truth != "") {
-			t.Errorf("%s needs a ground truth: %t; the file has %q", name, f.NeedsTruth, truth)
+			t.Errorf("%s: entryTruths has %q, but NeedsTruth is %t", name, truth, f.NeedsTruth)
 		}
 		if truth == "" {
 			continue
@@ -95,7 +95,7 @@ func TestWriteTruth(t *testing.T) {
 		}
 		tasks, err := table.LoadTasks(t.Context(), path, table.LoadOptions{Env: "maze"})
 		if err != nil || len(tasks) != 10 || tasks[0].Index != 1 || tasks[9].Index != 24 {
-			t.Fatalf("%v, %v", tasks, err)
+			t.Fatalf("got tasks %v (error %v), want 10 from cell 1 to cell 24", tasks, err)
 		}
 		scorer, err := reward.Open(name, nil)
 		if err != nil {
@@ -108,8 +108,8 @@ func TestWriteTruth(t *testing.T) {
 	}
 }
 
-// A trial is valid if all its steps are recorded, at least one has a gradient, and every number is finite. A failed
-// trial does not end the others.
+// TestMeasureEntries checks that a trial passes only if all its steps are recorded, at least one has a gradient, and every
+// number is finite. A failed trial does not end the others.
 func TestMeasureEntries(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "openmanus")
 	const script = `#!/bin/sh
@@ -144,7 +144,7 @@ done
 	}
 	for i, r := range e.Runs {
 		if r.Entries != kinds[i] || r.trains() != (r.Entries == "well") {
-			t.Errorf("%s: %+v trains: %t", kinds[i], r, r.trains())
+			t.Errorf("%s: got trains %t for %+v", kinds[i], r.trains(), r)
 		}
 	}
 	if r := e.Runs[0]; r.Updates != 10 || r.Values != 31 || r.First != 0 || r.Last != .9 {
@@ -162,6 +162,6 @@ done
 	}
 	e, err = measureEntries(t.Context(), program, t.TempDir(), trials[:1], 1, t.Output())
 	if err != nil || !e.Trains {
-		t.Errorf("a valid trial: %t, %v", e.Trains, err)
+		t.Errorf("a valid trial: got trains %t (error %v), want true", e.Trains, err)
 	}
 }

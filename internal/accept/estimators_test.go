@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 )
 
-// The configuration of every method is valid and has its estimator and, if it has a preset, the preset's [algo] section.
+// TestMethodsAreConfigurations checks that every method is a valid configuration and has the [algo] section of its preset, if any.
 func TestMethodsAreConfigurations(t *testing.T) {
 	load := func(preset string, sets []string) configs.Config {
 		t.Helper()
@@ -103,10 +103,10 @@ echo "$@" >"$out/args"
 	}
 	args, err := os.ReadFile(filepath.Join(dir, "rloo_seed_2", "quickstart", "args"))
 	if want := "--set trainer.test_every=4 --set algo.adv_estimator=rloo"; err != nil || !strings.Contains(string(args), want) {
-		t.Errorf("the arguments are %q (%v), want %q in them", args, err, want)
+		t.Errorf("got the arguments %q (error %v), want %q among them", args, err, want)
 	}
 	if _, err := measureMethods(t.Context(), program, dir, two, 1, 1, t.Output()); err == nil || !strings.Contains(err.Error(), "already exists") {
-		t.Errorf("a second sweep in the same folder: %v", err)
+		t.Errorf("training again into the same folder: got error %v, want \"already exists\"", err)
 	}
 }
 
@@ -116,14 +116,14 @@ func TestMethodsJudge(t *testing.T) {
 		runs   []MethodRun
 		learns bool
 	}{
-		"all well":             {[]MethodRun{good, good}, true},
-		"one short":            {[]MethodRun{good, {Run: Run{Before: 0.2, After: 0.89}}}, false},
-		"one knew much before": {[]MethodRun{good, {Run: Run{Before: 0.36, After: 1}}}, false},
-		"none":                 {nil, false},
+		"all well":                     {[]MethodRun{good, good}, true},
+		"one below the bound":          {[]MethodRun{good, {Run: Run{Before: 0.2, After: 0.89}}}, false},
+		"one too good before training": {[]MethodRun{good, {Run: Run{Before: 0.36, After: 1}}}, false},
+		"none":                         {nil, false},
 	} {
 		l := Methods{Runs: c.runs}
 		if l.judge(); l.Learns != c.learns {
-			t.Errorf("%s: %t", name, l.Learns)
+			t.Errorf("%s: got learns %t, want %t", name, l.Learns, c.learns)
 		}
 	}
 }

@@ -23,19 +23,19 @@ func TestFaultsJudge(t *testing.T) {
 	}{
 		{"all well", []FaultRun{{After: 1}, {After: .9}, {Share: mildShare, After: .9}, {Share: mildShare, After: .9}, {Share: harshShare, After: .1}}, false, true},
 		{"learns less", []FaultRun{{After: 1}, {Share: mildShare, After: .9}}, false, false},
-		{"too short to tell", []FaultRun{{After: 1}, {Share: mildShare, After: .2}}, true, true},
-		{"learned from what was dropped", []FaultRun{{After: 1}, {Share: mildShare, After: 1}, {Share: harshShare, Faulty: []string{"x"}}}, true, false},
+		{"too short to judge", []FaultRun{{After: 1}, {Share: mildShare, After: .2}}, true, true},
+		{"learned from a dropped episode", []FaultRun{{After: 1}, {Share: mildShare, After: 1}, {Share: harshShare, Faulty: []string{"x"}}}, true, false},
 	} {
 		f := Faults{Runs: c.runs, Judged: !c.short}
 		if f.judge(); f.kept() != c.kept {
-			t.Errorf("%s: %+v is kept: %t", c.name, f, f.kept())
+			t.Errorf("%s: got kept %t, want %t for %+v", c.name, f.kept(), c.kept, f)
 		}
 		var out strings.Builder
 		if err := f.print(&out); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(out.String(), "NOT kept") == c.kept {
-			t.Errorf("%s: the report is\n%s", c.name, &out)
+			t.Errorf("%s: want \"NOT kept\" %t in the report\n%s", c.name, !c.kept, &out)
 		}
 	}
 	if _, err := fault.Parse(faultsAt(harshShare, 3)); err != nil {
@@ -43,7 +43,7 @@ func TestFaultsJudge(t *testing.T) {
 	}
 }
 
-// The runs that take longest come first, and the high share of faults is used once.
+// TestFaultsRuns checks that the longest runs come first and that shares above mildShare get one seed.
 func TestFaultsRuns(t *testing.T) {
 	for _, c := range []struct {
 		args  string
@@ -70,7 +70,7 @@ func TestFaultsRuns(t *testing.T) {
 			got = append(got, fmt.Sprintf("%g/%d", r.Share, r.Seed))
 		}
 		if strings.Join(got, " ") != c.want || o.judgesSuccess() != c.whole {
-			t.Errorf("%s: %s, whole %t", c.args, got, o.judgesSuccess())
+			t.Errorf("%s: got runs %s, want %s; got judgesSuccess %t, want %t", c.args, got, c.want, o.judgesSuccess(), c.whole)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestReadRunFindsFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(r.Faulty) != c.faulty || r.Dropped != 1 || r.Replays != 3 || r.PerTurn != 2.5 || math.Abs(r.After-.75) > 1e-9 || r.Before != .25 {
-			t.Errorf("%s tokens: %+v", tokens, r)
+			t.Errorf("%s tokens: got %+v, want %d faults", tokens, r, c.faulty)
 		}
 	}
 }

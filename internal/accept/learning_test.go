@@ -14,11 +14,11 @@ func TestValidations(t *testing.T) {
 {"step":20,"val/maze/success_rate":1}
 `))
 	if want := []validated{{0, 0.25}, {10, 0.75}, {20, 1}}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("%v, %v, want %v", got, err, want)
+		t.Errorf("got validations %v (error %v), want %v", got, err, want)
 	}
 	for _, text := range []string{"", `{"val/maze/success_rate":0.25}`, "{"} {
 		if _, err := validations(strings.NewReader(text)); err == nil {
-			t.Errorf("%q is no error", text)
+			t.Errorf("no error for the metrics %q", text)
 		}
 	}
 }
@@ -32,13 +32,13 @@ func TestJudge(t *testing.T) {
 	}{
 		{"all well", []Run{{Before: 0.3, After: 1}, {Before: 0.35, After: 0.85}, {After: 0.95}}, 0.95, true},
 		{"an even number", []Run{{After: 0.9}, {After: 1}}, 0.95, true},
-		{"knew too much before", []Run{{Before: 0.36, After: 1}}, 1, false},
-		{"one too bad", []Run{{After: 1}, {After: 0.84}, {After: 1}}, 1, false},
-		{"half too bad", []Run{{After: 0.9}, {After: 0.94}, {After: 1}}, 0.94, false},
+		{"too good before training", []Run{{Before: 0.36, After: 1}}, 1, false},
+		{"one below the bound", []Run{{After: 1}, {After: 0.84}, {After: 1}}, 1, false},
+		{"median below the bound", []Run{{After: 0.9}, {After: 0.94}, {After: 1}}, 0.94, false},
 	} {
 		l := Learning{Runs: c.runs}
 		if l.judge(); l.Median != c.median || l.Learns != c.learns {
-			t.Errorf("%s: median %g, %t", c.name, l.Median, l.Learns)
+			t.Errorf("%s: got median %g and learns %t, want %g and %t", c.name, l.Median, l.Learns, c.median, c.learns)
 		}
 	}
 }

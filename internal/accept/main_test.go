@@ -32,8 +32,8 @@ func (i idle) Run() int {
 	return i.m.Run()
 }
 
-// The command line refuses unknown checks, unknown names and flags of other
-// checks before anything starts.
+// TestRefuses checks that unknown checks, unknown names and flags of other checks
+// are errors before anything starts.
 func TestRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"lerning": "lerning", "learning now": `"now"`, "learning --steps 3": "-steps", "learning --seeds 0": "--seeds",

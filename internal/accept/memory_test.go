@@ -35,12 +35,12 @@ func TestMemory(t *testing.T) {
 				return
 			}
 			if err != nil || m.Steady != tt.steady {
-				t.Errorf("got %+v, %v", m, err)
+				t.Errorf("got %+v (error %v), want steady %t", m, err, tt.steady)
 			}
 		})
 	}
 	if _, err := measureMemory(strings.NewReader("{"), 1, 2, 1); err == nil || !strings.Contains(err.Error(), "line 1") {
-		t.Errorf("a broken line: %v", err)
+		t.Errorf("a line of broken JSON: got error %v, want one with its number", err)
 	}
 }
 
@@ -60,10 +60,10 @@ func TestMemoryCommand(t *testing.T) {
 	} {
 		var out strings.Builder
 		if err := run(t.Context(), append(strings.Fields(tt.args), path), &out, t.Output()); !errors.Is(err, tt.err) {
-			t.Errorf("%s: %v", tt.args, err)
+			t.Errorf("%s: got error %v, want %v", tt.args, err, tt.err)
 		}
 		if !strings.Contains(out.String(), tt.want) {
-			t.Errorf("%s printed %s", tt.args, &out)
+			t.Errorf("%s printed %s, want %q", tt.args, &out, tt.want)
 		}
 	}
 }

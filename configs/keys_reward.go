@@ -23,7 +23,7 @@ func (s *Schema) rewardKeys() []entry {
 		ready("reward.score_batch_size", 256, "episodes in one request to an http://, https:// or exec: function", between(1, 65536), externalReward),
 		ready("reward.model_path", "", "reward model of the score function model: the folder of a *ForSequenceClassification checkpoint with one label", anything, modelReward),
 		ready("reward.model_micro_batch_size", 8, "episodes per pass of the reward model; affects memory and speed, not the result", atLeast(1), modelReward),
-		ready("reward.model_max_tokens", 0, "maximum tokens of an episode, from its start, that the reward model reads; 0: its number of positions", atLeast(0), modelReward),
+		ready("reward.model_max_tokens", 0, "maximum tokens of an episode, from its start, that the reward model reads; 0: as many as the reward model has positions", atLeast(0), modelReward),
 		ready("reward.model_offload_params", false, "keep the reward model in host memory except while it scores", anything, modelReward),
 	}
 }
@@ -37,6 +37,6 @@ func (s *Schema) componentKeys() []entry {
 	}
 	return under(policyGradient, append([]entry{
 		ready(components+"fn", "", "score function; empty: the function with the component's name", s.scoreFn()),
-		ready(components+"weight", 1, "weight of its score in the sum of the components", registry.Finite),
+		ready(components+"weight", 1, "weight of the component's score in the sum", registry.Finite),
 	}, s.scores.keys(selects)...)...)
 }

@@ -6,13 +6,12 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// ALFWorld (protocol 5.4). /create takes no body; the task is called "game" and
-// has a world type, which is always the same; the first observation consists of
-// the text and the list of actions, which later observations leave out. The
-// server handles one request at a time. No known server has /close, but
-// AgentGym's client calls it.
+// ALFWorld (protocol 5.4). /create takes no body. The task is called "game" and has a
+// world type, which is always the same. The first observation consists of the text
+// and the list of actions, which later observations leave out. The server handles one
+// request at a time. No known server has /close, but AgentGym's client calls it.
 
-// The training games come first, then the test games.
+// Games 0 to alfworldTrain-1 are training games, the others test games.
 const (
 	alfworldTrain = 2420
 	alfworldAll   = 2620

@@ -4,16 +4,16 @@ import "github.com/openmanus/openmanus/env/action"
 
 // BabyAI (protocol 5.2, 11.7). /create takes no body; the task is called
 // "data_idx" and combines level and seed in one number. The reward is the
-// server's score, a running sum, as in AgentGym. /close answers false for an
-// instance that was never reset, and keeps it.
+// server's score, a running sum, as in AgentGym. For an instance that was never
+// reset, /close answers false and does not close it.
 //
 // The score is not bounded: a success after the level's step limit has a
-// negative reward and does not end the episode, and every refused action after
-// it adds the reward again. Training needs a bounded reward, so it is clipped to
+// negative reward and does not end the episode, and every further refused action
+// adds the reward again. Training needs a bounded reward, so the score is clipped to
 // [-1, 1]. A success in time has a reward below 1.
 
-// babyaiLevels lists BabyAI's levels in the server's order. Task i is of level
-// i modulo their number.
+// babyaiLevels lists BabyAI's levels in the server's order. Task i has level i modulo
+// the number of levels.
 var babyaiLevels = []string{
 	"GoToRedBallGrey", "GoToRedBall", "GoToRedBallNoDists", "GoToObjS6", "GoToLocalS8N7",
 	"GoToObjMazeS7", "GoToImpUnlock", "GoToSeqS5R2", "GoToRedBlueBall", "GoToDoor", "GoToObjDoor", "Open", "OpenRedDoor",
@@ -54,7 +54,7 @@ func babyaiInstruction(format string) string {
 		replyShape(format, "go to red ball 1")
 }
 
-// babyaiParse refuses a reply with several actions, except under ParserG1.
+// babyaiParse rejects a reply with several actions, except under ParserG1.
 func babyaiParse(g action.Grammar, reply string) (string, bool) {
 	if g.Parser == action.ParserG2 {
 		return action.ParseOne(reply)

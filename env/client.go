@@ -12,10 +12,10 @@ type Client interface {
 	// Reset starts the task with the given index and returns the first
 	// observation, without the instruction (see Spec.Instruction).
 	Reset(ctx context.Context, index int) (Obs, error)
-	// Step reads the action out of the model's reply with the environment's own
-	// parser and sends it. A step that was sent is never sent again.
+	// Step reads the action out of the model's reply with the environment's parser
+	// and sends it. A step that was sent is never sent again.
 	Step(ctx context.Context, reply string) (StepResult, error)
-	// Close gives the instance back to the server, if the server supports it.
+	// Close closes the instance on the server, if the server supports it.
 	Close(ctx context.Context) error
 }
 
@@ -27,9 +27,9 @@ type Obs struct {
 // StepResult is the environment's answer to one reply of the model.
 type StepResult struct {
 	Observation string
-	Reward      float64 // see Spec for its range and meaning
+	Reward      float64 // Spec states the range and the meaning
 	Done        bool
-	Action      string // the action text that was sent, "" if none was
+	Action      string // the text of the action that was sent, "" if none was sent
 	Sent        bool   // false if the parser rejected the reply and no request was made
 }
 
@@ -37,21 +37,20 @@ type StepResult struct {
 // the goroutine that uses the client.
 type Recorder func(data.Exchange)
 
-// Recaller is a Client that can ask its server for the result of a step whose
-// reply was lost. The request may be
-// repeated; the step is not.
+// Recaller is a Client that can request the result of a step whose reply was lost. It
+// may repeat this request, but not the step.
 type Recaller interface {
-	// Recall returns the result of the last step, which failed. ok is false if
-	// the server cannot tell: it shows the same observation as before (the step
-	// was not made, changed nothing visible, or is still running), or the task
-	// has ended and the server shows nothing.
+	// Recall returns the result of the last step, which failed. ok is false if the
+	// server cannot tell: it shows the same observation as before (the step was not
+	// executed, changed nothing visible, or is still running), or the task has ended
+	// and the server shows nothing.
 	Recall(ctx context.Context) (res StepResult, ok bool, err error)
 }
 
-// Identifier is a Client that can tell whether its server is of the client's
-// environment, before the first reset.
+// Identifier is a Client that can check, before the first reset, whether its server
+// belongs to the client's environment.
 type Identifier interface {
-	// Identify returns an OtherEnvError if the server is of another environment,
+	// Identify returns an OtherEnvError if the server belongs to another environment,
 	// or the error of a failed call.
 	Identify(ctx context.Context) error
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// The transcripts of the protocol, sections 5.1, 5.5 and 5.6.
+// These tests use the transcripts of the protocol, sections 5.1, 5.5 and 5.6.
 
 func TestMazeTranscript(t *testing.T) {
 	s := newScript(t, map[string][]reply{
@@ -36,7 +36,7 @@ func TestMazeTranscript(t *testing.T) {
 	_, err = c.Step(ctx, "move down")
 	asError(t, err, KindEnvironment)
 	if ServerFault(err) {
-		t.Error("an error object counts as a fault of the server")
+		t.Error("ServerFault is true for an error object")
 	}
 	for range 2 {
 		if err := c.Close(ctx); err != nil {
@@ -182,7 +182,7 @@ func TestWordleTranscript(t *testing.T) {
 	}
 }
 
-// Upstream's client accepts an error object as wordle's reply to a reset; this client must not.
+// TestWordleErrors checks that the client rejects an error object as the reply to a reset, unlike upstream's client.
 func TestWordleErrors(t *testing.T) {
 	s := newScript(t, map[string][]reply{
 		"POST /wordle/create":        ok(`{"id":0}`),

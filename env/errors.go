@@ -19,7 +19,7 @@ const (
 	KindRouting     Kind = "no such endpoint"     // E4: status 404, 405 and redirects
 	KindTimeout     Kind = "time limit"           // no complete reply within the call's time
 	KindOversize    Kind = "reply too large"      // more bytes than Options.MaxReply
-	KindMalformed   Kind = "reply not understood" // not JSON, not UTF-8, or a key missing
+	KindMalformed   Kind = "reply not understood" // not JSON, not UTF-8, or without a required key
 	KindConnection  Kind = "connection failure"   // refused, reset, or closed before the reply ended
 	KindCancelled   Kind = "cancelled"            // the caller's context ended first
 )
@@ -27,11 +27,11 @@ const (
 // Error makes a Kind usable with errors.Is.
 func (k Kind) Error() string { return string(k) }
 
-// ErrBusy is returned by a call of a client that is still in another call.
-// Servers do not guard their instances: two calls at once corrupt the state.
+// ErrBusy is the error of a call while the client is still in another call. Servers
+// do not guard their instances: two calls at once corrupt the state.
 var ErrBusy = errors.New("the environment instance is in use by another call: use one goroutine at a time")
 
-// ErrClosed is returned by a client after Close.
+// ErrClosed is the error of a call after Close.
 var ErrClosed = errors.New("the environment instance is closed")
 
 // ErrRestarted is the cause of every failure of an instance after its server
@@ -44,10 +44,10 @@ type Error struct {
 	Kind   Kind
 	Op     string // create, reset, step, observe, close, probe, version
 	URL    string
-	Status int    // 0 if no status line came
-	Words  string // of the server's reply, shortened
+	Status int    // 0 without a status line
+	Words  string // text of the server's reply, shortened
 	Sent   bool   // whether the request may have reached the server
-	Err    error  // the cause, nil if it is the server's reply
+	Err    error  // the cause; nil if the server's reply is the error
 
 	// Observed is true if Options.Observe has received the failure.
 	Observed bool
@@ -87,9 +87,8 @@ func (e *Error) Is(target error) bool {
 	return ok && k == e.Kind
 }
 
-// Retryable reports whether the same request may be sent again: a step only
-// if it was certainly not sent, any other request after a connection failure
-// or a server error.
+// Retryable reports whether the same request may be sent again: a step only if it was
+// certainly not sent, any other request after a connection failure or a server error.
 func (e *Error) Retryable() bool { return e.retryable }
 
 // ServerFault reports whether err indicates a fault of the server rather than of
@@ -113,29 +112,29 @@ func ResetRefused(err error) bool {
 	return errors.As(err, &e) && e.Status != 0 && (e.Op == OpReset || e.Op == OpObserve)
 }
 
-// The names under which failed exchanges are counted, besides http_N for a
-// reply with status N. They name the effect that the client sees, whatever the
-// server or the fault-injecting proxy (env/proxy) did to cause it.
+// These names count failed exchanges, in addition to http_N for a reply with status
+// N. They name the effect on the client, whether the server or the fault-injecting
+// proxy (env/proxy) caused it.
 const (
 	SeenTimeout     = "timeout"           // no complete reply within the call's time
 	SeenTruncated   = "truncated"         // the connection ended after the status line
 	SeenReset       = "reset"             // the connection ended before any reply
 	SeenRefused     = "refused"           // no connection was established
-	SeenRestarted   = "restarted"         // ErrRestarted
-	SeenMalformed   = "malformed"         // not the reply of this environment
-	SeenOversize    = "oversize"          // more than Options.MaxReply
-	SeenEnvironment = "environment_error" // E1: a status 200 that names an error
-	SeenSlow        = "slow"              // a good reply, marked as delayed on purpose
-	SeenDuplicate   = "duplicate"         // a good reply, marked as carried out twice
+	SeenRestarted   = "restarted"         // the cause is ErrRestarted
+	SeenMalformed   = "malformed"         // the reply does not belong to this environment
+	SeenOversize    = "oversize"          // more bytes than Options.MaxReply
+	SeenEnvironment = "environment_error" // E1: status 200 with an "error" key
+	SeenSlow        = "slow"              // a good reply that env/fault delayed
+	SeenDuplicate   = "duplicate"         // a good reply to a request that env/fault sent twice
 )
 
-// injectedHeader is the header in which env/fault lists the faults that it
-// injected into an exchange (fault.Header; this package may not import it). A
-// good reply shows no other trace of a delay or of a repeated request.
+// injectedHeader is the header in which env/fault lists the faults that it injected
+// into an exchange (fault.Header; this package may not import it). It is the only
+// sign of a delayed reply or a repeated request.
 const injectedHeader = "X-Openmanus-Fault"
 
-// Seen returns the name under which the failure is counted, "" if the caller's
-// own context ended the call.
+// Seen returns the name under which the failure is counted, or "" if the caller's
+// context ended the call.
 func (e *Error) Seen() string {
 	switch e.Kind {
 	case KindServer, KindValidation, KindRouting:

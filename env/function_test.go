@@ -21,7 +21,8 @@ func actionOf(a string, ok bool) string {
 	return a
 }
 
-// The vectors are the examples of protocol sections 4.2 and 4.3, and cases for every other function there.
+// TestFunctionCalling checks the examples of protocol sections 4.2 and 4.3, and a case for every other function in
+// them.
 func TestFunctionCalling(t *testing.T) {
 	type vector struct{ text, want string }
 	for name, tt := range map[string]struct {
@@ -132,7 +133,7 @@ func TestFunctionCalling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, v := range tt.vectors {
 				if got := actionOf(tt.functions.ParseJSON(v.text)); got != v.want {
-					t.Errorf("P-FC of %q is %q, want %q", v.text, got, v.want)
+					t.Errorf("ParseJSON(%q) = %q, want %q", v.text, got, v.want)
 				}
 			}
 		})
@@ -239,14 +240,14 @@ func TestCodeAsAction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, v := range tt.vectors {
 				if got := actionOf(tt.functions.ParsePython(v.text)); got != v.want {
-					t.Errorf("P-CODE of %q is %q, want %q", v.text, got, v.want)
+					t.Errorf("ParsePython(%q) = %q, want %q", v.text, got, v.want)
 				}
 			}
 		})
 	}
 }
 
-// Every example in an instruction must be a valid action.
+// TestFunctionInstructions checks that every example in an instruction is a valid action.
 func TestFunctionInstructions(t *testing.T) {
 	for name, want := range map[string]struct {
 		functions action.Functions
@@ -261,7 +262,7 @@ func TestFunctionInstructions(t *testing.T) {
 			from := strings.Index(text, "like this:\n") + len("like this:\n")
 			a := action.Grammar{Parser: action.ParserG2, Format: format, Functions: want.functions}
 			if got := actionOf(a.Parse(text[from:])); got != want.action {
-				t.Errorf("%s: the %s instruction shows %q, which is %q", name, format, text[from:], got)
+				t.Errorf("%s: the %s instruction shows %q, which is parsed as the action %q", name, format, text[from:], got)
 			}
 			for _, f := range want.functions {
 				if !strings.Contains(text, "\n"+f.Name+"(") || f.Doc == "" {
@@ -285,7 +286,7 @@ func TestAdapter(t *testing.T) {
 		{action.Grammar{Parser: action.ParserG2, Format: action.FunctionCalling}, code, invalid},
 		{action.Grammar{Parser: action.ParserG2, Format: action.CodeAsAction}, code, "look"},
 		{action.Grammar{Parser: action.ParserG2, Format: action.CodeAsAction}, call, invalid},
-		{action.Grammar{Parser: action.ParserG2, Format: action.CodeAsAction}, "look()\n</s>", "look"}, // trimEOS removes the line break too
+		{action.Grammar{Parser: action.ParserG2, Format: action.CodeAsAction}, "look()\n</s>", "look"}, // trimEOS also removes the line break
 		{action.Grammar{Parser: action.ParserG2, Format: action.CodeAsAction}, "look()</s>", invalid},
 	} {
 		tt.a.Functions = alfworldFunctions
@@ -302,11 +303,11 @@ func FuzzFunctionCalling(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, fs := range []action.Functions{webshopFunctions, alfworldFunctions, sciworldFunctions} {
 			if a, ok := fs.ParseJSON(s); ok && a == "" && !strings.Contains(s, "choose") {
-				t.Errorf("%q gives an empty action", s)
+				t.Errorf("ParseJSON(%q) returns an empty action", s)
 			}
 		}
 		if object, _ := action.JSONCall(s); !strings.Contains(s, object) {
-			t.Errorf("%q is not a part of %q", object, s)
+			t.Errorf("JSONCall returns %q, which is not a part of %q", object, s)
 		}
 	})
 }
@@ -318,11 +319,11 @@ func FuzzCodeAsAction(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		code, ok := action.PythonCall(s)
 		if !strings.Contains(s, code) {
-			t.Errorf("%q is not a part of %q", code, s)
+			t.Errorf("PythonCall returns %q, which is not a part of %q", code, s)
 		}
 		for _, fs := range []action.Functions{webshopFunctions, alfworldFunctions, sciworldFunctions} {
 			if _, is := fs.ParsePython(s); is && !ok {
-				t.Errorf("%q is an action but not a call", s)
+				t.Errorf("ParsePython accepts %q, but PythonCall does not", s)
 			}
 		}
 	})

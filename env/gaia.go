@@ -2,12 +2,11 @@ package env
 
 import "github.com/openmanus/openmanus/env/action"
 
-// GAIA in the second revision of OpenManus-RL's server (protocol 5.12), which has
-// no other client. Instances are named by a UUID; /create and /reset name the
-// split of the data, here always validation, whose answers are known; the whole reply is sent, in which
-// the server reads a line "Action: TOOL Action Input: INPUT"; there is no
-// /close. The reward of a step is for that step alone. Only the tool terminate
-// scores the answer, by its words: 1 if all are right.
+// GAIA in the second revision of OpenManus-RL's server (protocol 5.12), which has no other client. A
+// UUID names an instance. /create and /reset name the split of the data: always validation, whose
+// answers are known. The whole reply is sent, in which the server reads a line "Action: TOOL Action
+// Input: INPUT". There is no /close. The reward of a step is for that step alone. Only the tool
+// terminate scores the answer: 1 if all its words are right.
 
 func init() {
 	register("gaia", server{

@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/data/transport/transporttest"
 )
 
-// within fails the test if f does not return. Only the limits of the transport end the calls of f.
+// within fails the test if f does not return. Only the limits of the transport can end the calls in f.
 func within(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -21,7 +21,7 @@ func within(t *testing.T, f func()) {
 	}
 }
 
-// A server that never completes a reply ends a call, even if the call has no time limit.
+// TestNoReply checks that a call to a server that never completes a reply ends, even if the call has no time limit.
 func TestNoReply(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +39,8 @@ func TestNoReply(t *testing.T) {
 	}
 }
 
-// A negative id is an error: some servers would count it from the end and use another instance.
+// TestNegativeID checks that a negative id is an error: some servers would count it from the end and use another
+// instance.
 func TestNegativeID(t *testing.T) {
 	for name, body := range map[string]string{
 		"textcraft": `{"id":-1,"observation":"x","done":false,"reward":0}`, "babyai": `{"id":-1}`, "maze": `{"id":-1}`, "wordle": `{"id":-1}`,

@@ -22,7 +22,7 @@ import (
 	"github.com/openmanus/openmanus/internal/backoff"
 )
 
-// The defaults of Options.
+// These are the defaults of Options.
 const (
 	DefaultTimeout      = 300 * time.Second
 	DefaultCloseTimeout = 5 * time.Second
@@ -33,13 +33,13 @@ const (
 	maxBackoff  = 5 * time.Second // the longest pause between two attempts of one call
 	dialTimeout = 10 * time.Second
 
-	// IdleTimeout is how long an idle connection is kept. It is shorter than the
-	// 5 s after which uvicorn silently closes one: a step that was sent into a
-	// closed connection could not be repeated.
+	// IdleTimeout is the time that an idle connection is kept. It is shorter than the
+	// 5 s after which uvicorn silently closes a connection: a step that was sent into
+	// a closed connection could not be repeated.
 	IdleTimeout = 4 * time.Second
 )
 
-// shared is the process's one transport. It ignores proxies from the
+// shared is the only transport of the process. It ignores proxies from the
 // environment variables, since servers run on the same host or network.
 var shared = &http.Transport{
 	DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
@@ -63,11 +63,11 @@ var sharedClient = &http.Client{
 
 // caller makes the HTTP calls of one environment instance.
 type caller struct {
-	o       Options // with the defaults filled in
+	o       Options // the options with defaults filled in
 	spec    Spec
 	grammar action.Grammar
 	server  server
-	base    string // the address, without trailing slash
+	base    string // the server's address, without trailing slash
 }
 
 // newCaller returns the caller of an instance of the environment called name.
@@ -92,13 +92,13 @@ func newCaller(name string, o Options, s server) (*caller, error) {
 	return c, nil
 }
 
-// The operations, as Error.Op and Attempt.Op name them.
+// These operations are the values of Error.Op and Attempt.Op.
 const (
 	OpCreate  = "create"
 	OpReset   = "reset"
 	OpStep    = "step"
 	OpObserve = "observe"
-	OpRecall  = "recall" // the result of a step whose reply was lost
+	OpRecall  = "recall" // a request for the result of a step whose reply was lost
 	OpClose   = "close"
 	OpProbe   = "probe"
 	OpVersion = "version"
@@ -127,8 +127,8 @@ func (c *caller) call(ctx context.Context, op, method, path, body string) (json.
 	}
 }
 
-// exchange sends a request once and records it. If there is a gate it waits for
-// its turn first; that wait does not count towards the call's time limit.
+// exchange sends a request once and records it. If there is a gate, it first waits
+// for its turn; the wait does not count towards the time limit of the call.
 func (c *caller) exchange(ctx context.Context, op, method, path, body string) (json.RawMessage, *Error) {
 	address := c.base + path
 	if c.o.Gate != nil {
@@ -180,19 +180,19 @@ func (c *caller) observe(a Attempt) {
 	}
 }
 
-// once is an empty body that net/http cannot rewind. Without a body net/http
-// repeats a GET by itself after a broken connection, which would not be counted.
+// once is an empty body that net/http cannot rewind. Without a body, net/http repeats
+// a GET after a broken connection, and the repetition would not be counted.
 type once struct{}
 
 func (once) Read([]byte) (int, error) { return 0, io.EOF }
 
 var errOversize = errors.New("reply longer than the limit")
 
-// answer is the reply of a server, as far as it arrived.
+// answer is the received part of a server's reply.
 type answer struct {
 	status int // 0: no status line
 	body   []byte
-	sent   bool     // the request had a connection: part of it may have been sent
+	sent   bool     // the request had a connection, so part of it may have been sent
 	marks  []string // the values of injectedHeader
 }
 
@@ -232,8 +232,8 @@ func (c *caller) roundTrip(ctx context.Context, limit time.Duration, method, add
 	return answer{status: resp.StatusCode, body: reply, sent: true, marks: resp.Header.Values(injectedHeader)}, err
 }
 
-// classify returns the Error of an answer, nil for a good reply. err is the
-// error of roundTrip.
+// classify returns the Error of an answer, or nil for a good reply. err is the error
+// of roundTrip.
 func (c *caller) classify(ctx context.Context, op, address string, limit time.Duration, a answer, err error) *Error {
 	status := a.status
 	e := &Error{Op: op, URL: address, Status: status, Sent: a.sent, Err: err}
@@ -271,14 +271,14 @@ func (c *caller) classify(ctx context.Context, op, address string, limit time.Du
 	return e
 }
 
-// badReply checks a reply with status 200. The kind is empty if it is valid JSON
-// without an "error" key.
+// badReply checks a reply with status 200. k is "" if it is valid JSON without an
+// "error" key.
 func badReply(reply []byte) (words string, k Kind) {
 	if !utf8.Valid(reply) || !json.Valid(reply) {
 		return string(reply), KindMalformed
 	}
 	var object map[string]json.RawMessage
-	_ = json.Unmarshal(reply, &object) // a reply that is not an object has no keys
+	_ = json.Unmarshal(reply, &object) // a reply that is not an object leaves the map empty
 	raw, ok := object["error"]
 	if !ok {
 		return "", ""
@@ -304,7 +304,7 @@ func textOf(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// cause removes the method and address that net/http adds to an error: Error has
+// cause removes the method and address that net/http adds to an error. Error contains
 // them already.
 func cause(err error) error {
 	var u *url.Error

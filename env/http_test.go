@@ -27,7 +27,7 @@ func open(t *testing.T, name string, o Options) Client {
 	return c
 }
 
-// asError checks the kind and that every part of an Error is filled in.
+// asError checks that err is a complete Error of the given kind, and returns it.
 func asError(t *testing.T, err error, kind Kind) *Error {
 	t.Helper()
 	var e *Error
@@ -40,7 +40,7 @@ func asError(t *testing.T, err error, kind Kind) *Error {
 	return e
 }
 
-// TestFailures tests each failure of a reset, which may be repeated, and of a step, which may not: the kind of the
+// TestFailures checks each failure of a reset, which may be repeated, and of a step, which may not: the kind of the
 // error, its text and the number of requests.
 func TestFailures(t *testing.T) {
 	tests := []struct {
@@ -48,11 +48,11 @@ func TestFailures(t *testing.T) {
 		reply reply
 		kind  Kind
 		words string
-		again bool // a reset is repeated
+		again bool // whether a reset is repeated
 	}{
 		{name: "E1", reply: reply{Body: `{"error":"The task with environment 0 has finished."}`}, kind: KindEnvironment, words: "The task with environment 0 has finished."},
 		{name: "E1 empty", reply: reply{Body: `{"error":""}`}, kind: KindEnvironment},
-		{name: "E1 beside an observation", reply: reply{Body: `{"observation":"x","reward":1,"done":true,"error":"no"}`}, kind: KindEnvironment, words: "no"},
+		{name: "E1 with an observation", reply: reply{Body: `{"observation":"x","reward":1,"done":true,"error":"no"}`}, kind: KindEnvironment, words: "no"},
 		{name: "E1 not text", reply: reply{Body: `{"error":{"a":1}}`}, kind: KindEnvironment, words: `{"a":1}`},
 		{name: "E2", reply: reply{Status: 500, Body: "Internal Server Error"}, kind: KindServer, words: "Internal Server Error", again: true},
 		{name: "E2 503", reply: reply{Status: 503, Body: "busy"}, kind: KindServer, words: "busy", again: true},
@@ -112,7 +112,7 @@ func TestFailures(t *testing.T) {
 				t.Errorf("step: %+v, result %+v", e, r)
 			}
 			if n := s.count("POST /maze/step"); n != 1 {
-				t.Errorf("%d requests for the step: a sent step must never be repeated", n)
+				t.Errorf("got %d requests for the step, want 1: a sent step must never be repeated", n)
 			}
 
 			if len(seen) != 1+resets+1 {
@@ -125,7 +125,7 @@ func TestFailures(t *testing.T) {
 			bare := tt.kind == KindMalformed && strings.HasPrefix(tt.reply.Body, "{") && strings.Contains(tt.name, "observation") ||
 				tt.name == "an array" || tt.name == "a bare string"
 			if !bare && last.Err == "" {
-				t.Error("the failed exchange has no error")
+				t.Error("the recorded failed exchange has no error")
 			}
 		})
 	}
@@ -148,7 +148,7 @@ func TestMissingKeys(t *testing.T) {
 		c, err := spec("maze").New(context.Background(), quick(s.URL))
 		asError(t, err, KindMalformed)
 		if c != nil {
-			t.Errorf("the reply %s to create gives a client", body)
+			t.Errorf("New returned a client for the reply %s to create", body)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestRepeatUntilItWorks(t *testing.T) {
 	}
 }
 
-// A refused connection means nothing was sent: a step may then be repeated.
+// TestDialFailure checks that a step may be repeated after a refused connection, because nothing was sent.
 func TestDialFailure(t *testing.T) {
 	s := newScript(t, map[string][]reply{"POST /maze/create": ok(`{"id":0}`)})
 	var seen []data.Exchange
@@ -310,7 +310,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// Each call has its own time limit. Waiting for a server that serves one request at a time does not count towards it.
+// TestTimeouts checks that each operation has its time limit. The time that a call waits for the gate does not count.
 func TestTimeouts(t *testing.T) {
 	usual := 30 * time.Second
 	own := Timeouts{Create: time.Second, Step: 2 * time.Second}

@@ -9,19 +9,19 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// OtherEnvError is the error of a server that is of another environment than
-// the configuration states.
+// OtherEnvError is the error of a server that belongs to another environment than the
+// configured one.
 type OtherEnvError struct {
 	Env, Server string
-	Other       string // the environment of the server
+	Other       string // the environment that the server belongs to
 }
 
 func (e *OtherEnvError) Error() string {
 	return fmt.Sprintf("environment %s: the server at %s is a server of %s", e.Env, e.Server, e.Other)
 }
 
-// GreetedBy returns the environments whose servers have this greeting, nil for
-// "ok", which servers of many environments answer.
+// GreetedBy returns the environments whose servers have this greeting. It returns nil
+// for "ok", the greeting of servers of many environments.
 func GreetedBy(words string) []string {
 	words = strings.Trim(strings.TrimSpace(words), `"`)
 	var names []string
@@ -50,7 +50,7 @@ var (
 	documentedTool = regexp.MustCompile(`(\w+)\(`)
 )
 
-// ToolsIn returns the names in the reply to ListTools, nil if it lists none.
+// ToolsIn returns the names of the tools in the reply to ListTools, nil if it lists none.
 func ToolsIn(observation string) []string {
 	_, list, ok := strings.Cut(observation, "[")
 	if !ok {
@@ -76,9 +76,9 @@ func documentedTools(lines []string) []string {
 	return names
 }
 
-// ToolOwner returns the environment that a list of tools belongs to: the one with
-// the most tools in it that no other environment has, "" if there are no such
-// tools.
+// ToolOwner returns the environment that a list of tools belongs to. It is the
+// environment with the most tools in the list that no other environment has, or ""
+// without such tools.
 func ToolOwner(tools []string) string {
 	owners := map[string][]string{}
 	Specs.Each(func(_ registry.Entry, s Spec) {
@@ -100,7 +100,8 @@ func ToolOwner(tools []string) string {
 }
 
 // Identify compares a tool server's tools with those of the environments. If
-// server.ownCall is set it tries that first. A server that lists no tools passes.
+// server.ownCall is set, Identify sends it first. A server that lists no tools
+// passes.
 func (in *instance) Identify(ctx context.Context) error {
 	if in.spec.Tools == nil {
 		return nil

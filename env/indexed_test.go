@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// The transcripts of the protocol, sections 5.7 to 5.12, for servers that call an instance "env_idx".
+// These tests use the transcripts of the protocol, sections 5.7 to 5.12, for servers that call an instance "env_idx".
 
 const (
 	shopPage   = "WebShop [SEP] Instruction: [SEP] Find me men's shorts with elastic waist, and price lower than 50.00 dollars [SEP] Search"
@@ -25,7 +25,7 @@ func TestWebshopTranscript(t *testing.T) {
 		name  string
 		o     Options
 		play  played
-		again bool // the page is requested after an invalid action
+		again bool // whether the page is requested after an invalid action
 	}{
 		{"g1", Options{Parser: action.ParserG1}, played{{"Action: search[men's shorts]\nAction: y", search}, {"click[Buy Now]", buy}}, false},
 		{"g2", Options{}, played{{"Action: x\nAction: search[men's shorts]", search}, {"click[Buy Now]", buy}}, false},
@@ -99,8 +99,8 @@ func TestSQLGymTranscript(t *testing.T) {
 	}
 }
 
-// The five tool servers receive the reply unchanged, under both generations of the client; their error messages are
-// observations.
+// TestToolTranscript checks that the five tool servers receive the reply unchanged, under both generations of the
+// client, and that their error messages are observations.
 func TestToolTranscript(t *testing.T) {
 	const format = "Format error, please response in the format of  \"Action: [your action] with Action Input: [your action input]"
 	for _, name := range []string{"weather", "movie", "academia", "todo", "sheet"} {
@@ -123,10 +123,10 @@ func TestToolTranscript(t *testing.T) {
 				if err != nil || !strings.HasSuffix(obs.Text, "\nGive me one action.") {
 					t.Fatalf("%+v, %v", obs, err)
 				}
-				const date, torn, finish = "Thought: x\n\nAction: get_user_current_date with Action Input: {}", "Action: foo\nAction Input: {}\n\n", `Action: finish with Action Input: {"answer": 18.5}`
+				const date, badFormat, finish = "Thought: x\n\nAction: get_user_current_date with Action Input: {}", "Action: foo\nAction Input: {}\n\n", `Action: finish with Action Input: {"answer": 18.5}`
 				steps(t, c, played{
 					{date, StepResult{Observation: "Observation: 2023-06-15\nGive me one action.", Action: date, Sent: true}},
-					{torn, StepResult{Observation: format, Reward: 0.25, Action: torn, Sent: true}},
+					{badFormat, StepResult{Observation: format, Reward: 0.25, Action: badFormat, Sent: true}},
 					{finish, StepResult{Observation: "Observation: 18.5\nGive me one action.", Reward: 1, Done: true, Action: finish, Sent: true}},
 				})
 				if err := c.Close(context.Background()); err != nil {
@@ -188,7 +188,7 @@ func TestWebarenaTranscript(t *testing.T) {
 			o := quick(s.URL)
 			o.Parser = parser
 			c := open(t, "webarena", o)
-			for range 2 { // the replies of both versions of the server
+			for range 2 { // the two versions of the server send different replies
 				obs, err := c.Reset(context.Background(), 3)
 				if err != nil || obs.Text != prompt {
 					t.Fatalf("%+v, %v", obs, err)
@@ -200,7 +200,7 @@ func TestWebarenaTranscript(t *testing.T) {
 				unfenced = StepResult{Observation: "Cannot parse action from response", Action: "click [12]", Sent: true}
 				sent = append(sent, `POST /step {"action":"click [12]","env_idx":0}`)
 			}
-			steps(t, c, played{ // the reward of a step before the end is 0
+			steps(t, c, played{ // a step before the end has reward 0
 				{click, StepResult{Observation: "OBSERVATION:\n2", Action: click, Sent: true}},
 				{"click [12]", unfenced},
 			})
@@ -224,7 +224,7 @@ func TestWebarenaTranscript(t *testing.T) {
 
 func TestGaiaTranscript(t *testing.T) {
 	s := newScript(t, map[string][]reply{
-		"POST /create":     ok(`"0b6e-11 f"`), // not a UUID, to test that the id is escaped
+		"POST /create":     ok(`"0b6e-11 f"`), // not a UUID; checks that the id is escaped
 		"POST /reset":      ok(`"New task starts.\n\nQuestion: x?\nGive me one action."`),
 		"GET /observation": ok(`"New task starts.\n\nQuestion: x?\nGive me one action."`),
 		"POST /step": {
@@ -250,7 +250,7 @@ func TestGaiaTranscript(t *testing.T) {
 		`POST /step {"action":"y","env_idx":"0b6e-11 f"}`, `POST /step {"action":"`+end+`","env_idx":"0b6e-11 f"}`)
 }
 
-// Every error form of these servers, and replies of other shapes.
+// TestIndexedErrors checks every error form of these servers, and replies of other shapes.
 func TestIndexedErrors(t *testing.T) {
 	created := map[string]string{"webarena": `{"env_idx":0}`, "gaia": `"u"`}
 	resets := map[string]string{"webshop": `["p",null]`, "sqlgym": `["p",null]`, "webarena": `{"observation":"p"}`}
@@ -333,7 +333,8 @@ func TestIndexedErrors(t *testing.T) {
 	}
 }
 
-// Webshop and sqlgym reply 503 before they execute a step, so the client sends it again, up to five times in total.
+// TestStepAgainAfter503 checks that the client sends a step to webshop and sqlgym up to five times, because these
+// servers reply 503 before they execute it.
 func TestStepAgainAfter503(t *testing.T) {
 	for _, name := range []string{"webshop", "sqlgym"} {
 		busy := reply{Status: 503, Body: "busy"}
@@ -354,7 +355,7 @@ func TestStepAgainAfter503(t *testing.T) {
 	}
 }
 
-// If the page cannot be requested after an invalid action, the step fails like any other.
+// TestInvalidActionWithoutAPage checks that the step fails if the page cannot be requested after an invalid action.
 func TestInvalidActionWithoutAPage(t *testing.T) {
 	s := newScript(t, map[string][]reply{"POST /create": ok("1"), "GET /observation": {{Status: 500}}})
 	o := quick(s.URL)

@@ -15,23 +15,23 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// server describes the servers of an environment: their requests and replies,
-// and how the action is read out of the model's reply.
+// server describes the servers of an environment: their requests and replies, and how
+// to read the action out of the model's reply.
 type server struct {
-	create string // the body of /create, none if empty
-	reset  string // the body of /reset: a format of the task's index and the instance's id
+	create string // the body of /create; "": no body
+	reset  string // the body of /reset as a format of the task's index and the instance's id
 
-	// indexed servers call the instance "env_idx" instead of "id". They return the
-	// id alone, and the current observation as a bare string under /observation.
+	// indexed servers call the instance "env_idx" instead of "id". They return only
+	// the id, and the current observation as a JSON string under /observation.
 	indexed bool
 	keyedID bool // an indexed server that returns the id in an object
 	textID  bool // the id is a string, not an integer
-	// checkReset checks an indexed server's reply to /reset, which is not used
-	// otherwise, as in AgentGym's clients. If nil, it must be a string.
+	// checkReset checks an indexed server's reply to /reset, which has no other use,
+	// as in AgentGym's clients. If it is nil, the reply must be a string.
 	checkReset func(*instance, json.RawMessage) error
 
 	// opening lists the keys of the reply to /reset that make up the first
-	// observation, "observation" if nil.
+	// observation. nil stands for "observation".
 	opening []string
 	// actions, if not nil, returns the text with the current actions. It is
 	// part of the first observation and of the reply to an invalid action.
@@ -39,33 +39,33 @@ type server struct {
 	// prepare, if not nil, is called once after /create.
 	prepare func(context.Context, *instance) error
 
-	// parse reads the action out of the model's reply. ok is false for an invalid
-	// one, which is not sent: its observation is refusal, or if that is empty
-	// action.Invalid and the current observation. If nil, the whole reply is sent.
+	// parse reads the action out of the model's reply. If ok is false, nothing is
+	// sent, and the observation is refusal, or if that is empty action.Invalid and
+	// the current observation. If parse is nil, the whole reply is sent.
 	parse     func(g action.Grammar, reply string) (act string, ok bool)
 	refusal   string
 	functions action.Functions
 
-	// The keys of the reply to /step, "observation", "reward" and "done" if empty.
+	// The following are keys of the reply to /step; "": "observation", "reward" and "done".
 	textKey, rewardKey, doneKey string
 	// adjust, if not nil, changes the result of a step.
 	adjust func(*StepResult)
-	// detail: GET /detail returns the observation, reward and end of the last step.
+	// detail means that GET /detail returns the observation, reward and end of the last step.
 	detail bool
-	// stepRetry503 allows a step to be repeated after status 503, as upstream's
-	// clients of webshop and sqlgym do: those servers reject it before acting.
+	// stepRetry503 allows the client to repeat a step after status 503, as upstream's
+	// clients of webshop and sqlgym do: those servers send it before they act.
 	stepRetry503 bool
 
-	closes bool   // /close is called, as AgentGym's client does
+	closes bool   // whether the client calls /close, as AgentGym's client does
 	closed string // a reply to /close that is valid although it is not JSON
 
-	ownCall string // see Identify
+	ownCall string // toolEnv.ownCall
 
-	idKey string // of the instance's id in requests; set by register
+	idKey string // key of the instance's id in requests; set by register
 }
 
-// instance is an environment instance on a server. Two calls at once return
-// ErrBusy.
+// instance is an environment instance on a server. A second call while one is in
+// progress returns ErrBusy.
 type instance struct {
 	*caller
 	id   json.RawMessage
@@ -73,9 +73,9 @@ type instance struct {
 
 	// Guarded by busy.
 	closed  bool
-	preface string // precedes every first observation
+	preface string // text before every first observation
 	shown   string // the current observation, with its actions
-	known   bool   // shown belongs to the current episode
+	known   bool   // whether shown belongs to the current episode
 	tried   string // the action of the last step
 }
 
@@ -120,19 +120,19 @@ func newInstance(ctx context.Context, name string, s server, o Options) (Client,
 	return in, nil
 }
 
-// ServerID returns the server's name of the instance, a number or a JSON string.
+// ServerID returns the id that the server gave the instance, as JSON: a number or a string.
 func (in *instance) ServerID() string { return string(in.id) }
 
 // query returns the query string of a GET for the instance.
 func (in *instance) query() string {
 	id := string(in.id)
 	if in.server.textID {
-		_ = json.Unmarshal(in.id, &id) // readID has checked it
+		_ = json.Unmarshal(in.id, &id) // readID has checked the JSON
 	}
 	return "?" + in.server.idKey + "=" + url.QueryEscape(id)
 }
 
-// enter claims the instance for one call; the caller defers leave.
+// enter reserves the instance for one call. The caller must defer leave.
 func (in *instance) enter() error {
 	if !in.busy.CompareAndSwap(false, true) {
 		return ErrBusy
@@ -168,7 +168,7 @@ func (in *instance) Reset(ctx context.Context, index int) (Obs, error) {
 	return Obs{Text: in.preface + first}, nil
 }
 
-// first returns the first observation after the reply raw to /reset.
+// first returns the first observation. raw is the reply to /reset.
 func (in *instance) first(ctx context.Context, raw json.RawMessage) (string, error) {
 	if in.server.indexed {
 		if err := in.server.checkReset(in, raw); err != nil {
@@ -187,7 +187,7 @@ func (in *instance) first(ctx context.Context, raw json.RawMessage) (string, err
 	return first, r.err
 }
 
-// listed returns the text with the actions that a reply lists.
+// listed returns the text with the actions in a reply.
 func (in *instance) listed(r *object) string {
 	if in.server.actions == nil {
 		return ""
@@ -195,7 +195,7 @@ func (in *instance) listed(r *object) string {
 	return in.server.actions(r)
 }
 
-// current returns the current observation. The caller has entered.
+// current returns the current observation. The caller has called enter.
 func (in *instance) current(ctx context.Context) (string, error) {
 	if !in.server.indexed {
 		return in.shown, nil
@@ -243,7 +243,7 @@ func (in *instance) Step(ctx context.Context, reply string) (StepResult, error) 
 	return res, nil
 }
 
-// refuse answers a reply without a valid action.
+// refuse returns the observation for a reply without a valid action.
 func (in *instance) refuse(ctx context.Context) (StepResult, error) {
 	if in.server.refusal != "" {
 		return StepResult{Observation: in.server.refusal}, nil
@@ -273,9 +273,9 @@ func quote(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Recall requests the result of the last step if the server has GET /detail.
-// Only this client's steps change that reply, so a new observation belongs to the
-// lost step.
+// Recall requests the result of the last step if the server has GET /detail. Only
+// steps of this client change that reply, so a new observation belongs to the lost
+// step.
 func (in *instance) Recall(ctx context.Context) (StepResult, bool, error) {
 	if err := in.enter(); err != nil {
 		return StepResult{}, false, err
@@ -302,9 +302,9 @@ func (in *instance) Recall(ctx context.Context) (StepResult, bool, error) {
 	return res, true, nil
 }
 
-// Close gives the instance back if the server can take it. A server without the
-// endpoint is no error. The reply is ignored: it is false for an id that the
-// server no longer knows.
+// Close closes the instance on the server if the server supports it. A missing
+// endpoint is no error. The value of the reply is ignored: it is false for an id that
+// the server does not know.
 func (in *instance) Close(ctx context.Context) error {
 	if err := in.enter(); err != nil {
 		if errors.Is(err, ErrClosed) {
@@ -330,5 +330,5 @@ func (in *instance) Close(ctx context.Context) error {
 	return err
 }
 
-// split is the server.parse of P-SPLIT.
+// split is a server.parse: P-SPLIT.
 func split(_ action.Grammar, reply string) (string, bool) { return action.ParseSplit(reply), true }

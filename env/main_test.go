@@ -6,7 +6,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// tests closes the shared transport's connections before leaks are counted.
+// tests runs the tests and closes the connections of the shared transport before the leak check.
 type tests struct{ m *testing.M }
 
 func (t tests) Run() int {

@@ -10,8 +10,8 @@ import (
 // /close. Upstream's client puts a long fixed introduction before the first
 // observation; here the instruction serves that purpose.
 //
-// /detail reports nothing of the last step of a game, so that step cannot be
-// recalled.
+// /detail has no information about the last step of a game, so Recall cannot return
+// that step.
 
 // mazeGames is the number of playable start cells. Game 25 is the goal itself.
 const mazeGames = 25
@@ -54,9 +54,9 @@ func mazeInstruction(format string) string {
 		replyShape(format, "move left")
 }
 
-// mazeRecordedStart returns the first observation of a recorded episode: the last
-// line that states the goal. Earlier ones belong to the worked example in
-// upstream's introduction.
+// mazeRecordedStart returns the first observation of a recorded episode: the text
+// from the last statement of the goal on. Earlier statements belong to the worked
+// example in upstream's introduction.
 func mazeRecordedStart(message string) string {
 	if i := strings.LastIndex(message, "The goal is at position"); i >= 0 {
 		return message[i:]

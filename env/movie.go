@@ -1,7 +1,7 @@
 package env
 
-// Movie queries themoviedb.org with the server's API key. Without a network a
-// step can take minutes.
+// Movie queries themoviedb.org with the server's API key. A step of a server without
+// a network can take minutes.
 
 func init() {
 	toolEnv{

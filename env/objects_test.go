@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// The transcripts of the protocol, sections 5.2 to 5.4, for servers that call an instance "id".
+// These tests use the transcripts of the protocol, sections 5.2 to 5.4, for servers that call an instance "id".
 
 const (
 	babyaiFirst = `{"observation":"Your goal: go to the red ball\nYou are not carrying anything.\nAvailable actions: [\"turn left\"]","reward":0,"score":0,"deleted":false,"done":false}`
@@ -92,7 +92,7 @@ func TestBabyAITranscript(t *testing.T) {
 	}
 }
 
-// An unbounded score is clipped to the range used for training.
+// TestBabyAIScore checks that an unbounded score is clipped to the range used for training.
 func TestBabyAIScore(t *testing.T) {
 	for score, want := range map[string]float64{"0": 0, "0.9": 0.9, "1.9015625": 1, "-0.3": -0.3, "-17.25": -1, "3": 1} {
 		s := newScript(t, map[string][]reply{
@@ -199,13 +199,14 @@ func TestAlfworldTranscript(t *testing.T) {
 	}
 }
 
-// Keys that replies of these servers must have, and malformed replies that upstream would read as a missing key.
+// TestObjectErrors checks the keys that replies of these servers must have, and malformed replies in which upstream
+// would see a missing key.
 func TestObjectErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name, env   string
 		reset, step reply
 		kind        Kind
-		words       string // part of the error of the reset, or of the step if the reset succeeds
+		words       string // part of the error of the reset, or if that succeeds of the step
 		stepFails   bool
 	}{
 		{name: "E1 deleted", env: "sciworld", reset: reply{Body: `{"error":"The task with environment 0 has been deleted."}`}, kind: KindEnvironment, words: "deleted"},
@@ -325,7 +326,7 @@ func TestActionFormats(t *testing.T) {
 		o := Options{BaseURL: "http://127.0.0.1:1", Attempts: 1, Parser: tt.parser, ActionFormat: tt.format}
 		_, err := spec(tt.env).New(context.Background(), o)
 		invalid := o.Validate(spec(tt.env))
-		if tt.bad == "" { // no server listens
+		if tt.bad == "" { // valid options; no server listens
 			asError(t, err, KindConnection)
 			if invalid != nil {
 				t.Errorf("%s %s: Validate: %v", tt.env, tt.format, invalid)

@@ -15,18 +15,18 @@ type Options struct {
 	BaseURL      string
 	Parser       action.Parser
 	ActionFormat action.Format
-	Timeout      time.Duration // of one call, DefaultTimeout if 0
-	Timeouts     Timeouts      // of calls by operation
-	Attempts     int           // of one call that may be repeated, DefaultAttempts if 0
-	MaxReply     int64         // bytes, DefaultMaxReply if 0
-	Backoff      time.Duration // before the second attempt, doubled for each further one; 100 ms if 0
+	Timeout      time.Duration // time limit of one call; 0: DefaultTimeout
+	Timeouts     Timeouts      // time limits by operation
+	Attempts     int           // attempts of a call that may be repeated; 0: DefaultAttempts
+	MaxReply     int64         // largest reply in bytes; 0: DefaultMaxReply
+	Backoff      time.Duration // pause before the second attempt, doubled for each further attempt; 0: 100 ms
 	Record       Recorder      // may be nil
 	Client       *http.Client  // nil: the process's shared transport
 
-	// Observe, if not nil, receives every attempt of every request. If it
-	// returns true the instance is lost, and the request is not repeated.
+	// Observe, if not nil, receives every attempt of every request. If it returns
+	// true, the instance is lost and the request is not repeated.
 	Observe func(Attempt) (lost bool)
-	// Gate, if not nil, limits the requests under way to its capacity, over all
+	// Gate, if not nil, limits the requests in progress to its capacity, over all
 	// clients that share it.
 	Gate chan struct{}
 }
@@ -53,15 +53,14 @@ func (o Options) Validate(s Spec) error {
 	return err
 }
 
-// Timeouts are the time limits of calls by operation; 0 stands for
-// Options.Timeout. Create also applies to a request with which a client prepares
-// itself.
+// Timeouts are the time limits of calls by operation. 0 stands for Options.Timeout.
+// Create also limits the request that prepares a new instance.
 type Timeouts struct {
 	Create, Reset, Step, Observe, Close time.Duration
 }
 
-// of returns the limit of an operation, given the usual limit. Close has at most
-// DefaultCloseTimeout by default, since no episode depends on it.
+// of returns the limit of an operation; usual is Options.Timeout. Without a setting
+// Close has at most DefaultCloseTimeout, since no episode depends on it.
 func (t Timeouts) of(op string, usual time.Duration) time.Duration {
 	own := map[string]time.Duration{OpCreate: t.Create, OpReset: t.Reset, OpStep: t.Step, OpObserve: t.Observe, OpRecall: t.Observe, OpClose: t.Close}[op]
 	switch {
@@ -73,8 +72,8 @@ func (t Timeouts) of(op string, usual time.Duration) time.Duration {
 	return usual
 }
 
-// grammar returns how the replies in environment s are read, or an error if s
-// does not support the parser and format of o.
+// grammar returns the grammar of the replies in environment s, or an error if s does
+// not support the parser and format of o.
 func (o Options) grammar(s Spec) (action.Grammar, error) {
 	g := action.Grammar{Parser: o.Parser, Format: o.ActionFormat}
 	switch g.Parser {

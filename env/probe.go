@@ -21,7 +21,7 @@ const (
 )
 
 // Greet requests the root of a server and returns its greeting. Any reply below
-// status 500 is one. The time limit is that of client, 5 s if it has none.
+// status 500 is a greeting. The time limit is client's, or 5 s if client has none.
 func Greet(ctx context.Context, client *http.Client, root string) (string, error) {
 	c := caller{o: Options{Client: client, MaxReply: DefaultMaxReply}}
 	limit := cmp.Or(client.Timeout, probeTimeout)
@@ -32,9 +32,8 @@ func Greet(ctx context.Context, client *http.Client, root string) (string, error
 	return string(a.body), nil
 }
 
-// ServerVersion returns the title and version that a server states at
-// DescriptionPath, as AgentGym's servers do by default, and "" if it has no
-// description.
+// ServerVersion returns the title and version in a server's description, which
+// AgentGym's servers have by default, and "" without a description.
 func ServerVersion(ctx context.Context, client *http.Client, root string) (string, error) {
 	c := caller{base: strings.TrimSuffix(root, "/"), o: Options{
 		Client: client, Timeout: versionTimeout, Attempts: versionTries, Backoff: defaultBackoff, MaxReply: DefaultMaxReply,
@@ -42,7 +41,7 @@ func ServerVersion(ctx context.Context, client *http.Client, root string) (strin
 	reply, err := c.get(ctx, OpVersion, DescriptionPath)
 	var e *Error
 	if errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Kind == KindMalformed) {
-		return "", nil // a page, or nothing
+		return "", nil // the reply is an HTML page, or the path does not exist
 	}
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -54,7 +53,7 @@ func ServerVersion(ctx context.Context, client *http.Client, root string) (strin
 		Info struct{ Title, Version string }
 	}
 	if json.Unmarshal(reply, &d) != nil {
-		return "", nil // not a description
+		return "", nil // the reply is not a description
 	}
 	return strings.TrimSpace(d.Info.Title + " " + d.Info.Version), nil
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRecall: after the reply to a step is lost, the client requests the current observation. A new observation shows
-// that the step was executed.
+// TestRecall checks that Recall requests the current observation after the reply to a step was lost. A new observation
+// shows that the step was executed.
 func TestRecall(t *testing.T) {
 	const at, then = "you are here", "you are there"
 	detail := func(observation, rest string) []reply {
@@ -46,7 +46,7 @@ func TestRecall(t *testing.T) {
 					t.Fatal(err)
 				}
 				if _, err := client.Step(ctx, "Action: move up"); !errors.Is(err, KindConnection) {
-					t.Fatalf("the step did not fail: %v", err)
+					t.Fatalf("the step returned %v, want a connection failure", err)
 				}
 				got, ok, err := client.(Recaller).Recall(ctx)
 				if got != c.want || ok != c.ok || (err == nil) != (c.err == nil) || c.err != nil && !errors.Is(err, c.err) {
@@ -60,7 +60,8 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// After a failed reset there is no observation to compare with.
+// TestRecallAfterFailedReset checks that Recall finds no result after a failed reset, because there is no observation
+// to compare with.
 func TestRecallAfterFailedReset(t *testing.T) {
 	s := newScript(t, map[string][]reply{
 		"POST /maze/create": ok(`{"id":0}`), "POST /maze/reset": {{Status: 422, Body: "{}"}}, "POST /maze/step": {{Drop: true}},
@@ -72,7 +73,7 @@ func TestRecallAfterFailedReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := client.Step(ctx, "Action: move up"); err == nil {
-		t.Fatal("the step did not fail")
+		t.Fatal("the step returned no error")
 	}
 	if got, ok, err := client.(Recaller).Recall(ctx); ok || err != nil {
 		t.Errorf("%+v, %v", got, err)

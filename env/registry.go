@@ -9,11 +9,11 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// Spec describes an environment, independent of its servers.
+// Spec describes an environment without its servers.
 type Spec struct {
 	Name       string
 	Doc        string // one line of documentation
-	PathSuffix string // of the endpoints, added to a server's address that lacks it
+	PathSuffix string // path of the endpoints, added to a server's address that does not end with it
 
 	// New creates an instance on the server at Options.BaseURL.
 	New func(ctx context.Context, o Options) (Client, error)
@@ -21,7 +21,7 @@ type Spec struct {
 	// the shape of a reply under a prompt format to the model.
 	Instruction func(format string) string
 
-	// ActionFormats lists the supported values of Options.ActionFormat besides
+	// ActionFormats lists the supported values of Options.ActionFormat in addition to
 	// action.React.
 	ActionFormats []action.Format
 
@@ -34,42 +34,43 @@ type Spec struct {
 	// Tools lists the names of the server's tools, nil if it has none.
 	Tools []string
 
-	// OwnTags lists the tags that the server itself finds in the reply.
+	// OwnTags lists the tags that the server itself reads in the model's reply.
 	OwnTags []string
 
-	// RecordedStart extracts the first observation from a recorded message, if
-	// upstream's client combined it with the instruction; else it is nil.
+	// RecordedStart extracts the first observation from a recorded message that also
+	// contains the instruction of upstream's client. It is nil if there are no such
+	// messages.
 	RecordedStart func(message string) string
-	// SuccessReward is the threshold of a success: its StepResult.Reward is
-	// strictly greater, as in AgentGym's filter.
+	// SuccessReward is the threshold of a success: the StepResult.Reward of a success
+	// is greater, as in AgentGym's filter.
 	SuccessReward float64
 	MaxTurns      int // turn limit of AgentGym's evaluation
 
-	// IndexValid returns an error for an index, 0 or greater, that is not a task;
-	// nil if every such index is one.
+	// IndexValid returns an error if an index, 0 or greater, is not a task. nil:
+	// every such index is a task.
 	IndexValid func(index int) error
-	// Family returns the group of tasks that an index belongs to, for metrics per
-	// group; nil if the index does not determine a group.
+	// Family returns the name of the group of tasks that contains an index, for
+	// metrics per group. nil: the index does not determine a group.
 	Family func(index int) string
 
-	// MaxInstances is the number of instances that a server holds, 0 for any
+	// MaxInstances is the number of instances that a server can create; 0: any
 	// number. A further /create returns an instance that is in use.
 	MaxInstances int
-	// OneAtATime reports that a server handles one request at a time over all
-	// instances, so that concurrent calls only wait for each other.
+	// OneAtATime means that a server handles one request at a time over all
+	// instances. Further concurrent calls wait.
 	OneAtATime bool
-	// Deterministic reports that the same index and actions give the same
-	// observations on the same server, so that a lost episode can be replayed from
-	// its actions. Another server may differ, as textcraft's recipes do, so the
-	// observations must be compared.
+	// Deterministic means that the same index and actions give the same observations
+	// on the same server, so that a lost episode can be replayed from its actions.
+	// Another server may differ, as textcraft's recipes do, so a replay must compare
+	// the observations.
 	Deterministic bool
-	// Cumulative reports that StepResult.Reward is a running score of the episode:
-	// the last value is the episode's reward, and the sum is meaningless.
+	// Cumulative means that StepResult.Reward is a running score of the episode: the
+	// last value is the episode's reward, and the sum is meaningless.
 	Cumulative bool
-	// KeepsScore reports that the server keeps a score besides its reward, which
-	// the client returns as StepResult.Reward.
+	// KeepsScore means that the server keeps a score in addition to its reward. The
+	// client returns the score as StepResult.Reward.
 	KeepsScore bool
-	// SharedAccount reports that all servers started here use one account of an
+	// SharedAccount means that all servers started here use one account of an
 	// external service, so that a second server would disturb the episodes of the
 	// first.
 	SharedAccount bool
@@ -81,8 +82,8 @@ type Spec struct {
 // Success reports whether a StepResult.Reward means success.
 func (s Spec) Success(reward float64) bool { return reward > s.SuccessReward }
 
-// CheckIndex returns an error if index is not a task. A negative index would count
-// from the end of some servers' task lists.
+// CheckIndex returns an error if index is not a task. Some servers would count a
+// negative index from the end of their list.
 func (s Spec) CheckIndex(index int) error {
 	if index < 0 {
 		return fmt.Errorf("%s has no task %d: an index is 0 or greater", s.Name, index)
@@ -114,7 +115,7 @@ func Lookup(name string) (Spec, error) { return Specs.Lookup(name) }
 // Names lists the environments in order.
 func Names() []string { return Specs.Names() }
 
-// below returns a Spec.IndexValid for n tasks, which noun names in the plural.
+// below returns a Spec.IndexValid for n tasks. noun is the plural of the tasks' name.
 func below(n int, noun string) func(int) error {
 	return func(i int) error {
 		if i >= n {
@@ -124,13 +125,13 @@ func below(n int, noun string) func(int) error {
 	}
 }
 
-// families names ranges of task indices by the first index of each, ascending.
+// families lists ranges of task indices: the first index of each, ascending, and its name.
 type families []struct {
 	from int
 	name string
 }
 
-// at is a Spec.Family.
+// at returns the name of the range that contains index. It is a Spec.Family.
 func (fs families) at(index int) string {
 	name := ""
 	for _, f := range fs {

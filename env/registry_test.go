@@ -22,7 +22,7 @@ func TestNames(t *testing.T) {
 		"academia", "alfworld", "babyai", "gaia", "maze", "movie", "sciworld", "searchqa", "sheet", "sqlgym", "textcraft", "todo",
 		"weather", "webarena", "webshop", "wordle",
 	}
-	for _, name := range want { // users may have added others
+	for _, name := range want { // users may have added other environments
 		if !slices.Contains(Names(), name) {
 			t.Errorf("no %s", name)
 		}
@@ -82,7 +82,7 @@ func TestCheckIndex(t *testing.T) {
 	}
 }
 
-// The values are those of protocol section 1.4, and of sections 2.5, 3 and 11.
+// TestSpecs checks the values of protocol section 1.4, and of sections 2.5, 3 and 11.
 func TestSpecs(t *testing.T) {
 	type row struct {
 		turns, instances               int
@@ -125,7 +125,7 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
-// Every instruction shows an action in the format of the prompt, and in no other format.
+// TestInstructions checks that every instruction shows an action in the format of the prompt, and in no other format.
 func TestInstructions(t *testing.T) {
 	for _, name := range Names() {
 		s := spec(name)
@@ -201,7 +201,7 @@ func TestRegisterPanics(t *testing.T) {
 	}
 }
 
-// Spec.Tools has the names that the servers list.
+// TestTools checks that Spec.Tools has the names that the servers list.
 func TestTools(t *testing.T) {
 	if got, want := spec("todo").Tools, []string{
 		"get_user_current_date", "get_user_current_location", "get_projects", "update_project", "get_tasks", "get_task_description",

@@ -9,9 +9,8 @@ import (
 	"github.com/openmanus/openmanus/data/transport"
 )
 
-// A reply with status 200 is an object, an array, or a bare number or string,
-// depending on the server (protocol 1.2). A reply of another shape is an error
-// of KindMalformed.
+// A reply with status 200 is an object, an array, a number or a string, depending on
+// the server (protocol 1.2). A reply of another shape is an error of KindMalformed.
 
 // malformed returns the error for a reply of the wrong shape.
 func (c *caller) malformed(op, path string, raw json.RawMessage, err error) *Error {
@@ -22,8 +21,8 @@ func (c *caller) malformed(op, path string, raw json.RawMessage, err error) *Err
 	return e
 }
 
-// object is a reply with keys. Reads after the first failure, which is in err,
-// do nothing.
+// object is a reply with keys. err is the first failure of a read. Later reads do
+// nothing.
 type object struct {
 	caller   *caller
 	op, path string
@@ -60,8 +59,8 @@ func (o *object) read(key string, into any) {
 }
 
 // readID returns the instance's id in the reply to /create. A negative id is an
-// error: a server in Python would count it from the end of its list, and use
-// another instance.
+// error: a server in Python would count it from the end of its list and use another
+// instance.
 func (c *caller) readID(raw json.RawMessage) (json.RawMessage, error) {
 	id := raw
 	if !c.server.indexed || c.server.keyedID {

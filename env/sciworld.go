@@ -71,8 +71,8 @@ func sciworldInstruction(format string) string {
 		replyShape(format, "open door to kitchen")
 }
 
-// sciworldFunctions lists the functions of protocol 4.3. AgentGym shows the model
-// another parameter of read than its parser expects; here both are obj.
+// sciworldFunctions lists the functions of protocol 4.3. In AgentGym the instruction
+// and the parser name the parameter of read differently; here both are obj.
 var sciworldFunctions = action.Functions{
 	unary("open", "open {}", "obj", "open a door or a container"),
 	unary("close", "close {}", "obj", "close a door or a container"),
@@ -101,8 +101,8 @@ var sciworldFunctions = action.Functions{
 	{Name: "inventory", Forms: []string{"inventory"}, Doc: "list what you carry"},
 }
 
-// unary returns a function of one argument. Without the argument a call is
-// the bare command, which ParseJSON accepts.
+// unary returns a function of one argument. Without the argument, a call is the
+// command without it, which ParseJSON accepts.
 func unary(name, form, param, doc string) action.Function {
 	bare := strings.TrimSpace(strings.TrimSuffix(form, "{}"))
 	if bare == "" {
@@ -111,7 +111,7 @@ func unary(name, form, param, doc string) action.Function {
 	return action.Function{Name: name, Params: []string{param}, Forms: []string{bare, form}, Doc: doc}
 }
 
-// sciworldTwo returns a function of two arguments. ParseJSON ignores further ones.
+// sciworldTwo returns a function of two arguments. ParseJSON ignores further arguments.
 func sciworldTwo(name, one, joint, first, second, doc string) action.Function {
 	return action.Function{
 		Name: name, Params: []string{first, second}, Forms: []string{name, one, one + " " + joint + " {}"}, Extra: true, Doc: doc,

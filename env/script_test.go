@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/env/envtest"
 )
 
-// script is a server that answers as a test lists.
+// script is a server that sends the replies that a test lists.
 type script struct{ *envtest.Script }
 
 type reply = envtest.Reply

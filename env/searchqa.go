@@ -1,12 +1,11 @@
 package env
 
-// SearchQA (protocol 5.11). /create requires a body and returns a bare number,
-// the task is called "id", the question is requested after /reset, and the whole
-// reply is sent, in which the server finds its own tags. A wrong answer does not
-// end the task.
+// SearchQA (protocol 5.11). /create requires a body and returns a number, the task is
+// called "id", the question is requested after /reset, and the whole reply is sent,
+// in which the server finds its tags. A wrong answer does not end the task.
 
-// searchqaQuestions is the number of questions. AgentGym's documentation counts
-// one more, which its code refuses.
+// searchqaQuestions is the number of questions. AgentGym's documentation counts one
+// more, which its code rejects.
 const searchqaQuestions = 221328
 
 // searchqaFamilies lists the data sets of the test questions, then those of the

@@ -36,10 +36,10 @@ func init() {
 		},
 		advice:  "Rows and columns count from 1, cells are named like B2; read the sheet before you change it, and freeze the first row before you sort.",
 		example: `open_sheet with Action Input: {"name": "Sheet1"}`,
-		ownCall: "Action: get_all_values with Action Input: {}", // no sheet is open yet, so Google is not involved
+		ownCall: "Action: get_all_values with Action Input: {}", // without an open sheet the server does not call Google
 		tasks:   20,
 		turns:   15,
-		most:    1, // nor may a second server use the credential, as with todo
+		most:    1, // a second server must not use the credential either; see todo
 		answer:  action.SheetAnswer,
 	}.register()
 }

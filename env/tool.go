@@ -13,8 +13,8 @@ import (
 //
 // The whole reply is sent. Its last line should be "Action: TOOL with Action
 // Input: PARAMETERS", with the parameters in Python; the server answers any
-// other text with an explanation, not with an error. The reward is the best so
-// far. An action that contains the word finish ends the task.
+// other text with an explanation, not with an error. The reward is the best reward
+// so far. An action that contains the word finish ends the task.
 
 // toolEnv describes one of the tool servers.
 type toolEnv struct {
@@ -23,12 +23,12 @@ type toolEnv struct {
 	about   string   // the purpose of the tools
 	tools   []string // each as "NAME(PARAMETERS): description"
 	advice  string
-	example string // an action
-	ownCall string // an action that other servers reject; "" if the server answers ListTools quickly
+	example string // an example of an action
+	ownCall string // an action that only this server accepts; "": the server answers ListTools quickly
 	tasks   int
 	turns   int
 	most    int                      // Spec.MaxInstances
-	answer  func(text string) string // under the format tool_call
+	answer  func(text string) string // returns the action with the answer, under the format tool_call
 }
 
 func (e toolEnv) register() {

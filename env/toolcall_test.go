@@ -7,7 +7,7 @@ import (
 
 func TestToolCalls(t *testing.T) {
 	for _, tt := range []struct {
-		env, tool, input, want string // want "": no call
+		env, tool, input, want string // want is "" if the call is invalid
 	}{
 		{"gaia", "web_search", `"population of Iceland"`, "Action: web_search Action Input: population of Iceland"},
 		{"gaia", "web_search", `{"query": "population of Iceland"}`, "Action: web_search Action Input: population of Iceland"},
@@ -37,7 +37,7 @@ func TestToolCalls(t *testing.T) {
 		{"sheet", "done", "Action: finish with Action Input: {}"},
 	} {
 		if got := spec(tt.env).ToolAnswer(tt.answer); got != tt.want {
-			t.Errorf("%s: the answer %s is %q, want %q", tt.env, tt.answer, got, tt.want)
+			t.Errorf("%s: the action for the answer %s is %q, want %q", tt.env, tt.answer, got, tt.want)
 		}
 	}
 	for _, name := range Names() {

@@ -8,8 +8,8 @@ import (
 
 // BaseURL returns the address of an environment's endpoints: raw without trailing
 // slashes, and with suffix (such as "/maze") unless raw already ends in it.
-// Upstream's client always adds the suffix, so that the address in its own
-// documentation answers 404.
+// Upstream's client always adds the suffix, so the address in its documentation
+// answers 404.
 func BaseURL(raw, suffix string) (string, error) {
 	s := strings.TrimSpace(raw)
 	if s == "" {
@@ -39,8 +39,8 @@ func BaseURL(raw, suffix string) (string, error) {
 	return base, nil
 }
 
-// RootURL returns the root of a server, where GET returns its greeting: base
-// without the environment's suffix.
+// RootURL returns base without the environment's suffix: the root of a server, where
+// GET returns its greeting.
 func RootURL(base, suffix string) string {
 	return strings.TrimSuffix(base, suffix) + "/"
 }
@@ -50,7 +50,7 @@ func RootURL(base, suffix string) string {
 func WithoutUser(base string) string {
 	u, err := url.Parse(base)
 	if err != nil {
-		return "" // base is the result of BaseURL
+		return "" // not reached: base is a result of BaseURL
 	}
 	u.User = nil
 	return u.String()

@@ -1,6 +1,6 @@
 package env
 
-// Weather queries open-meteo.com. Reaching any sub-goal has reward 1.
+// Weather queries open-meteo.com. The reward for any sub-goal is 1.
 
 func init() {
 	toolEnv{

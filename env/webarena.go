@@ -13,9 +13,9 @@ import (
 // is requested after /reset; the whole reply is sent, and the server reads the
 // first fenced block.
 //
-// A step before the last has reward 1 if the browser carried it out, which says
-// nothing about the task. AgentGym's current client replaces it by 0, and so
-// does this one under both parsers. Only "stop" ends a task.
+// A step before the last has reward 1 if the browser executed it, whether it helps
+// the task or not. AgentGym's current client replaces this reward by 0, and this
+// client does so under both parsers. Only "stop" ends a task.
 
 // webarenaTasks is the number of tasks.
 const webarenaTasks = 812
@@ -31,7 +31,7 @@ func init() {
 		doneKey:    "terminated",
 		adjust:     onlyLastReward,
 		closes:     true,
-		closed:     "closed", // of OpenManus-RL's copy of the server
+		closed:     "closed", // the reply of OpenManus-RL's copy of the server
 	}, Spec{
 		Doc:         "carry out a task on web sites in a browser (AgentGym webarena server)",
 		Instruction: webarenaInstruction,
@@ -57,8 +57,8 @@ func webarenaInstruction(format string) string {
 // resetTimeout is the observation of a failed /reset.
 const resetTimeout = "TimeoutError"
 
-// isPage checks a reply to /reset, which in OpenManus-RL's copy of the server has
-// the observation only.
+// isPage checks a reply to /reset. In OpenManus-RL's copy of the server it only
+// contains the observation.
 func (in *instance) isPage(raw json.RawMessage) error {
 	var page string
 	r := in.object(OpReset, "/reset", raw)
@@ -72,14 +72,14 @@ func (in *instance) isPage(raw json.RawMessage) error {
 	return r.err
 }
 
-// webarenaParse returns the whole reply. It refuses one without a fenced block,
+// webarenaParse returns the whole reply. It rejects a reply without a fenced block,
 // except under ParserG1.
 func webarenaParse(g action.Grammar, reply string) (string, bool) {
 	_, ok := action.ParseFence(reply)
 	return reply, ok || g.Parser == action.ParserG1
 }
 
-// onlyLastReward removes the reward of a step that does not end the task.
+// onlyLastReward sets the reward of a step that does not end the task to 0.
 func onlyLastReward(res *StepResult) {
 	if !res.Done {
 		res.Reward = 0

@@ -2,11 +2,11 @@ package env
 
 import "github.com/openmanus/openmanus/env/action"
 
-// WebShop (protocol 5.7). /create returns a bare random number and loads the
-// products, which takes a while; the task is called "session_id"; /reset returns
-// an array, and the page is requested afterwards; the step reply calls its text
-// "state". A busy server answers 503 before it acts, so a step may be repeated
-// after that status. No known server has /close, but AgentGym's client calls it.
+// WebShop (protocol 5.7). /create returns a random number and loads the products,
+// which takes a while. The task is called "session_id". /reset returns an array, and
+// the page is requested afterwards. The reply to a step calls its text "state". A
+// busy server answers 503 before it acts, so a step may be repeated after that
+// status. No known server has /close, but AgentGym's client calls it.
 
 // webshopGoals is the number of shopping goals.
 const webshopGoals = 6910

@@ -8,10 +8,10 @@ import (
 )
 
 // Wordle of AgentGym's lmrlgym server (protocol 5.6). Its endpoints are under
-// /wordle, /create takes no body, the task is called "seed", and there is no
-// /close. The word list is requested once, directly after /create, because the
-// endpoint later returns only the words that are still possible. It is part of
-// the first observation, as in upstream's client.
+// /wordle, /create takes no body, the task is called "seed", and there is no /close.
+// The word list is requested once, directly after /create, because the endpoint later
+// returns only the words that are still possible. As in upstream's client, the word
+// list is part of the first observation.
 
 func init() {
 	register("wordle", server{

@@ -1,5 +1,5 @@
-// Package envtest is a stand-in for an environment server in tests. It returns
-// the replies and failures that a test lists.
+// Package envtest is a stand-in for an environment server in tests. It sends the
+// replies and failures that a test lists.
 package envtest
 
 import (
@@ -33,9 +33,9 @@ type Script struct {
 type Reply struct {
 	Status int // 200 if 0
 	Body   string
-	Hold   time.Duration // wait before the reply
-	Cut    bool          // announce the whole body, and send half of it
-	Drop   bool          // send nothing
+	Hold   time.Duration // pause before the reply
+	Cut    bool          // announce the whole body, but send only half of it
+	Drop   bool          // close the connection without a reply
 	Head   map[string]string
 }
 
@@ -54,7 +54,7 @@ func New(t *testing.T, replies map[string][]Reply) *Script {
 
 // ServeHTTP records a request and answers it.
 func (s *Script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // the test cuts no request
+	body, _ := io.ReadAll(r.Body) // tests send complete requests
 	if kind := r.Header.Get("Content-Type"); len(body) > 0 && kind != "application/json" {
 		s.t.Errorf("%s %s: content type %q", r.Method, r.URL.Path, kind)
 	}
@@ -63,7 +63,7 @@ func (s *Script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-time.After(a.Hold):
 	case <-r.Context().Done():
 	}
-	// The request ends here, before the client receives the reply.
+	// The request counts as ended before the client receives the reply.
 	s.mu.Lock()
 	s.inFlight--
 	s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *Script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.Body = a.Body[:len(a.Body)/2]
 	}
 	w.WriteHeader(cmp.Or(a.Status, http.StatusOK))
-	_, _ = io.WriteString(w, a.Body) // the client may have left
+	_, _ = io.WriteString(w, a.Body) // the client may have disconnected
 }
 
 func (s *Script) begin(r *http.Request, body string) Reply {
@@ -86,7 +86,7 @@ func (s *Script) begin(r *http.Request, body string) Reply {
 	defer s.mu.Unlock()
 	key := r.Method + " " + r.URL.Path
 	if s.inFlight++; s.inFlight > 1 && !s.Overlap {
-		s.t.Errorf("%s: a second request while one is in flight", key)
+		s.t.Errorf("%s: got a second request while another one is in progress", key)
 	}
 	s.requests = append(s.requests, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+body))
 	list := s.Replies[key]

@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 		t.Error(diff)
 	}
 	if f, err := Parse(" "); err != nil || len(f.rules) != 0 {
-		t.Errorf("an empty list gives %+v, %v", f, err)
+		t.Errorf("Parse of an empty list returned %+v, %v", f, err)
 	}
 	for spec, words := range map[string]string{
 		"500":             "probability",
@@ -82,8 +82,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestFaultDraws checks the frequency of faults, that a seed determines the draws, and that the draws of one rule do
-// not depend on the probability of another rule.
+// TestFaultDraws checks the frequency of faults. It checks that a seed determines the draws, and that the draws of one
+// rule do not depend on the probability of another rule.
 func TestFaultDraws(t *testing.T) {
 	draws := func(spec string) string {
 		f, err := Parse(spec)
@@ -113,7 +113,7 @@ func TestFaultDraws(t *testing.T) {
 		t.Error("draws with different seeds are equal")
 	}
 	if n := strings.Count(a, "x"); n < 400 || n > 600 {
-		t.Errorf("500:0.25 was drawn %d of 2000 times", n)
+		t.Errorf("500:0.25 was drawn %d of 2000 times, want 400 to 600", n)
 	}
 	withoutPauses := draws("500:0.25,slow:1s:0,seed=3")
 	if strings.ReplaceAll(a, "s", ".") != withoutPauses || !strings.Contains(a, "s") {
@@ -240,7 +240,7 @@ func TestDuplicate(t *testing.T) {
 }
 
 // TestHangEndsWithItsClient checks that the handler of a hanging request returns when the client disconnects. The
-// request has a body, which net/http must read completely to notice that.
+// request has a body: net/http notices that the client disconnects only after it has read the body.
 func TestHangEndsWithItsClient(t *testing.T) {
 	plan, err := Parse("hang:1")
 	if err != nil {

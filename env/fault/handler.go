@@ -17,11 +17,12 @@ import (
 )
 
 // Header is a reply header that lists the injected faults, if the reply still has
-// headers. Real failures lack it.
+// headers. Replies to real failures do not have it.
 const Header = "X-Openmanus-Fault"
 
-// maxBody bounds the body of a request, which is read completely: only then does
-// net/http notice that a client has disconnected, and a duplicate needs the body again.
+// maxBody limits the body of a request in bytes. The handler reads the whole body:
+// otherwise net/http does not notice that a client has disconnected, and a duplicate
+// needs the body again.
 const maxBody = 64 << 20
 
 // Observer receives an injected fault: its kind, such as "hang" or a status such as "500",
@@ -37,10 +38,10 @@ type handler struct {
 	rng *rand.Rand // guarded by mu
 }
 
-// New returns a handler that injects the faults of plan in front of next. It calls observe,
-// unless that is nil, for every injected fault on the goroutine of the request. Faults are
-// drawn in the order of arrival, so that a client that sends one request at a time gets
-// the same faults in every run.
+// New returns a handler that injects the faults of plan in front of next. For every
+// injected fault it calls observe, unless that is nil, on the goroutine of the request.
+// Faults are drawn in the order of arrival, so that a client that sends one request at a
+// time gets the same faults in every run.
 func New(next http.Handler, plan *Plan, observe Observer) http.Handler {
 	if plan.Empty() {
 		return next
@@ -53,7 +54,7 @@ func New(next http.Handler, plan *Plan, observe Observer) http.Handler {
 
 // spared reports whether requests for a path get no faults: the greeting, which
 // clients use as a health check, and the description of a server (env.DescriptionPath;
-// this package may not import env), whose failures no client counts.
+// this package may not import env), because no client counts failures of the latter.
 func spared(p string) bool { return p == "/" || p == "/openapi.json" }
 
 // ServeHTTP draws the faults of the request and injects them.
@@ -130,7 +131,7 @@ func newKeptReply() *keptReply { return &keptReply{header: http.Header{}, status
 func (k *keptReply) Header() http.Header { return k.header }
 
 func (k *keptReply) WriteHeader(status int) {
-	if status >= http.StatusOK { // not an informational response
+	if status >= http.StatusOK { // informational responses do not count
 		k.status = status
 	}
 }
@@ -149,7 +150,7 @@ func (k *keptReply) breakOff(w http.ResponseWriter) {
 	w.Header().Set("Content-Length", strconv.Itoa(k.body.Len()))
 	w.WriteHeader(k.status)
 	w.Write(k.body.Bytes()[:k.body.Len()/2])
-	_ = http.NewResponseController(w).Flush() // fails if the client has disconnected
+	_ = http.NewResponseController(w).Flush() // Flush fails if the client has disconnected
 	panic(http.ErrAbortHandler)
 }
 
@@ -158,7 +159,7 @@ func (k *keptReply) breakOff(w http.ResponseWriter) {
 func resetConnection(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		panic(http.ErrAbortHandler) // HTTP/2 or a recorder of a test has no connection to reset
+		panic(http.ErrAbortHandler) // an HTTP/2 connection or a test's recorder cannot be reset
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		tcp.SetLinger(0)

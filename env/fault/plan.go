@@ -18,9 +18,9 @@ type Plan struct {
 // The kinds of faults. A fault with an error status has the status as its kind.
 const (
 	hang      = "hang"      // no reply until the client gives up
-	slow      = "slow"      // a pause before the request is executed
-	truncate  = "truncate"  // executed, the reply is cut in half
-	reset     = "reset"     // executed, the connection is reset without a reply
+	slow      = "slow"      // the request is executed after a pause
+	truncate  = "truncate"  // the request is executed, and the reply is cut in half
+	reset     = "reset"     // the request is executed, and the connection is reset without a reply
 	duplicate = "duplicate" // a create or reset is executed twice
 )
 
@@ -28,8 +28,8 @@ const (
 type rule struct {
 	kind   string
 	p      float64
-	status int           // of the reply to a request that is not executed; 0: another kind
-	pause  time.Duration // of slow
+	status int           // status of the reply to a request that is not executed; 0 for other kinds
+	pause  time.Duration // pause of the kind slow
 }
 
 // Help describes the notation of Parse, for the help of commands.
@@ -109,7 +109,7 @@ func parseRule(part string) (rule, error) {
 func (f *Plan) Empty() bool { return f == nil || len(f.rules) == 0 }
 
 // draw returns the faults of one request. It draws a number for every rule, so that
-// the result of one rule does not affect the others. repeatable reports that the
+// the result of one rule does not affect the others. repeatable means that the
 // request may be executed twice.
 func (f *Plan) draw(rng *rand.Rand, repeatable bool) (pause time.Duration, strike *rule) {
 	for i := range f.rules {
@@ -126,7 +126,7 @@ func (f *Plan) draw(rng *rand.Rand, repeatable bool) (pause time.Duration, strik
 		}
 	}
 	if strike != nil && (strike.kind == hang || strike.kind == reset) {
-		pause = 0 // not visible without a reply
+		pause = 0 // a pause is not visible without a reply
 	}
 	return pause, strike
 }

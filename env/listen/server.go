@@ -14,28 +14,28 @@ import (
 )
 
 // keepAlive is the time that an idle connection stays open: five seconds, as in uvicorn,
-// which serves AgentGym.
+// the HTTP server of AgentGym.
 const keepAlive = 5 * time.Second
 
 // Server is a running server.
 type Server struct {
-	URL string // such as http://127.0.0.1:36001
+	URL string // address, such as http://127.0.0.1:36001
 
 	http   *http.Server
-	cancel context.CancelFunc // refuses new requests; aborts hanging and slow ones
-	unhook func() bool        // detaches the server from the context of Serve
+	cancel context.CancelFunc // ends the context of all requests; further requests are refused
+	unhook func() bool        // removes the callback for the end of the context of Serve
 	served chan struct{}      // closed when the accept loop has ended
-	err    error              // of the accept loop; read after served
+	err    error              // error of the accept loop; read after served is closed
 
 	mu      sync.Mutex
 	conns   int               // open connections; guarded by mu
-	busy    map[net.Conn]bool // connections with a request until the last byte of its reply is sent; guarded by mu
+	busy    map[net.Conn]bool // connections whose request is not completely answered; guarded by mu
 	changed chan struct{}     // closed and replaced when conns or busy get smaller; guarded by mu
 }
 
-// Serve serves h on addr, such as "127.0.0.1:36001", or "127.0.0.1:0" for a free port.
-// name is the name of the server in errors. It runs until Close is called or ctx ends; Close
-// must be called in both cases.
+// Serve serves h on addr, such as "127.0.0.1:36001", or "127.0.0.1:0" for a free port. name
+// is the name of the server in errors. The server runs until Close is called or ctx ends;
+// Close must be called in both cases.
 func Serve(ctx context.Context, name, addr string, h http.Handler, events *slog.Logger) (*Server, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
@@ -71,7 +71,8 @@ func Serve(ctx context.Context, name, addr string, h http.Handler, events *slog.
 }
 
 // Done returns a channel that is closed when the server no longer accepts connections:
-// after Close, at the end of its context, or after a failure, which Close returns.
+// after Close, after the end of its context, or after a failure. Close returns the
+// failure.
 func (s *Server) Done() <-chan struct{} { return s.served }
 
 // Close stops the server: it refuses new connections, aborts hanging requests, waits
@@ -91,7 +92,7 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 }
 
-// wait blocks until done, called with mu held, returns true.
+// wait blocks until done returns true. It calls done with mu held.
 func (s *Server) wait(ctx context.Context, done func() bool) error {
 	for {
 		s.mu.Lock()
@@ -108,7 +109,7 @@ func (s *Server) wait(ctx context.Context, done func() bool) error {
 	}
 }
 
-// notify wakes wait. The caller must hold mu.
+// notify wakes all calls of wait. The caller must hold mu.
 func (s *Server) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -118,8 +119,8 @@ func (s *Server) notify() {
 type connKey struct{}
 
 // counted marks the connection as busy while h handles a request. The reply is sent
-// after h returns; connState then removes the mark. Requests after the end of life are
-// refused.
+// after h returns; connState then removes the mark. After the end of life, counted
+// rejects requests.
 func (s *Server) counted(life context.Context, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()

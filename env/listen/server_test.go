@@ -41,7 +41,7 @@ func TestClose(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		close(begun)
-		<-r.Context().Done() // Close ends it first
+		<-r.Context().Done() // Close ends the context before the handler returns
 		<-finish
 		io.WriteString(w, "finished")
 	})
@@ -91,7 +91,7 @@ func TestCloseTimeout(t *testing.T) {
 	}
 	close(finish)
 	if err := <-replied; err == nil {
-		t.Error("a request succeeded after the server closed")
+		t.Error("a request got a complete reply after Close had timed out")
 	}
 	if err := s.Close(context.Background()); err != nil {
 		t.Error(err)
@@ -101,7 +101,7 @@ func TestCloseTimeout(t *testing.T) {
 func TestPortTaken(t *testing.T) {
 	s := serve(t, func(http.ResponseWriter, *http.Request) {})
 	if _, err := listen.Serve(context.Background(), "a second", strings.TrimPrefix(s.URL, "http://"), http.NotFoundHandler(), nil); err == nil || !strings.Contains(err.Error(), "serve a second on ") {
-		t.Errorf("two servers on one port: %v", err)
+		t.Errorf("the error of a second server on the port is %v", err)
 	}
 	if err := s.Close(context.Background()); err != nil {
 		t.Error(err)

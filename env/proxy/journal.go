@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Counts has the counts of a proxy.
+// Counts contains the counts of a proxy.
 type Counts struct {
 	Requests       int64          `json:"requests"`
-	Faults         map[string]int `json:"faults"`          // by kind; a status counts under its number
+	Faults         map[string]int `json:"faults"`          // by kind; the kind of a status is its number
 	UpstreamErrors int            `json:"upstream_errors"` // failures of the server itself
 }
 
@@ -20,7 +20,7 @@ type Counts struct {
 type entry struct {
 	Time    string  `json:"time"`
 	Request int64   `json:"request"` // number of the request, from 1
-	Kind    string  `json:"kind"`    // of the fault, or "upstream"
+	Kind    string  `json:"kind"`    // kind of the fault, or "upstream"
 	Method  string  `json:"method"`
 	Path    string  `json:"path"`
 	PauseMs float64 `json:"pause_ms,omitempty"`
@@ -35,8 +35,8 @@ func (s *Server) injected(r *http.Request, kind string, pause time.Duration) {
 	s.write(r, entry{Kind: kind, PauseMs: float64(pause.Microseconds()) / 1000})
 }
 
-// write appends a line to the journal. After a failure it writes nothing more, so that
-// the file ends with a complete line. The caller must hold mu.
+// write appends a line to the journal. After a failure it writes no further lines, so
+// that the file ends with a complete line. The caller must hold mu.
 func (s *Server) write(r *http.Request, e entry) {
 	if s.journal == nil || s.journalErr != nil {
 		return
@@ -72,8 +72,8 @@ func (s *Server) serveCounts(w http.ResponseWriter) {
 	_, _ = w.Write(b) // the client may have disconnected
 }
 
-// SeenAs returns the name under which clients of package env count a fault of that
-// kind (env.Error.Seen).
+// SeenAs returns the name under which clients of package env count a fault of the
+// given kind (env.Error.Seen).
 func SeenAs(kind string) string {
 	switch kind {
 	case "hang":

@@ -23,7 +23,7 @@ import (
 const CountsPath = "/__faults"
 
 // idleTimeout is the time that an idle connection to the server is kept. It is less than
-// 5 s: uvicorn then closes the connection, and a request would fail.
+// 5 s, because uvicorn then closes the connection, and a request would fail.
 const idleTimeout = 4 * time.Second
 
 const dialTimeout = 10 * time.Second
@@ -32,9 +32,9 @@ const dialTimeout = 10 * time.Second
 type Options struct {
 	Upstream string           // address of the server, such as http://127.0.0.1:36001
 	Plan     *fault.Plan      // nil: no faults
-	Journal  io.Writer        // receives a line of JSON for every fault; nil: none
-	Now      func() time.Time // for the journal; nil: time.Now
-	Log      *slog.Logger     // nil: silent
+	Journal  io.Writer        // receives a line of JSON for every fault; nil: no journal
+	Now      func() time.Time // returns the time for the journal; nil: time.Now
+	Log      *slog.Logger     // nil: no log
 }
 
 // Server is a running proxy.
@@ -46,7 +46,7 @@ type Server struct {
 
 	mu         sync.Mutex
 	counts     Counts    // guarded by mu
-	journal    io.Writer // guarded by mu; nil: none
+	journal    io.Writer // nil: no journal; guarded by mu
 	journalErr error     // the first failure to write to journal; guarded by mu
 }
 
@@ -109,8 +109,8 @@ func (s *Server) forwarder(up *url.URL) http.Handler {
 	}
 }
 
-// handler returns a handler that replies with the counts, or numbers the request and
-// calls next.
+// handler returns a handler that replies with the counts to CountsPath, and numbers
+// other requests and passes them to next.
 func (s *Server) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == CountsPath {
@@ -125,8 +125,8 @@ func (s *Server) handler(next http.Handler) http.Handler {
 	})
 }
 
-// upstreamFailed replies for a server that cannot be reached or breaks the connection.
-// Such failures are counted separately from injected faults.
+// upstreamFailed replies to a request if the server cannot be reached or breaks the
+// connection. These failures are counted separately from injected faults.
 func (s *Server) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil || errors.Is(err, context.Canceled) {
 		panic(http.ErrAbortHandler) // the client has disconnected

@@ -25,7 +25,7 @@ import (
 	"github.com/openmanus/openmanus/env/proxy"
 )
 
-// tests closes the connections of the shared transport before goleak counts goroutines.
+// tests runs the tests and closes the connections of the shared transport before the leak check.
 type tests struct{ m *testing.M }
 
 func (t tests) Run() int {
@@ -36,7 +36,7 @@ func (t tests) Run() int {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }
 
-// serve puts a proxy in front of a handler.
+// serve starts a proxy in front of a handler.
 func serve(t *testing.T, h http.Handler, faults string, journal io.Writer) *proxy.Server {
 	t.Helper()
 	plan, err := fault.Parse(faults)
@@ -59,7 +59,7 @@ func serve(t *testing.T, h http.Handler, faults string, journal io.Writer) *prox
 	return s
 }
 
-// seen returns the kind of fault that a client recognizes from a recorded exchange.
+// seen returns the kind of fault that a client sees in a recorded exchange.
 func seen(x data.Exchange) string {
 	switch {
 	case x.Err == "":
@@ -158,13 +158,13 @@ func TestPoolCountsAgree(t *testing.T) {
 	if len(want) != len(kinds) {
 		t.Errorf("not every kind of fault was injected: %v", want)
 	}
-	if got.Exchanges > s.Counts().Requests { // the others are probes
+	if got.Exchanges > s.Counts().Requests { // the proxy also counts probes
 		t.Errorf("the pool counts %d exchanges, the proxy %+v", got.Exchanges, s.Counts())
 	}
 }
 
-// tally counts the faults that clients see: those in recorded exchanges, and those in reply headers, which it reads as
-// the transport of the clients.
+// tally counts the faults that clients see in recorded exchanges and in reply headers. It is the transport of the
+// clients.
 type tally struct {
 	mu        sync.Mutex
 	faults    map[string]int
@@ -236,7 +236,7 @@ func play(t *testing.T, name, url string, episodes int, timeout time.Duration) *
 func TestCountsAgree(t *testing.T) {
 	for _, name := range []string{"maze", "wordle"} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // it mostly waits
+			t.Parallel() // the test mostly waits
 			h, err := builtin.New(name, builtin.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -247,7 +247,7 @@ func TestCountsAgree(t *testing.T) {
 			c := play(t, name, s.URL, 60, 10*time.Second)
 			got := s.Counts()
 			if diff := cmp.Diff(got.Faults, c.faults); diff != "" {
-				t.Errorf("injected (-) and seen (+) differ:\n%s", diff)
+				t.Errorf("injected faults (-) and faults seen by clients (+) differ:\n%s", diff)
 			}
 			for _, kind := range []string{"500", "503", "hang", "truncate", "reset"} {
 				if got.Faults[kind] == 0 {
@@ -257,7 +257,7 @@ func TestCountsAgree(t *testing.T) {
 			if got.Requests != int64(c.exchanges) || got.UpstreamErrors != 0 {
 				t.Errorf("the proxy counts %+v, the clients %d exchanges", got, c.exchanges)
 			}
-			// The journal has the same faults.
+			// The journal contains the same faults.
 			written := map[string]int{}
 			for line := range strings.Lines(journal.String()) {
 				var e struct {
@@ -270,7 +270,7 @@ func TestCountsAgree(t *testing.T) {
 				written[e.Kind]++
 			}
 			if diff := cmp.Diff(got.Faults, written); diff != "" {
-				t.Errorf("injected (-) and in the journal (+) differ:\n%s", diff)
+				t.Errorf("injected faults (-) and faults in the journal (+) differ:\n%s", diff)
 			}
 			// GET /__faults returns the same counts.
 			reply, err := get(s.URL + proxy.CountsPath)
@@ -303,13 +303,13 @@ func TestSlowAndDuplicate(t *testing.T) {
 	c := play(t, "wordle", s.URL, 20, 10*time.Second)
 	got := s.Counts()
 	if diff := cmp.Diff(got.Faults, c.headers); diff != "" {
-		t.Errorf("injected (-) and seen (+) differ:\n%s", diff)
+		t.Errorf("injected faults (-) and faults seen by clients (+) differ:\n%s", diff)
 	}
 	if len(c.faults) > 0 {
 		t.Errorf("clients saw failures: %v", c.faults)
 	}
 	if got.Faults["slow"] == 0 || got.Faults["duplicate"] == 0 {
-		t.Errorf("slow or duplicate was not injected: %v", got.Faults)
+		t.Errorf("want both slow and duplicate injected, got %v", got.Faults)
 	}
 	if mu.Lock(); arrived != c.exchanges+got.Faults["duplicate"] {
 		t.Errorf("the server received %d requests for %d exchanges and %d duplicates", arrived, c.exchanges, got.Faults["duplicate"])

@@ -9,17 +9,17 @@ import (
 	"testing"
 )
 
-// The range of ports. It lies below the ports that systems assign to outgoing
-// connections and to listeners on port 0 (from 32768 on Linux, from 49152 by
-// RFC 6335), since another process may take such a port at any time.
+// first and last are the range of ports. It lies below the ports that systems assign
+// to outgoing connections and to listeners on port 0 (from 32768 on Linux, from 49152
+// by RFC 6335), since another process may take such a port at any time.
 const (
 	first = 20000
 	last  = 32000
 )
 
-// Ports returns the first of n consecutive ports without a listener on 127.0.0.1
-// and 0.0.0.0. It does not reserve them; it is unlikely that two concurrent tests
-// draw the same ports.
+// Ports returns the first of n consecutive ports without a listener on 127.0.0.1 and
+// 0.0.0.0. It does not reserve them, but two concurrent tests are unlikely to draw
+// the same ports.
 func Ports(t testing.TB, n int) int {
 	t.Helper()
 	for range 200 {

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// Place restricts the servers on which AcquireAt leases an instance. The zero
-// value allows every server.
+// Place restricts the servers on which AcquireAt leases an instance. The zero value
+// allows all servers.
 type Place struct {
-	// Only is the one server allowed, as named by Lease.Server; "" allows all.
+	// Only is the Lease.Server of the only allowed server; "" allows all servers.
 	Only string
-	// Avoid lists servers that are used only if no other has room.
+	// Avoid lists servers that are used only if no other server has room.
 	Avoid []string
-	// NoWait makes AcquireAt return ErrFull instead of waiting for a lease to be
-	// released. A caller that holds leases until it has this one must set it.
+	// NoWait makes AcquireAt return ErrFull instead of waiting until a lease is
+	// released. A caller that keeps its leases until it gets this one must set
+	// NoWait.
 	NoWait bool
 }
 
 func (at Place) allows(s *server) bool { return at.Only == "" || s.name == at.Only }
 
-// prefers reports whether a is a better choice than b: first a server that is
-// not in Avoid, then one that is not being checked, then the one with fewer
-// leases.
+// prefers reports whether a is a better choice than b: first a server that is not in
+// Avoid, then a server that is not being checked, then the server with fewer leases.
 func (at Place) prefers(a, b *server) bool {
 	if x, y := slices.Contains(at.Avoid, a.name), slices.Contains(at.Avoid, b.name); x != y {
 		return y
@@ -35,9 +35,9 @@ func (at Place) prefers(a, b *server) bool {
 	return a.live < b.live
 }
 
-// Acquire leases an instance, and creates one if none is free. Servers that fail
-// are passed over. The error is a DownError if every server stays down for
-// Options.WaitHealthy, ctx's error, or that of a server that refused the request.
+// Acquire leases an instance, and creates one if none is free. It skips servers that
+// fail. The error is a DownError if every server stays down for Options.WaitHealthy,
+// ctx's error, or the error of a server that refused the request.
 func (p *Pool) Acquire(ctx context.Context) (*Lease, error) { return p.AcquireAt(ctx, Place{}) }
 
 // AcquireAt is Acquire on the servers that at allows. The error is a
@@ -99,10 +99,10 @@ func (p *Pool) AcquireAt(ctx context.Context, at Place) (*Lease, error) {
 	}
 }
 
-// pick claims a lease on the best server that at allows, with a free instance if
-// the server has one. A server that is being checked only leases free
-// instances. If no server has room, pick returns the channel to wait on, and
-// checking reports that a check under way may free one soon.
+// pick reserves a lease on the best server that at allows, with a free instance if
+// the server has one. A server that is being checked only leases free instances. If
+// no server has room, pick returns the channel to wait on; checking then means that a
+// server may have room after its check.
 func (p *Pool) pick(at Place) (best *server, sl *slot, changed <-chan struct{}, checking bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 	"github.com/openmanus/openmanus/internal/backoff"
 )
 
-// Check requests the greeting of every server, and the tools of a tool server, so
-// that a wrong address or a missing server is found before an episode needs it.
-// A server that does not answer is quarantined. If none answers the error is a
-// DownError; if a server is of another environment it is an env.OtherEnvError.
+// Check requests the greeting of every server, and the tools of a tool server, to
+// find a wrong address or a missing server before an episode needs it. It quarantines
+// servers that do not answer. The error is a DownError if no server answers, and an
+// env.OtherEnvError if a server belongs to another environment.
 func (p *Pool) Check(ctx context.Context) error {
 	others := make([]error, len(p.servers))
 	var wg sync.WaitGroup
@@ -47,9 +47,9 @@ func (p *Pool) Check(ctx context.Context) error {
 	return nil
 }
 
-// checkEnv returns an env.OtherEnvError if s is of another environment. It
-// compares the greeting, which was just received, or creates an instance to
-// identify the server by; the next lease gets that instance.
+// checkEnv returns an env.OtherEnvError if s belongs to another environment. It
+// compares the greeting, which was just received, or creates an instance to identify
+// the server. The next lease gets that instance.
 func (p *Pool) checkEnv(ctx context.Context, s *server) error {
 	p.mu.Lock()
 	names := env.GreetedBy(s.greeting)
@@ -73,19 +73,19 @@ func (p *Pool) checkEnv(ctx context.Context, s *server) error {
 	if errors.As(err, &other) {
 		return err
 	}
-	return nil // the first lease returns any other error
+	return nil // the next lease repeats the request and returns its error
 }
 
-// Limits for identifying a server. A sheet server takes 40 s to reject a tool
-// that it does not have.
+// These limits apply while a server is identified. A sheet server takes 40 s to
+// reject an unknown tool.
 const (
 	identifyTries = 3
 	identifyTime  = time.Minute
 )
 
-// identify returns an env.OtherEnvError if s is of another environment, as far as
-// client, whose instance plays nothing yet, can tell. A server that does not
-// answer passes, and is asked again only after its next start.
+// identify returns an env.OtherEnvError if client finds that s belongs to another
+// environment. The instance of client plays no episode yet. A server that does not
+// answer passes, and is identified again only after its next start.
 func (p *Pool) identify(ctx context.Context, s *server, client env.Client) error {
 	id, ok := client.(env.Identifier)
 	if !ok || !s.unidentified() {
@@ -117,8 +117,8 @@ func (p *Pool) identify(ctx context.Context, s *server, client env.Client) error
 // unidentified reports whether s was not identified since its last start.
 func (s *server) unidentified() bool { return s.identified.Load() != s.starts.Load()+1 }
 
-// Version returns the versions of the pool's servers (env.ServerVersion), each
-// once, in order. It is an error if a server does not answer.
+// Version returns the sorted versions of the pool's servers (env.ServerVersion)
+// without duplicates. It fails if a server does not answer.
 func (p *Pool) Version(ctx context.Context) (string, error) {
 	var names []string
 	for _, s := range p.servers {

@@ -8,13 +8,13 @@ import (
 
 // Counts are the counters of a pool. They only grow.
 type Counts struct {
-	Exchanges   int64            `json:"requests"` // attempts, failed ones included
+	Exchanges   int64            `json:"requests"` // attempts of requests, including failed ones
 	Instances   int64            `json:"instances_created"`
 	Quarantines int64            `json:"quarantines"` // times a server was taken out of service
-	Faults      map[string]int64 `json:"faults"`      // failures by Error.Seen, SeenSlow and SeenDuplicate
+	Faults      map[string]int64 `json:"faults"`      // failures by Error.Seen, and SeenSlow and SeenDuplicate
 }
 
-// Since returns the difference to an earlier value. It omits faults that did not
+// Since returns the increase since an earlier value. It omits faults that did not
 // occur in between.
 func (c Counts) Since(before Counts) Counts {
 	d := Counts{
@@ -47,14 +47,14 @@ func (p *Pool) Counts() Counts {
 	return c
 }
 
-// observe is the Options.Observe of sl's client: it counts an attempt and updates
-// the health of s. It reports whether the instance is lost.
+// observe is the Options.Observe of sl's client: it counts an attempt and updates the
+// health of s. It returns whether the instance is lost.
 func (p *Pool) observe(s *server, sl *slot, x env.Attempt) (lost bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts.Exchanges++
 	for _, mark := range x.Marks {
-		if mark == env.SeenSlow || mark == env.SeenDuplicate { // the others are counted as failures
+		if mark == env.SeenSlow || mark == env.SeenDuplicate { // other marks are counted as failures
 			p.counts.Faults[mark]++
 		}
 	}
@@ -65,7 +65,7 @@ func (p *Pool) observe(s *server, sl *slot, x env.Attempt) (lost bool) {
 		}
 		return false
 	}
-	// The reply to a recall that the task has ended is no fault.
+	// An error object in reply to a recall means that the task has ended, and is no fault.
 	ended := x.Op == env.OpRecall && failure.Kind == env.KindEnvironment
 	if seen := failure.Seen(); seen != "" && !ended {
 		p.counts.Faults[seen]++

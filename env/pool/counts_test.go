@@ -12,8 +12,8 @@ import (
 	"github.com/openmanus/openmanus/env/envtest"
 )
 
-// TestRowOfFailures: a server that answers its greeting is quarantined only after a number of failures in a row; one
-// successful exchange resets the count.
+// TestRowOfFailures checks that a server that answers its greeting is quarantined only after a number of failures in a
+// row, and that a successful exchange resets the count.
 func TestRowOfFailures(t *testing.T) {
 	answers := func(codes ...int) (list []envtest.Reply) {
 		for _, code := range codes {
@@ -29,7 +29,7 @@ func TestRowOfFailures(t *testing.T) {
 		name  string
 		steps []int
 		after int
-		want  int64 // quarantines
+		want  int64 // number of quarantines
 	}{
 		{"never three in a row", []int{500, 500, 200, 500, 500, 200}, 3, 0},
 		{"three in a row", []int{500, 200, 500, 500, 500, 200}, 3, 1},
@@ -42,7 +42,7 @@ func TestRowOfFailures(t *testing.T) {
 			s := envtest.New(t, map[string][]envtest.Reply{
 				"POST /create": envtest.OK(`{"id":0}`), "POST /step": answers(c.steps...), "GET /": envtest.OK(`"up"`), "POST /close": envtest.OK("true"),
 			})
-			s.Overlap = true // a probe may come at any time
+			s.Overlap = true // a probe may overlap with another request
 			p := newPool(t, Options{QuarantineAfter: c.after}, s.URL)
 			l := acquire(t, p)
 			faults := map[string]int64{}
@@ -57,7 +57,7 @@ func TestRowOfFailures(t *testing.T) {
 					faults[e.Seen()]++
 				}
 			}
-			l.Fail(&env.Error{Kind: env.KindServer, Observed: true}) // the client has observed it
+			l.Fail(&env.Error{Kind: env.KindServer, Observed: true}) // the client has observed this failure
 			got := p.Counts()
 			if got.Quarantines != c.want {
 				t.Errorf("%d quarantines, want %d", got.Quarantines, c.want)
@@ -72,7 +72,7 @@ func TestRowOfFailures(t *testing.T) {
 	}
 }
 
-// An exchange is counted once, whatever its result.
+// TestWatchedOnce checks that an exchange is counted once, whatever its result is.
 func TestWatchedOnce(t *testing.T) {
 	s := envtest.New(t, map[string][]envtest.Reply{
 		"POST /create": {{Drop: true}, {Body: `{"id":0}`}},
@@ -102,19 +102,19 @@ func TestCountsSince(t *testing.T) {
 		t.Errorf("%d faults, -want +got:\n%s", got.AllFaults(), d)
 	}
 	if d := cmp.Diff(now, now.Since(Counts{})); d != "" {
-		t.Errorf("since the start: -want +got:\n%s", d)
+		t.Errorf("Since of zero counts: -want +got:\n%s", d)
 	}
 }
 
-// A reply that the task has ended is not a fault of the server: a winning move whose reply was lost counts only as
-// the fault that lost it.
+// TestRecallOfAnEndIsNoFault checks that a reply that the task has ended is no fault of the server: a winning move
+// whose reply was lost counts once, as the lost reply.
 func TestRecallOfAnEndIsNoFault(t *testing.T) {
 	s := envtest.New(t, map[string][]envtest.Reply{
 		"POST /maze/create": envtest.OK(`{"id":0}`), "POST /maze/reset": envtest.OK(`{"observation":"first","reward":-1,"done":false}`),
 		"POST /maze/step": {{Drop: true}}, "GET /maze/detail": envtest.OK(`{"error":"The task with environment 0 has finished."}`),
 		"GET /": envtest.OK(`"up"`),
 	})
-	s.Overlap = true // a probe may come at any time
+	s.Overlap = true // a probe may overlap with another request
 	spec, err := env.Lookup("maze")
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestRecallOfAnEndIsNoFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := l.Client().Step(ctx, "Action: move up"); !errors.Is(err, env.KindConnection) {
-		t.Fatalf("the step did not fail: %v", err)
+		t.Fatalf("the step returned %v, want a connection failure", err)
 	}
 	if _, ok, err := l.Client().(env.Recaller).Recall(ctx); ok || err != nil {
 		t.Errorf("recalled: %t, %v", ok, err)

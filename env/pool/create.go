@@ -8,12 +8,12 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// minCreates is the least number of attempts if a server keeps returning
-// instances that are in use.
+// minCreates is the least number of creates before the pool gives up on a server that
+// only returns instances in use.
 const minCreates = 8
 
-// create makes an instance on s, whose lease pick has claimed. It returns neither
-// a slot nor an error if s failed: the caller then picks again.
+// create makes an instance on s for a lease that pick has reserved. It returns
+// neither a slot nor an error if s failed; the caller then picks again.
 func (p *Pool) create(ctx context.Context, s *server) (*slot, error) {
 	sl := &slot{}
 	o := p.o.Client
@@ -39,7 +39,7 @@ func (p *Pool) create(ctx context.Context, s *server) (*slot, error) {
 			}
 			return sl, nil
 		}
-		// The instance is in use elsewhere: it is neither used nor closed.
+		// Another slot or program uses the instance: it is neither used nor closed.
 		err = fmt.Errorf("environment %s: %s returns instances that are in use: it holds fewer than env.max_instances, or another program uses it", p.spec.Name, s.url)
 		if b.lost() {
 			err = env.ErrRestarted
@@ -50,7 +50,7 @@ func (p *Pool) create(ctx context.Context, s *server) (*slot, error) {
 	s.live--
 	p.notify()
 	switch {
-	case errors.Is(err, env.ErrRestarted): // no fault of the new process
+	case errors.Is(err, env.ErrRestarted): // the new process is not at fault
 	case env.ServerFault(err):
 		p.apply(s, s.createFailed(), err)
 	default:
@@ -59,14 +59,14 @@ func (p *Pool) create(ctx context.Context, s *server) (*slot, error) {
 	return nil, nil
 }
 
-// hold assigns the instance of client to sl and returns true, or false if another
-// slot has the instance or the server was restarted during the creation. before
-// is the number of instances held when the request was sent.
+// hold assigns the instance of client to sl and returns true. It returns false if
+// another slot has the instance, or if the server was restarted during the creation.
+// before is the value of s.made when the request was sent.
 func (p *Pool) hold(s *server, sl *slot, client env.Client, b *boundTransport, before int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if b.lost() {
-		return false // it is unknown which process created it
+		return false // the old or the new process may have created it
 	}
 	if known, ok := client.(interface{ ServerID() string }); ok {
 		id := known.ServerID()
@@ -80,7 +80,7 @@ func (p *Pool) hold(s *server, sl *slot, client env.Client, b *boundTransport, b
 				"server", s.url, "id", id)
 			p.invalidateAll(s)
 			sl.era = s.era
-			b.start.Store(s.starts.Load()) // this instance is of the new process
+			b.start.Store(s.starts.Load()) // the instance belongs to the new process
 		}
 		sl.id = id
 		s.held[id] = sl

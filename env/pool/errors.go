@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// ErrFull is returned with Place.NoWait if all servers in service hold as many
-// leases as they can.
+// ErrFull is the error of AcquireAt with Place.NoWait if every server in service has
+// its maximum of leases.
 var ErrFull = errors.New("every instance that the environment servers in service can hold is in use")
 
-// ErrClosed is returned by Acquire after Close.
+// ErrClosed is the error of Acquire after Close.
 var ErrClosed = errors.New("the pool of environment servers is closed")
 
-// DownError is the error of an environment all of whose servers are down.
+// DownError is the error if all servers of an environment are down.
 type DownError struct {
 	Env    string
-	Waited time.Duration // 0: at the start
-	Err    error         // the last failure of every server
+	Waited time.Duration // 0: the error is from Check at the start
+	Err    error         // the last failures of all servers
 }
 
 func (e *DownError) Error() string {
@@ -29,8 +29,8 @@ func (e *DownError) Error() string {
 
 func (e *DownError) Unwrap() error { return e.Err }
 
-// ServerDownError is the error of the only server that Place allows, if it is
-// down while others are in service.
+// ServerDownError is the error if the only server that Place allows is down while
+// others are in service.
 type ServerDownError struct {
 	Env, Server string
 	Waited      time.Duration
@@ -43,10 +43,10 @@ func (e *ServerDownError) Error() string {
 
 func (e *ServerDownError) Unwrap() error { return e.Err }
 
-// down returns the last failures of the servers that at allows, nil if one of
-// them is in service, and the time when the last one was taken out of service.
-// others reports whether a server that at does not allow is in service. If none
-// is, the failures of all servers are returned.
+// down returns the last failures of the servers that at allows, and the time when the
+// last of them was taken out of service. failures is nil if one of them is in
+// service. others reports whether another server is in service; if not, failures
+// contains the failures of all servers.
 func (p *Pool) down(at Place) (since time.Time, others bool, failures error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

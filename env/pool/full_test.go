@@ -14,30 +14,30 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// bird implements sqlgym as described by the protocol: it has eight instances, returns them again in order from the
-// ninth create on, and serves one request at a time. The test fails if two requests overlap, or if the step of an
+// sqlServer implements sqlgym as described by the protocol: it has eight instances, returns them again in order from
+// the ninth create on, and serves one request at a time. The test fails if two requests overlap, or if the step of an
 // instance does not belong to the question of its reset.
-type bird struct {
+type sqlServer struct {
 	t    *testing.T
-	fail func(n int) bool // replies 500 to request n after it was executed
+	fail func(n int) bool // whether the server executes request n and replies 500
 
 	mu      sync.Mutex
 	n       int // requests
 	busy    bool
 	created int
-	items   map[int]int // by instance
+	items   map[int]int // maps an instance to its question
 }
 
-const birdHolds = 8
+const sqlInstances = 8
 
-func (b *bird) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (b *sqlServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		EnvIdx int    `json:"env_idx"`
 		ItemID int    `json:"item_id"`
 		Action string `json:"action"`
 	}
 	_ = json.NewDecoder(r.Body).Decode(&body) // a create has no body
-	if r.URL.Path == "/" {                    // a probe does not wait
+	if r.URL.Path == "/" {                    // a probe may overlap with other requests
 		fmt.Fprint(w, `"ok"`)
 		return
 	}
@@ -49,14 +49,14 @@ func (b *bird) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.n++
 	n := b.n
 	b.mu.Unlock()
-	time.Sleep(200 * time.Microsecond) // gives other requests time to arrive
+	time.Sleep(200 * time.Microsecond) // gives other requests time to arrive, which would be an error
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.busy = false
 	reply := ""
 	switch r.URL.Path {
 	case "/create":
-		reply = fmt.Sprint(7000 + b.created%birdHolds*11)
+		reply = fmt.Sprint(7000 + b.created%sqlInstances*11)
 		b.created++
 	case "/reset":
 		b.items[body.EnvIdx] = body.ItemID
@@ -76,15 +76,15 @@ func (b *bird) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, reply)
 }
 
-// Sixteen concurrent episodes on one sqlgym server never share an instance, even if replies are lost, instances are
-// dropped, and the server is quarantined and returns.
+// TestFullServerSharesNoInstance checks that sixteen concurrent episodes on one sqlgym server never share an instance,
+// even if replies are lost, instances are dropped, and the server is quarantined and returns.
 func TestFullServerSharesNoInstance(t *testing.T) {
 	for name, fail := range map[string]func(int) bool{
 		"healthy": nil,
 		"failing": func(n int) bool { return n%7 == 3 || n%50 > 44 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &bird{t: t, fail: fail, items: map[int]int{}}
+			b := &sqlServer{t: t, fail: fail, items: map[int]int{}}
 			srv := httptest.NewServer(b)
 			defer srv.Close()
 			defer env.CloseIdle()
@@ -98,7 +98,7 @@ func TestFullServerSharesNoInstance(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.MaxLeases() != birdHolds {
+			if p.MaxLeases() != sqlInstances {
 				t.Errorf("%d leases at most", p.MaxLeases())
 			}
 			var mu sync.Mutex
@@ -114,8 +114,8 @@ func TestFullServerSharesNoInstance(t *testing.T) {
 						}
 						id := l.Client().(leased).Client.(interface{ ServerID() string }).ServerID()
 						mu.Lock()
-						if inUse[id] || len(inUse) >= birdHolds {
-							t.Errorf("instance %s is leased twice, leases %v", id, inUse)
+						if inUse[id] || len(inUse) >= sqlInstances {
+							t.Errorf("instance %s is leased twice or beyond the limit, leased instances %v", id, inUse)
 						}
 						inUse[id] = true
 						mu.Unlock()
@@ -140,19 +140,20 @@ func TestFullServerSharesNoInstance(t *testing.T) {
 				t.Error(err)
 			}
 			c := p.Counts()
-			if name == "failing" && (b.created <= birdHolds || c.Quarantines == 0 || c.Faults["http_500"] == 0) {
-				t.Errorf("%d instances were created, counts %+v, too few for this test", b.created, c)
+			if name == "failing" && (b.created <= sqlInstances || c.Quarantines == 0 || c.Faults["http_500"] == 0) {
+				t.Errorf("%d instances were created, counts %+v; the test needs more instances, a quarantine and a fault", b.created, c)
 			}
-			if name == "healthy" && (b.created != birdHolds || len(c.Faults) != 0 || c.Instances != birdHolds) {
-				t.Errorf("%d instances were created, counts %+v", b.created, c)
+			if name == "healthy" && (b.created != sqlInstances || len(c.Faults) != 0 || c.Instances != sqlInstances) {
+				t.Errorf("%d instances were created, counts %+v; want eight instances and no fault", b.created, c)
 			}
 		})
 	}
 }
 
-// If a server returns only instances that are in use, the pool returns an error and does not share an instance.
+// TestOnlySharedInstances checks that the pool returns an error and shares no instance if a server only returns
+// instances that are in use.
 func TestOnlySharedInstances(t *testing.T) {
-	b := &bird{t: t, items: map[int]int{}}
+	b := &sqlServer{t: t, items: map[int]int{}}
 	srv := httptest.NewServer(b)
 	defer srv.Close()
 	defer env.CloseIdle()
@@ -160,20 +161,20 @@ func TestOnlySharedInstances(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(spec, []string{srv.URL}, Options{MaxPerServer: birdHolds + 1})
+	p, err := New(spec, []string{srv.URL}, Options{MaxPerServer: sqlInstances + 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close(context.Background())
 	var held []*Lease
-	for range birdHolds {
+	for range sqlInstances {
 		held = append(held, acquire(t, p))
 	}
 	_, err = p.Acquire(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "env.max_instances") || !strings.Contains(err.Error(), srv.URL) {
 		t.Errorf("got %v", err)
 	}
-	for i, l := range held { // the pool did not treat the server as restarted
+	for i, l := range held { // the pool must not treat the server as restarted
 		_, err := l.Client().Reset(context.Background(), i)
 		if err == nil {
 			_, err = l.Client().Step(context.Background(), fmt.Sprintf("```sql\nSELECT %d\n```", i))

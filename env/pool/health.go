@@ -10,26 +10,25 @@ import (
 // health decides from the outcomes of requests whether a server stays in service.
 // It has no clock and sends nothing: Pool carries out its verdicts.
 //
-// A server that is gone and one that loses single requests look alike over a few
-// requests: if a fifth of all requests fail, three in a row do about every 150th
-// time. The greeting tells them apart. A suspect server is therefore checked by a
-// request for its greeting, and stays in service meanwhile with all its
-// instances. It is taken out if the greeting fails and no other request succeeds
-// meanwhile, or after a run of failures that chance does not explain. A refused
-// connection needs no check: the process is gone, and a new one does not know
-// the instances.
+// A few requests do not distinguish a dead server from a server that loses single
+// requests: if a fifth of all requests fail at random, about one in 150 requests
+// starts a run of three failures. Therefore a request for its greeting checks a
+// suspect server, which stays in service meanwhile with all its instances. It is
+// taken out if the greeting fails and no other request succeeds meanwhile, or after
+// a run of failures that chance does not explain. A refused connection needs no
+// check: the process has ended, and the instances do not exist in a new process.
 type health struct {
-	limit    int  // the length of that run
-	failures int  // failed requests since the last success
-	creates  int  // failed creations since the last success
-	outages  int  // quarantines and failed probes since the last success
-	checking bool // a check is under way; no instance is created meanwhile
+	limit    int  // length of the run of failures that takes the server out
+	failures int  // failed requests since the last successful one
+	creates  int  // failed creations since the last successful one
+	outages  int  // quarantines and failed probes since the last successful request
+	checking bool // a check is in progress; no instance is created meanwhile
 	works    bool // a request succeeded since the check began
-	down     bool // out of service
+	down     bool // the server is out of service
 
-	// tasks holds the tasks whose reset failed since the last reset that
-	// succeeded. A task counts once, since the task itself may be at fault, for
-	// example if the server lacks its data.
+	// tasks contains the tasks whose reset failed since the last successful reset. A
+	// task counts once, since the task itself may be at fault, for example if its
+	// data is not on the server.
 	tasks map[int]bool
 }
 
@@ -38,12 +37,12 @@ type verdict int
 
 const (
 	keep    verdict = iota
-	check           // request the greeting and report the result to checked
+	check           // request the greeting, then call checked with the result
 	takeOut         // take the server out of service and call takenOut
 )
 
-// suspectAfter is the number of failures in a row that make a server suspect. A
-// single failed connection or exceeded time limit does, too.
+// suspectAfter is the number of failures in a row after which a server is suspect. A
+// failed connection or an exceeded time limit suffices alone.
 const suspectAfter = 3
 
 // requestFailed records a request whose failure indicates a fault of the server.
@@ -59,8 +58,8 @@ func (h *health) requestFailed(err error) verdict {
 	return h.suspectIf(alarming || h.failures >= suspectAfter)
 }
 
-// createFailed records a creation that failed in all its attempts, each of which
-// requestFailed has recorded.
+// createFailed records a failed creation. requestFailed has recorded each of its
+// attempts.
 func (h *health) createFailed() verdict {
 	if h.down {
 		return keep
@@ -71,7 +70,7 @@ func (h *health) createFailed() verdict {
 	return h.suspectIf(true)
 }
 
-// resetFailed records a reset to a task that was answered with an error.
+// resetFailed records a reset to a task that the server answered with an error.
 func (h *health) resetFailed(task int) verdict {
 	if h.down {
 		return keep
@@ -117,8 +116,8 @@ func (h *health) checked(err error) verdict {
 	return takeOut
 }
 
-// takenOut records that the server was taken out of service. It returns the
-// number of the pause before the first probe, 0 for none.
+// takenOut records that the server was taken out of service. It returns the number of
+// the pause before the first probe; 0 is no pause.
 func (h *health) takenOut() (pause int) {
 	h.down, h.failures, h.creates = true, 0, 0
 	clear(h.tasks)

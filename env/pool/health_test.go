@@ -13,7 +13,7 @@ import (
 	"github.com/openmanus/openmanus/env/envtest"
 )
 
-// TestHealth plays events and compares the verdict after each.
+// TestHealth checks the verdict after each of a list of events.
 func TestHealth(t *testing.T) {
 	var (
 		status  = &env.Error{Kind: env.KindServer, Status: 500, Sent: true}
@@ -35,11 +35,11 @@ func TestHealth(t *testing.T) {
 	greets := event{"greets", func(h *health) verdict { return h.checked(nil) }}
 	silent := event{"silent", func(h *health) verdict { return h.checked(cut) }}
 	back := event{"back", func(h *health) verdict { h.restored(); return keep }}
-	type told struct {
+	type step struct {
 		event
 		want verdict
 	}
-	for name, events := range map[string][]told{
+	for name, events := range map[string][]step{
 		"few failures":                    {{fails(status), keep}, {fails(reset), keep}, {good, keep}, {fails(reset), keep}, {fails(status), keep}, {good, keep}},
 		"three failures in a row":         {{fails(status), keep}, {fails(reset), keep}, {fails(status), check}, {fails(status), keep}, {greets, keep}},
 		"one timeout":                     {{fails(hang), check}, {greets, keep}, {fails(hang), check}},
@@ -51,7 +51,7 @@ func TestHealth(t *testing.T) {
 		"a success resets the count":      {{fails(status), keep}, {fails(status), keep}, {fails(status), check}, {greets, keep}, {fails(status), check}, {good, keep}, {fails(status), keep}},
 		"creates fail":                    {{uncreated, check}, {greets, keep}, {good, keep}, {uncreated, check}, {greets, keep}, {good, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {uncreated, takeOut}},
 		"a create succeeds in between":    {{uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {created, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}},
-		"one check at a time":             {{fails(hang), check}, {fails(cut), keep}, {uncreated, keep}, {greets, keep}, {fails(cut), check}},
+		"no second check during a check":  {{fails(hang), check}, {fails(cut), keep}, {uncreated, keep}, {greets, keep}, {fails(cut), check}},
 		"events while out of service":     {{fails(cut), check}, {silent, takeOut}, {fails(refused), keep}, {uncreated, keep}, {good, keep}, {silent, keep}, {back, keep}, {fails(status), keep}},
 	} {
 		h := &health{limit: 5}
@@ -67,13 +67,13 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// A quarantined server is probed at once, unless a probe has just failed. The pauses between probes grow until an
-// exchange succeeds.
+// TestHealthPauses checks that a quarantined server is probed at once, unless a probe has just failed, and that the
+// pauses between probes grow until an exchange succeeds.
 func TestHealthPauses(t *testing.T) {
 	h := &health{limit: 1}
 	took := []int{h.takenOut(), h.probeFailed(), h.probeFailed()}
 	h.restored()
-	took = append(took, h.takenOut()) // the probe succeeded, then requests failed
+	took = append(took, h.takenOut()) // the probe succeeded, then requests failed again
 	h.restored()
 	h.requestOK()
 	h.requestFailed(&env.Error{Kind: env.KindTimeout})
@@ -85,13 +85,14 @@ func TestHealthPauses(t *testing.T) {
 	took = append(took, h.takenOut())
 	for i, want := range []int{0, 1, 2, 3, 0, 1} {
 		if took[i] != want {
-			t.Errorf("numbers of the pauses: %v, want 0, 1, 2, 3, 0, 1", took)
+			t.Errorf("the numbers of the pauses are %v, want 0, 1, 2, 3, 0, 1", took)
 			break
 		}
 	}
 }
 
-// A server that loses some requests keeps its instances: failures in a row discard no working instance.
+// TestLossyServerKeepsItsInstances checks that a server that loses some requests keeps its instances: failures in a row
+// discard no working instance.
 func TestLossyServerKeepsItsInstances(t *testing.T) {
 	fails := envtest.Reply{Status: http.StatusInternalServerError, Body: "no"}
 	well := envtest.Reply{Body: `{"observation":"","reward":0,"done":false}`}
@@ -99,7 +100,7 @@ func TestLossyServerKeepsItsInstances(t *testing.T) {
 		"POST /create": {{Body: `{"id":0}`}, {Body: `{"id":1}`}, {Body: `{"id":2}`}},
 		"POST /step":   {fails, fails, fails, fails, well}, "GET /": envtest.OK(`"up"`), "POST /close": envtest.OK("true"),
 	})
-	s.Overlap = true // a probe may come at any time
+	s.Overlap = true // a probe may overlap with another request
 	p := newPool(t, Options{}, s.URL)
 	kept, free := acquire(t, p), acquire(t, p)
 	free.Release()
@@ -114,16 +115,17 @@ func TestLossyServerKeepsItsInstances(t *testing.T) {
 	}
 	kept.Release()
 	for range 2 {
-		acquire(t, p) // the lease and the free instance still exist
+		acquire(t, p) // the first lease uses the instance of kept, the second the free instance
 	}
 	if got := p.Counts(); got.Quarantines != 0 || got.Instances != 2 {
 		t.Errorf("%+v", got)
 	}
 }
 
-// A server that fails and does not answer its greeting is quarantined, and returns to service when it answers again.
+// TestSilentServerIsTakenOut checks that a server that fails and does not answer its greeting is quarantined, and that
+// it returns to service when it answers again.
 func TestSilentServerIsTakenOut(t *testing.T) {
-	a, b := newCrowd(t), newCrowd(t)
+	a, b := newFakeServer(t), newFakeServer(t)
 	p := newPool(t, Options{}, a.URL, b.URL)
 	l, other := acquire(t, p), acquire(t, p)
 	if l.Server() != a.URL {
@@ -138,18 +140,18 @@ func TestSilentServerIsTakenOut(t *testing.T) {
 	until(t, "the server is quarantined", func() bool { return p.servers[0].isDown(p) })
 	for range 3 {
 		if at := acquire(t, p).Server(); at != b.URL {
-			t.Errorf("a lease on %s, which is down", at)
+			t.Errorf("Acquire leased on %s, which is down", at)
 		}
 	}
 	a.off.Store(false)
 	until(t, "the server is in service", func() bool { return !p.servers[0].isDown(p) })
 	if at := acquire(t, p).Server(); at != a.URL {
-		t.Errorf("a lease on %s, which has more leases", at)
+		t.Errorf("Acquire leased on %s, which has more leases", at)
 	}
 }
 
-// Failed resets of one task, however many, do not count against the server; failed resets of many tasks do, unless
-// some succeed.
+// TestHealthOfResets checks that failed resets of one task, however many, do not count against the server, and that
+// failed resets of many tasks do, unless a reset succeeds in between.
 func TestHealthOfResets(t *testing.T) {
 	h := health{limit: 5}
 	for range 100 {
@@ -171,6 +173,6 @@ func TestHealthOfResets(t *testing.T) {
 	h.takenOut()
 	h.restored()
 	if v := h.resetFailed(9); v != keep || len(h.tasks) != 1 {
-		t.Errorf("back in service: %v, %d tasks", v, len(h.tasks))
+		t.Errorf("after the return to service, a failed reset gives verdict %v and %d failed tasks, want keep and 1", v, len(h.tasks))
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/openmanus/openmanus/data/transport/transporttest"
 )
 
-// A server that never replies is down, and the request for its version ends too.
+// TestPoolOfAServerThatNeverReplies checks that a server that never replies is down, and that the request for its
+// version ends.
 func TestPoolOfAServerThatNeverReplies(t *testing.T) {
 	within := func(t *testing.T, f func()) {
 		t.Helper()
@@ -31,7 +32,7 @@ func TestPoolOfAServerThatNeverReplies(t *testing.T) {
 			defer p.Close(context.Background())
 			within(t, func() {
 				if down := (*DownError)(nil); !errors.As(p.Check(t.Context()), &down) {
-					t.Error("the server is in service")
+					t.Error("Check returned no DownError for a server that never replies")
 				}
 			})
 			within(t, func() {

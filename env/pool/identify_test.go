@@ -13,9 +13,10 @@ import (
 	"github.com/openmanus/openmanus/env/envtest"
 )
 
-// Check, which a run calls first, finds a server of another environment before any episode is played.
+// TestCheckFindsOtherEnvironments checks that Check, which a run calls first, finds a server of another environment
+// before any episode is played.
 func TestCheckFindsOtherEnvironments(t *testing.T) {
-	// The lists of AgentGym's tool servers: see env/check/recorded/record.py.
+	// This file contains the lists of AgentGym's tool servers: see env/check/recorded/record.py.
 	b, err := os.ReadFile("../check/recorded/solutions.json")
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +49,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 		for _, name := range tools {
 			t.Run(is+" as "+name, func(t *testing.T) {
 				s := server(t, recorded[is].Tools)
-				if name == "sheet" { // its server takes 40 s to list its tools
+				if name == "sheet" { // a sheet server takes 40 s to list its tools
 					first := `{"observation":"Observation: Please open a sheet before operating it\nGive me one action.","reward":0,"done":false}`
 					if is != name {
 						first = `{"observation":"Observation: ERROR | Invalid action: get_all_values.\nGive me one action.","reward":0,"done":false}`
@@ -64,7 +65,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 				if asked := strings.Join(s.Requests(), "\n"); is == "sheet" && name == is && strings.Contains(asked, "check_valid_actions") {
-					t.Errorf("the list of its tools was requested: %q", s.Requests())
+					t.Errorf("the slow list of tools was requested: %q", s.Requests())
 				}
 				if slices.ContainsFunc(s.Requests(), func(r string) bool { return strings.HasPrefix(r, "POST /reset") }) {
 					t.Errorf("an episode was started: %q", s.Requests())
@@ -102,10 +103,10 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			s.Replies["POST /create"] = envtest.OK(map[string]string{"0": "1", "1": "2"}[l.slot.id])
 		}
 		if n := strings.Count(strings.Join(s.Requests(), "\n"), "check_valid_actions"); n != 1 {
-			t.Errorf("%d requests for the list of tools: %q", n, s.Requests())
+			t.Errorf("%d requests for the list of tools, want 1: %q", n, s.Requests())
 		}
 	})
-	t.Run("no answer", func(t *testing.T) { // a server that does not answer is asked once, not for every instance
+	t.Run("no answer", func(t *testing.T) { // a server that does not answer is identified once, not for every instance
 		s := envtest.New(t, map[string][]envtest.Reply{
 			"GET /": envtest.OK(`"ok"`), "POST /create": {{Body: "0"}, {Body: "1"}, {Body: "2"}}, "POST /step": {{Status: 500, Body: "Internal Server Error"}},
 		})
@@ -121,10 +122,10 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			defer l.Release()
 		}
 		if n := strings.Count(strings.Join(s.Requests(), "\n"), "check_valid_actions"); n != identifyTries {
-			t.Errorf("%d requests for the list of tools: %q", n, s.Requests())
+			t.Errorf("the number of requests for the list of tools is %d, want identifyTries: %q", n, s.Requests())
 		}
 	})
-	t.Run("later", func(t *testing.T) { // a server that starts after the check
+	t.Run("later", func(t *testing.T) { // the server starts after the check
 		_, err := pool(t, "weather", server(t, recorded["movie"].Tools).URL).Acquire(t.Context())
 		if other := (*env.OtherEnvError)(nil); !errors.As(err, &other) {
 			t.Errorf("%v", err)
@@ -140,7 +141,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			{"textcraft", `"hello"`, ""},
 			{"textcraft", `"ok"`, ""},
 			{"webshop", `"This is environment TextCraft."`, "textcraft"},
-			{"gaia", `"This is environment TextCraft."`, ""}, // the greeting of gaia is unknown
+			{"gaia", `"This is environment TextCraft."`, ""}, // the pool does not know the greeting of gaia
 		} {
 			s := envtest.New(t, map[string][]envtest.Reply{"GET /": envtest.OK(tt.greeting)})
 			err := pool(t, tt.name, s.URL).Check(t.Context())

@@ -34,7 +34,7 @@ func (c leased) Reset(ctx context.Context, index int) (env.Obs, error) {
 	return c.Client.Reset(ctx, index)
 }
 
-// Recall makes leased an env.Recaller. It returns false if the client is not one.
+// Recall makes leased an env.Recaller. ok is false if the leased client is not an env.Recaller.
 func (c leased) Recall(ctx context.Context) (env.StepResult, bool, error) {
 	if r, ok := c.Client.(env.Recaller); ok {
 		return r.Recall(ctx)
@@ -56,8 +56,8 @@ func (l *Lease) Record(r env.Recorder) {
 	l.slot.early, l.slot.record = nil, r
 }
 
-// Created returns the exchanges that created the instance, which contain its id.
-// It returns nil if the instance was created for this lease: Record passes them on.
+// Created returns the exchanges that created the instance, with its id. It returns
+// nil if the instance was created for this lease: Record then passes them on.
 func (l *Lease) Created() []data.Exchange {
 	if !l.slot.served {
 		return nil
@@ -70,17 +70,17 @@ func (s *slot) keep(x data.Exchange) {
 	switch {
 	case s.record != nil:
 		s.record(x)
-	case s.client == nil: // being created
+	case s.client == nil: // the instance is being created
 		s.early = append(s.early, x)
 		s.created = s.early
 	}
 }
 
-// Release ends the lease and keeps the instance for the next one.
+// Release ends the lease and keeps the instance for the next lease.
 func (l *Lease) Release() { l.end(true, nil) }
 
-// Fail ends the lease after err and closes the instance. A ServerFault that its
-// client has not observed counts as a failed request of the server.
+// Fail ends the lease because of err and closes the instance. If err is a ServerFault
+// that the client has not observed, it counts as a failed request of the server.
 func (l *Lease) Fail(err error) { l.end(false, err) }
 
 func (l *Lease) end(reuse bool, err error) {
@@ -104,8 +104,8 @@ func (l *Lease) end(reuse bool, err error) {
 	p.notify()
 }
 
-// discard closes an instance in the background, since a server that hangs must
-// not delay an episode. A failure is only logged. The caller holds mu.
+// discard closes an instance in the background, since a server that hangs must not
+// delay an episode. A failure is only logged. The caller must hold mu.
 func (p *Pool) discard(s *server, sl *slot) {
 	if s.held[sl.id] == sl {
 		delete(s.held, sl.id)
@@ -119,7 +119,7 @@ func (p *Pool) discard(s *server, sl *slot) {
 	})
 }
 
-// discardFree discards the free instances of s. The caller holds mu.
+// discardFree discards the free instances of s. The caller must hold mu.
 func (p *Pool) discardFree(s *server) {
 	for _, sl := range s.free {
 		p.discard(s, sl)

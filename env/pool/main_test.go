@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// tests closes the shared transport's connections before leaks are counted.
+// tests runs the tests and closes the connections of the shared transport before the leak check.
 type tests struct{ m *testing.M }
 
 func (t tests) Run() int {

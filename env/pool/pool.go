@@ -16,28 +16,27 @@ import (
 
 // Options configures a Pool. The zero value is usable.
 type Options struct {
-	// Client configures the instances. BaseURL, Record, Observe and Gate are
-	// ignored.
+	// Client configures the clients of the instances. BaseURL, Record, Observe and
+	// Gate are ignored.
 	Client env.Options
-	// MaxPerServer limits the leases on one server, Spec.MaxInstances if 0. A
-	// server that holds a fixed number of instances returns one of them twice
-	// above its limit.
+	// MaxPerServer limits the leases on one server; 0: Spec.MaxInstances. Above its
+	// limit, a server with a fixed number of instances returns an instance twice.
 	MaxPerServer int
-	// MaxRequests limits the requests under way to one server. If 0 it is 1 for
-	// environments with Spec.OneAtATime and unlimited for others.
+	// MaxRequests limits the requests in progress to one server; 0: one for
+	// environments with Spec.OneAtATime, otherwise no limit.
 	MaxRequests int
-	// QuarantineAfter is the number of failed requests or failed creations in a
-	// row after which a server is taken out of service even though it answers its
-	// greeting, DefaultQuarantineAfter if 0. A server that does not answer it is
-	// taken out after the first failures (see health).
+	// QuarantineAfter is the number of failed requests or failed creations in a row
+	// after which a server is taken out of service even though it answers its
+	// greeting; 0: DefaultQuarantineAfter. A server that does not answer its greeting
+	// is taken out after the first failures (see health).
 	QuarantineAfter int
-	// WaitHealthy is how long Acquire waits while every server is down, 2 minutes
-	// if 0.
+	// WaitHealthy is the time that Acquire waits while every server is down; 0: 2
+	// minutes.
 	WaitHealthy time.Duration
-	// ProbePause is the pause before the second probe of a server that is down,
-	// 250 ms if 0. It doubles with each probe up to ProbeMax, 30 s if 0.
+	// ProbePause is the pause before the second probe of a server that is down; 0:
+	// 250 ms. It doubles with each probe up to ProbeMax; 0: 30 s.
 	ProbePause, ProbeMax time.Duration
-	Log                  *slog.Logger // may be nil
+	Log                  *slog.Logger // nil: no log
 }
 
 const (
@@ -49,8 +48,8 @@ const (
 	defaultWaitHealthy = 2 * time.Minute
 	defaultProbePause  = 250 * time.Millisecond
 	defaultProbeMax    = 30 * time.Second
-	// closeTimeout limits Client.Close with all its attempts. It is longer than
-	// the limit of one attempt, so that each is counted as the failure it is.
+	// closeTimeout limits Client.Close with all its attempts. It is longer than the
+	// limit of one attempt, so that each failed attempt is counted under its name.
 	closeTimeout = 30 * time.Second
 )
 
@@ -60,7 +59,7 @@ type Pool struct {
 	o    Options
 	log  *slog.Logger
 
-	// life ends with Close. Probes run under it, since no caller waits for them.
+	// Close ends life. Probes run under life, since no caller waits for them.
 	life context.Context
 	stop context.CancelFunc
 
@@ -75,44 +74,44 @@ type Pool struct {
 
 // server is one server. Its fields are guarded by Pool.mu unless stated otherwise.
 type server struct {
-	url  string // with credentials
-	name string // without credentials
+	url  string // address with credentials
+	name string // address without credentials
 	root string // the address of the greeting
-	// starts counts the restarts, reported or noticed. It changes under mu.
+	// starts counts the known restarts. It is only written with mu held.
 	starts atomic.Int64
-	// identified is starts+1 at the time when the server's environment was last
-	// checked, 0 before.
+	// identified is starts+1 at the time when the server was last identified, 0
+	// before that.
 	identified atomic.Int64
-	// gate limits the requests under way; nil: no limit. Not guarded.
+	// gate limits the requests in progress; nil: no limit. mu does not guard it.
 	gate chan struct{}
 
 	health
-	live      int              // leases out or being created
+	live      int              // leases in use or being created
 	free      []*slot          // instances without a lease
-	held      map[string]*slot // all instances by the server's id
-	made      int              // instances held so far
-	era       int              // counts quarantines: instances of earlier eras are not reused
+	held      map[string]*slot // all instances by id
+	made      int              // number of instances created so far
+	era       int              // number of quarantines and restarts; instances of earlier eras are not reused
 	lastErr   error
 	downSince time.Time // when the server was last taken out of service
-	greeting  string    // the last one, "" before the first
+	greeting  string    // the last greeting, "" before the first
 }
 
 // slot is one instance, leased or free.
 type slot struct {
 	client env.Client
-	id     string // the server's id, "" if unknown
-	era    int    // of the server when the instance was created
-	number int    // of the instance on its server, from 1
+	id     string // the instance's id on the server, "" if unknown
+	era    int    // era of the server when the instance was created
+	number int    // number of the instance on its server, from 1
 
-	// The holder of the lease uses these.
+	// Only the holder of the lease uses these fields.
 	record  env.Recorder
-	early   []data.Exchange // of the creation, not recorded yet
-	created []data.Exchange // of the creation
-	served  bool            // it had an earlier lease
-	task    int             // of the last reset
+	early   []data.Exchange // exchanges of the creation that are not recorded yet
+	created []data.Exchange // exchanges of the creation
+	served  bool            // the instance had an earlier lease
+	task    int             // task of the last reset
 }
 
-// New returns a pool over the servers at urls. It sends no request.
+// New returns a pool over the servers at urls. It sends no requests.
 func New(spec env.Spec, urls []string, o Options) (*Pool, error) {
 	if len(urls) == 0 {
 		return nil, fmt.Errorf("environment %s: no server address given", spec.Name)
@@ -148,8 +147,8 @@ func New(spec env.Spec, urls []string, o Options) (*Pool, error) {
 	return p, nil
 }
 
-// server returns the server with the address that New was given, nil if there is
-// none.
+// server returns the server with the address url, which New received, or nil if there
+// is none.
 func (p *Pool) server(url string) *server {
 	base, err := env.BaseURL(url, p.spec.PathSuffix)
 	if err != nil {
@@ -163,7 +162,7 @@ func (p *Pool) server(url string) *server {
 	return nil
 }
 
-// MaxLeases is the number of leases that can be out at once, 0 for any number.
+// MaxLeases returns the largest number of leases at the same time, 0 for no limit.
 func (p *Pool) MaxLeases() int { return len(p.servers) * p.o.MaxPerServer }
 
 // InService lists the servers that are in service.
@@ -201,8 +200,7 @@ func (p *Pool) WarnOnce(key, message string, args ...any) {
 }
 
 // Close ends the probes, closes all free instances, and waits for the pool's
-// goroutines until ctx ends. Leases that are still out close their instances in
-// Release.
+// goroutines until ctx ends. The instances of remaining leases are closed by Release.
 func (p *Pool) Close(ctx context.Context) error {
 	p.mu.Lock()
 	if !p.closed {
@@ -227,13 +225,13 @@ func (p *Pool) Close(ctx context.Context) error {
 	return nil
 }
 
-// notify wakes every waiting Acquire. The caller holds mu.
+// notify wakes every waiting Acquire. The caller must hold mu.
 func (p *Pool) notify() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// spawn runs job in a goroutine that Close waits for. The caller holds mu.
+// spawn runs job in a goroutine that Close waits for. The caller must hold mu.
 func (p *Pool) spawn(job func()) {
 	p.jobs++
 	go func() {

@@ -18,12 +18,12 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// crowd is a server of a minimal environment that can be switched off. It
-// counts instances and fails the test if an instance has two concurrent requests.
-type crowd struct {
+// fakeServer is a server of a minimal environment that can be switched off. It counts instances and fails the test if
+// an instance has two concurrent requests.
+type fakeServer struct {
 	*httptest.Server
 	t   *testing.T
-	off atomic.Bool // every request is answered with 500
+	off atomic.Bool // whether the server answers every request with 500
 
 	mu      sync.Mutex
 	created int
@@ -32,14 +32,14 @@ type crowd struct {
 	probes  int
 }
 
-func newCrowd(t *testing.T) *crowd {
-	c := &crowd{t: t, open: map[string]bool{}, inUse: map[string]bool{}}
+func newFakeServer(t *testing.T) *fakeServer {
+	c := &fakeServer{t: t, open: map[string]bool{}, inUse: map[string]bool{}}
 	c.Server = httptest.NewServer(c)
 	t.Cleanup(func() { env.CloseIdle(); c.Server.Close() })
 	return c
 }
 
-func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.off.Load() {
 		http.Error(w, "off", http.StatusInternalServerError)
 		return
@@ -78,7 +78,7 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // counts returns the numbers of created and of open instances.
-func (c *crowd) counts() (created, open int) {
+func (c *fakeServer) counts() (created, open int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.created, len(c.open)
@@ -93,10 +93,10 @@ func lookup(name string) env.Spec {
 	return s
 }
 
-// crowdSpec is an environment without properties whose client is textcraft's.
-var crowdSpec = func() env.Spec {
+// fakeSpec is an environment with textcraft's client and without other properties.
+var fakeSpec = func() env.Spec {
 	s := lookup("textcraft")
-	return env.Spec{Name: "crowd", New: s.New, Instruction: s.Instruction, MaxTurns: 1}
+	return env.Spec{Name: "fake", New: s.New, Instruction: s.Instruction, MaxTurns: 1}
 }()
 
 func newPool(t *testing.T, o Options, urls ...string) *Pool {
@@ -105,7 +105,7 @@ func newPool(t *testing.T, o Options, urls ...string) *Pool {
 	if o.ProbePause == 0 {
 		o.ProbePause, o.ProbeMax = time.Millisecond, 5*time.Millisecond
 	}
-	p, err := New(crowdSpec, urls, o)
+	p, err := New(fakeSpec, urls, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,18 +138,18 @@ func quarantine(p *Pool, l *Lease) {
 	l.Fail(nil)
 }
 
-// until waits for a condition that other goroutines fulfil.
+// until waits until done returns true, which other goroutines cause.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("never happened: " + what)
+			t.Fatal("not within a minute: " + what)
 		}
 	}
 }
 
 func TestPoolBalancesAndReuses(t *testing.T) {
-	a, b := newCrowd(t), newCrowd(t)
+	a, b := newFakeServer(t), newFakeServer(t)
 	p := newPool(t, Options{}, a.URL, b.URL)
 	for round := range 3 {
 		at := map[string]int{}
@@ -164,26 +164,26 @@ func TestPoolBalancesAndReuses(t *testing.T) {
 		}
 		for _, l := range leases {
 			l.Release()
-			l.Fail(&env.Error{Kind: env.KindTimeout}) // the lease has ended
+			l.Fail(&env.Error{Kind: env.KindTimeout}) // no effect: the lease has ended
 		}
 	}
-	for _, c := range []*crowd{a, b} {
+	for _, c := range []*fakeServer{a, b} {
 		if created, open := c.counts(); created != 3 || open != 3 {
-			t.Errorf("%d created, %d open, want 3 and 3", created, open)
+			t.Errorf("got %d created and %d open instances, want 3 and 3", created, open)
 		}
 	}
 	if err := p.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	for _, c := range []*crowd{a, b} {
+	for _, c := range []*fakeServer{a, b} {
 		if _, open := c.counts(); open != 0 {
-			t.Errorf("%d instances were not released", open)
+			t.Errorf("%d instances are open after Close", open)
 		}
 	}
 }
 
 func TestPoolPassesOverADeadServer(t *testing.T) {
-	dead, live := newCrowd(t), newCrowd(t)
+	dead, live := newFakeServer(t), newFakeServer(t)
 	dead.off.Store(true)
 	p := newPool(t, Options{}, dead.URL, live.URL)
 	for range 3 {
@@ -200,7 +200,7 @@ func TestPoolPassesOverADeadServer(t *testing.T) {
 }
 
 func TestPoolAllDown(t *testing.T) {
-	a, b := newCrowd(t), newCrowd(t)
+	a, b := newFakeServer(t), newFakeServer(t)
 	a.off.Store(true)
 	b.off.Store(true)
 	p := newPool(t, Options{WaitHealthy: 50 * time.Millisecond}, a.URL, b.URL)
@@ -219,20 +219,20 @@ func TestPoolAllDown(t *testing.T) {
 	})
 }
 
-// TestPoolCheck sends one request to each server at the start. If some do not answer, they are skipped until they do;
-// if none answers, Check returns an error at once.
+// TestPoolCheck checks that Check sends one request to each server, that servers that do not answer are skipped until
+// they do, and that Check returns an error at once if none answers.
 func TestPoolCheck(t *testing.T) {
-	a, b := newCrowd(t), newCrowd(t)
+	a, b := newFakeServer(t), newFakeServer(t)
 	p := newPool(t, Options{}, a.URL, b.URL)
 	if err := p.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.off.Store(true)
 	if err := p.Check(t.Context()); err != nil {
-		t.Errorf("one of two servers answers: %v", err)
+		t.Errorf("Check with one of two servers down returned %v", err)
 	}
 	if l := acquire(t, p); l.Server() != a.URL {
-		t.Errorf("a lease on %s, which is down", l.Server())
+		t.Errorf("Acquire leased on %s, which is down", l.Server())
 	} else {
 		l.Release()
 	}
@@ -260,7 +260,7 @@ func (s *server) isDown(p *Pool) bool {
 }
 
 func TestPoolAcquireEndsWithContext(t *testing.T) {
-	a := newCrowd(t)
+	a := newFakeServer(t)
 	p := newPool(t, Options{MaxPerServer: 1}, a.URL)
 	l := acquire(t, p)
 	why := errors.New("enough")
@@ -285,7 +285,7 @@ func TestPoolAcquireEndsWithContext(t *testing.T) {
 }
 
 func TestPoolQuarantine(t *testing.T) {
-	a := newCrowd(t)
+	a := newFakeServer(t)
 	p := newPool(t, Options{}, a.URL)
 	kept, free, bad := acquire(t, p), acquire(t, p), acquire(t, p)
 	free.Release()
@@ -293,9 +293,9 @@ func TestPoolQuarantine(t *testing.T) {
 	until(t, "the failed and the free instance are closed", func() bool { _, open := a.counts(); return open == 1 })
 	l := acquire(t, p)
 	if created, _ := a.counts(); created != 4 {
-		t.Errorf("%d created: instances from before the failure must not be used again", created)
+		t.Errorf("got %d created instances, want 4: instances from before the quarantine must not be used again", created)
 	}
-	kept.Release() // created before the failure: closed too
+	kept.Release() // the instance is from before the quarantine, so it is closed
 	until(t, "the old instance is closed", func() bool { _, open := a.counts(); return open == 1 })
 	l.Release()
 	a.mu.Lock()
@@ -316,7 +316,7 @@ func TestPoolFail(t *testing.T) {
 		{&env.Error{Kind: env.KindConnection}, true},
 		{errors.New("the model failed"), false},
 	} {
-		a := newCrowd(t)
+		a := newFakeServer(t)
 		p := newPool(t, Options{QuarantineAfter: 1}, a.URL)
 		acquire(t, p).Fail(tt.err)
 		until(t, "the instance is closed", func() bool { _, open := a.counts(); return open == 0 })
@@ -330,7 +330,7 @@ func TestPoolFail(t *testing.T) {
 }
 
 func TestPoolClosed(t *testing.T) {
-	a := newCrowd(t)
+	a := newFakeServer(t)
 	p := newPool(t, Options{}, a.URL)
 	l := acquire(t, p)
 	if err := p.Close(context.Background()); err != nil {
@@ -353,17 +353,17 @@ func TestPoolWrongAddress(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for _, urls := range [][]string{nil, {""}, {"http://h:1", "http://h:1/"}} {
-		if _, err := New(crowdSpec, urls, Options{}); err == nil {
+		if _, err := New(fakeSpec, urls, Options{}); err == nil {
 			t.Errorf("%q was accepted", urls)
 		}
 	}
-	if _, err := New(crowdSpec, []string{"http://h"}, Options{Client: env.Options{Parser: "g9"}}); err == nil {
+	if _, err := New(fakeSpec, []string{"http://h"}, Options{Client: env.Options{Parser: "g9"}}); err == nil {
 		t.Error("parser g9 was accepted")
 	}
 }
 
 func TestLeaseRecord(t *testing.T) {
-	a := newCrowd(t)
+	a := newFakeServer(t)
 	p := newPool(t, Options{}, a.URL)
 	record := func(l *Lease) []string {
 		var got []string
@@ -385,17 +385,17 @@ func TestLeaseRecord(t *testing.T) {
 	}
 }
 
-// Many goroutines on servers that stop and return, with failing instances: every lease is exclusive, and no instance
-// is open at the end.
+// TestPoolUnderLoad runs many goroutines on servers that stop and return, with failing instances. It checks that every
+// lease is exclusive and that no lease or free instance remains at the end.
 func TestPoolUnderLoad(t *testing.T) {
-	crowds := []*crowd{newCrowd(t), newCrowd(t), newCrowd(t)}
-	p := newPool(t, Options{MaxPerServer: 6, WaitHealthy: time.Minute}, crowds[0].URL, crowds[1].URL, crowds[2].URL)
+	servers := []*fakeServer{newFakeServer(t), newFakeServer(t), newFakeServer(t)}
+	p := newPool(t, Options{MaxPerServer: 6, WaitHealthy: time.Minute}, servers[0].URL, servers[1].URL, servers[2].URL)
 	var wg sync.WaitGroup
 	for g := range 24 {
 		wg.Go(func() {
 			for i := range 12 {
 				if i%4 == 0 {
-					crowds[g%2].off.Store(i%8 == 0 && g < 8)
+					servers[g%2].off.Store(i%8 == 0 && g < 8)
 				}
 				l, err := p.Acquire(context.Background())
 				if err != nil {
@@ -416,7 +416,7 @@ func TestPoolUnderLoad(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for _, c := range crowds {
+	for _, c := range servers {
 		c.off.Store(false)
 	}
 	if err := p.Close(context.Background()); err != nil {
@@ -431,9 +431,9 @@ func TestPoolUnderLoad(t *testing.T) {
 	}
 }
 
-// AcquireAt leases on the server of Place.Only, and avoids the servers of Place.Avoid.
+// TestPoolPlace checks that AcquireAt leases on the server of Place.Only, and avoids the servers of Place.Avoid.
 func TestPoolPlace(t *testing.T) {
-	a, b := newCrowd(t), newCrowd(t)
+	a, b := newFakeServer(t), newFakeServer(t)
 	p := newPool(t, Options{MaxPerServer: 2, WaitHealthy: 20 * time.Millisecond, ProbePause: time.Hour, ProbeMax: time.Hour}, a.URL, b.URL)
 	var leases []*Lease
 	at := func(at Place, want string) {
@@ -443,7 +443,7 @@ func TestPoolPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		if l.Server() != want {
-			t.Errorf("%+v is a lease on %s, want %s", at, l.Server(), want)
+			t.Errorf("AcquireAt(%+v) leased on %s, want %s", at, l.Server(), want)
 		}
 		leases = append(leases, l)
 	}
@@ -452,7 +452,7 @@ func TestPoolPlace(t *testing.T) {
 	if _, err := p.AcquireAt(t.Context(), Place{Only: b.URL, NoWait: true}); !errors.Is(err, ErrFull) {
 		t.Errorf("a third lease on %s: %v", b.URL, err)
 	}
-	at(Place{Avoid: []string{a.URL}}, a.URL) // the other server is full
+	at(Place{Avoid: []string{a.URL}}, a.URL) // the preferred server is full
 	leases[0].Release()
 	at(Place{Avoid: []string{a.URL}, NoWait: true}, b.URL)
 	if _, err := p.AcquireAt(t.Context(), Place{Only: "http://h:1"}); err == nil || !strings.Contains(err.Error(), "http://h:1 is not one of the servers") {
@@ -462,7 +462,7 @@ func TestPoolPlace(t *testing.T) {
 	p.ServerDown(b.URL, errors.New("it died"))
 	var down *ServerDownError
 	if _, err := p.AcquireAt(t.Context(), Place{Only: b.URL}); !errors.As(err, &down) || down.Server != b.URL || !strings.Contains(err.Error(), "status 500") {
-		t.Errorf("one server is down: %v", err)
+		t.Errorf("with one server down, AcquireAt returned %v", err)
 	}
 	if got := p.InService(); len(got) != 1 || got[0] != a.URL {
 		t.Errorf("in service: %v", got)
@@ -478,10 +478,10 @@ func TestPoolPlace(t *testing.T) {
 	}
 }
 
-// A server that has been down for WaitHealthy is not waited for again while other servers are in service. If all are
-// down, every call waits.
+// TestPoolPlaceOnAServerThatStaysDown checks that AcquireAt does not wait again for a server that has been down for
+// WaitHealthy while others are in service, and that it does wait if all servers are down.
 func TestPoolPlaceOnAServerThatStaysDown(t *testing.T) {
-	a, b := newCrowd(t), newCrowd(t)
+	a, b := newFakeServer(t), newFakeServer(t)
 	p := newPool(t, Options{WaitHealthy: time.Hour, ProbePause: 2 * time.Hour, ProbeMax: 2 * time.Hour}, a.URL, b.URL)
 	b.off.Store(true)
 	p.ServerDown(b.URL, errors.New("it died"))
@@ -492,7 +492,7 @@ func TestPoolPlaceOnAServerThatStaysDown(t *testing.T) {
 	defer cancel()
 	var down *ServerDownError
 	if _, err := p.AcquireAt(ctx, Place{Only: b.URL}); !errors.As(err, &down) {
-		t.Errorf("one server is down: %v", err)
+		t.Errorf("with one server down, AcquireAt returned %v", err)
 	}
 	a.off.Store(true)
 	p.ServerDown(a.URL, errors.New("it died"))

@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/internal/backoff"
 )
 
-// apply carries out the verdict on s. The caller holds mu.
+// apply carries out the verdict on s. The caller must hold mu.
 func (p *Pool) apply(s *server, v verdict, err error) {
 	switch {
 	case v == takeOut:
@@ -30,13 +30,13 @@ func (p *Pool) check(s *server) {
 	p.notify()
 }
 
-// maxProbes is the number of probes of one check: a single lost reply is no
-// evidence of a fault.
+// maxProbes is the number of probes in one check: a single lost reply does not show a
+// fault.
 const maxProbes = 3
 
-// probeRepeatedly probes s until it answers, maxProbes times at most. A probe
-// that exceeds its time limit is only repeated if patient: the server may be
-// busy.
+// probeRepeatedly probes s until it answers, at most maxProbes times. A probe that
+// exceeds its time limit is only repeated if patient is set, because the server may
+// be busy.
 func (p *Pool) probeRepeatedly(ctx context.Context, s *server, patient bool) (err error) {
 	for try := range maxProbes {
 		if try > 0 && !backoff.Sleep(ctx, p.o.ProbePause) {
@@ -65,10 +65,9 @@ func (p *Pool) probe(ctx context.Context, s *server) error {
 }
 
 // quarantine takes s out of service and starts the probes that bring it back. The
-// first probe follows at once, unless s has failed again without a success since
-// the last outage. Free instances are closed and leased ones are not reused;
-// leases that are out keep working unless the process is gone. The caller holds
-// mu.
+// first probe follows at once, unless s has failed again without a success since the
+// last outage. Free instances are closed, and leased ones are not reused; current
+// leases keep working unless the process has ended. The caller must hold mu.
 func (p *Pool) quarantine(s *server, err error) {
 	s.lastErr = err
 	if s.down || p.closed {
@@ -88,7 +87,7 @@ func (p *Pool) probeUntilUp(s *server, pause time.Duration) {
 	for backoff.Sleep(p.life, pause) {
 		err := p.probe(p.life, s)
 		p.mu.Lock()
-		if !s.down { // another goroutine brought it back
+		if !s.down { // another goroutine brought the server back
 			p.mu.Unlock()
 			return
 		}

@@ -19,18 +19,17 @@ import (
 // they would answer an episode from before the restart with status 200 and
 // another task's state.
 
-// invalidateAll invalidates every instance of server s, those of leases
-// included: their further requests fail with env.ErrRestarted. The caller holds
-// mu.
+// invalidateAll invalidates every instance of s, including leased ones: their further
+// requests fail with env.ErrRestarted. The caller must hold mu.
 func (p *Pool) invalidateAll(s *server) {
 	s.starts.Add(1)
 	s.era++
 	p.discardFree(s)
-	s.held = map[string]*slot{} // the new process uses the same ids
+	s.held = map[string]*slot{} // the new process assigns the same ids
 }
 
 // noteRefusal invalidates the instances of s and returns true if err is a refused
-// connection. The caller holds mu.
+// connection. The caller must hold mu.
 func (p *Pool) noteRefusal(s *server, err error) bool {
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return false
@@ -39,9 +38,9 @@ func (p *Pool) noteRefusal(s *server, err error) bool {
 	return true
 }
 
-// ServerDown reports that the process of a server ended. Its instances are not
-// used again. It must be called before a new process can answer. url is as it was
-// given to New; an unknown one is ignored.
+// ServerDown reports to the pool that the process of a server has ended. Its
+// instances are not used again. The caller must call it before a new process can
+// answer. url is an address that New received; other addresses are ignored.
 func (p *Pool) ServerDown(url string, err error) {
 	s := p.server(url)
 	if s == nil {
@@ -54,8 +53,8 @@ func (p *Pool) ServerDown(url string, err error) {
 	p.notify()
 }
 
-// ServerUp reports that the process of a server runs again. The server is then
-// probed at once instead of at its next turn.
+// ServerUp reports to the pool that the process of a server runs again. The pool then
+// probes the server at once instead of after the current pause.
 func (p *Pool) ServerUp(url string) {
 	s := p.server(url)
 	if s == nil {
@@ -68,7 +67,7 @@ func (p *Pool) ServerUp(url string) {
 	}
 }
 
-// bound returns the transport of an instance of s that is about to be created.
+// bound returns the transport for an instance of s that is about to be created.
 func (p *Pool) bound(s *server) *boundTransport {
 	b := &boundTransport{next: p.o.Client.HTTPClient().Transport, server: s}
 	if b.next == nil {
@@ -86,7 +85,7 @@ type boundTransport struct {
 	start  atomic.Int64 // server.starts when the instance was created
 }
 
-// lost reports whether the server was restarted since the creation.
+// lost reports whether the server was restarted after the creation of the instance.
 func (b *boundTransport) lost() bool { return b.server.starts.Load() != b.start.Load() }
 
 // RoundTrip sends req unless the server was restarted. A reply that arrives after
@@ -94,7 +93,7 @@ func (b *boundTransport) lost() bool { return b.server.starts.Load() != b.start.
 func (b *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if b.lost() {
 		if req.Body != nil {
-			_ = req.Body.Close() // required of a RoundTripper
+			_ = req.Body.Close() // a RoundTripper must close the body
 		}
 		return nil, env.ErrRestarted
 	}

@@ -19,30 +19,30 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// phoenix is a server that can be restarted. It numbers its instances from 0, prepares task 0 when it creates one, as
-// textcraft, the tool servers and searchqa do, and names the played task in its texts. It refuses as many connections
-// as refusals states.
-type phoenix struct {
+// restartServer is a server that can be restarted. It numbers its instances from 0, prepares task 0 when it creates an
+// instance, as textcraft, the tool servers and searchqa do, and names the played task in its texts. Its transport
+// refuses the next refusals connections.
+type restartServer struct {
 	*httptest.Server
 	refusals atomic.Int64
 	bare     bool          // ids and first texts are bare values, not objects
-	hold     chan struct{} // steps wait until it is closed; nil: no wait
-	stepping chan struct{} // receives once for every step
+	hold     chan struct{} // steps wait until hold is closed; nil: they do not wait
+	stepping chan struct{} // receives a value for every step
 
 	mu    sync.Mutex
-	tasks []int // by instance
+	tasks []int // task of each instance
 }
 
-func newPhoenix(t *testing.T, bare bool) *phoenix {
-	ph := &phoenix{bare: bare, stepping: make(chan struct{}, 100)}
+func newRestartServer(t *testing.T, bare bool) *restartServer {
+	ph := &restartServer{bare: bare, stepping: make(chan struct{}, 100)}
 	ph.Server = httptest.NewServer(ph)
 	t.Cleanup(func() { env.CloseIdle(); ph.Close() })
 	return ph
 }
 
-func (ph *phoenix) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (ph *restartServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body map[string]any
-	_ = json.NewDecoder(r.Body).Decode(&body) // a GET has none
+	_ = json.NewDecoder(r.Body).Decode(&body) // a GET has no body
 	number := func(keys ...string) int {
 		for _, k := range keys {
 			if n, ok := body[k].(float64); ok {
@@ -98,28 +98,28 @@ func (ph *phoenix) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// restart removes every instance.
-func (ph *phoenix) restart() {
+// restart removes all instances.
+func (ph *restartServer) restart() {
 	ph.mu.Lock()
 	defer ph.mu.Unlock()
 	ph.tasks = nil
 }
 
-func (ph *phoenix) instances() int {
+func (ph *restartServer) instances() int {
 	ph.mu.Lock()
 	defer ph.mu.Unlock()
 	return len(ph.tasks)
 }
 
-// RoundTrip is the client's transport, which can refuse connections.
-func (ph *phoenix) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip makes restartServer the client's transport, which can refuse connections.
+func (ph *restartServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if ph.refusals.Add(-1) >= 0 {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
 	return env.Options{}.HTTPClient().Transport.RoundTrip(r)
 }
 
-func (ph *phoenix) pool(t *testing.T, name string) *Pool {
+func (ph *restartServer) pool(t *testing.T, name string) *Pool {
 	t.Helper()
 	spec, err := env.Lookup(name)
 	if err != nil {
@@ -141,7 +141,7 @@ func (ph *phoenix) pool(t *testing.T, name string) *Pool {
 }
 
 // at leases an instance and resets it to a task.
-func (ph *phoenix) at(t *testing.T, p *Pool, task int) *Lease {
+func (ph *restartServer) at(t *testing.T, p *Pool, task int) *Lease {
 	t.Helper()
 	l := acquire(t, p)
 	if _, err := l.Client().Reset(context.Background(), task); err != nil {
@@ -154,7 +154,7 @@ func (ph *phoenix) at(t *testing.T, p *Pool, task int) *Lease {
 func plays(t *testing.T, l *Lease, task int) {
 	t.Helper()
 	if res, err := l.Client().Step(context.Background(), "Action: look"); err != nil || res.Observation != fmt.Sprintf("task %d", task) {
-		t.Errorf("the episode of task %d received %q, %v", task, res.Observation, err)
+		t.Errorf("an episode of task %d received %q, %v", task, res.Observation, err)
 	}
 }
 
@@ -166,18 +166,19 @@ func isLost(t *testing.T, l *Lease) {
 	l.Fail(env.ErrRestarted)
 }
 
-// TestUnseenRestart: if a server restarts unnoticed, an episode never continues with the task of another episode.
+// TestUnseenRestart checks that an episode never continues with the task of another episode after an unnoticed restart
+// of the server.
 func TestUnseenRestart(t *testing.T) {
 	for name, bare := range map[string]bool{"textcraft": false, "weather": true, "academia": true, "searchqa": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Run("an id is used again", func(t *testing.T) {
-				ph := newPhoenix(t, bare)
+				ph := newRestartServer(t, bare)
 				p := ph.pool(t, name)
 				a, b := ph.at(t, p, 5), ph.at(t, p, 6)
-				ph.at(t, p, 9).Release() // the instance is free
+				ph.at(t, p, 9).Release() // this instance is free at the restart
 				ph.restart()
-				b.Fail(errors.New("it was told something strange"))
-				// The idle instance does not exist on the restarted server.
+				b.Fail(errors.New("unexpected reply"))
+				// The free instance does not exist on the restarted server.
 				spare := acquire(t, p)
 				spare.Fail(errors.New("no such id"))
 				c := ph.at(t, p, 7)
@@ -191,11 +192,11 @@ func TestUnseenRestart(t *testing.T) {
 					t.Error("the new instance is not reused")
 				}
 				if got := p.Counts(); got.Quarantines != 0 {
-					t.Errorf("%+v: the server that answered was taken out of service", got)
+					t.Errorf("a server that answers was taken out of service: counts %+v", got)
 				}
 			})
 			t.Run("a connection is refused", func(t *testing.T) {
-				ph := newPhoenix(t, bare)
+				ph := newRestartServer(t, bare)
 				p := ph.pool(t, name)
 				a, b := ph.at(t, p, 5), ph.at(t, p, 6)
 				ph.restart()
@@ -211,7 +212,7 @@ func TestUnseenRestart(t *testing.T) {
 				plays(t, c, 7)
 			})
 			t.Run("a probe is refused", func(t *testing.T) {
-				ph := newPhoenix(t, bare)
+				ph := newRestartServer(t, bare)
 				p := ph.pool(t, name)
 				a, b := ph.at(t, p, 5), ph.at(t, p, 6)
 				ph.restart()
@@ -225,9 +226,10 @@ func TestUnseenRestart(t *testing.T) {
 	}
 }
 
-// A step whose connection was refused is not sent again, since another process may answer on that port.
+// TestRefusedStepIsNotSentToTheNextServer checks that a step whose connection was refused is not sent again, since
+// another process may answer on that port.
 func TestRefusedStepIsNotSentToTheNextServer(t *testing.T) {
-	ph := newPhoenix(t, false)
+	ph := newRestartServer(t, false)
 	p := ph.pool(t, "textcraft")
 	a := ph.at(t, p, 5)
 	ph.restart()
@@ -246,32 +248,32 @@ func TestRefusedStepIsNotSentToTheNextServer(t *testing.T) {
 	}
 }
 
-// A reply that arrives after a restart was detected is discarded.
+// TestReplyOfTheTimeOfARestart checks that a reply that arrives after the pool has found a restart is discarded.
 func TestReplyOfTheTimeOfARestart(t *testing.T) {
-	ph := newPhoenix(t, false)
+	ph := newRestartServer(t, false)
 	p := ph.pool(t, "textcraft")
 	a := ph.at(t, p, 5)
 	for len(ph.stepping) > 0 {
 		<-ph.stepping
 	}
 	ph.hold = make(chan struct{})
-	told := make(chan error, 1)
+	result := make(chan error, 1)
 	go func() {
 		_, err := a.Client().Step(context.Background(), "Action: look")
-		told <- err
+		result <- err
 	}()
 	<-ph.stepping
 	ph.restart()
 	acquire(t, p).Release()
 	close(ph.hold)
 	var e *env.Error
-	if err := <-told; !errors.Is(err, env.ErrRestarted) || !errors.As(err, &e) || !e.Sent {
+	if err := <-result; !errors.Is(err, env.ErrRestarted) || !errors.As(err, &e) || !e.Sent {
 		t.Errorf("the episode received %v", err)
 	}
 }
 
-// A server that numbers instances without a lock may return one id to creates that arrive together. That does not
-// count as a restart.
+// TestIDsCountedWithoutALock checks that two concurrent creates with the same id do not count as a restart. A server
+// that numbers its instances without a lock may return such ids.
 func TestIDsCountedWithoutALock(t *testing.T) {
 	var mu sync.Mutex
 	made := 0

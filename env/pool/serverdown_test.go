@@ -8,15 +8,15 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// A restarted server numbers its instances from 0 again; a lease from before the restart must not play another
-// episode's game.
+// TestPoolServerRestarts checks that a lease from before a restart does not play another episode's game. A restarted
+// server numbers its instances from 0 again.
 func TestPoolServerRestarts(t *testing.T) {
-	c := newCrowd(t)
+	c := newFakeServer(t)
 	p := newPool(t, Options{}, c.URL)
 	ctx := context.Background()
 	old, spare := acquire(t, p), acquire(t, p)
 	spare.Release()
-	p.ServerDown("http://127.0.0.1:1", errors.New("not of this pool")) // is ignored
+	p.ServerDown("http://127.0.0.1:1", errors.New("not of this pool")) // the pool ignores this address
 	if _, err := old.Client().Step(ctx, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -30,9 +30,9 @@ func TestPoolServerRestarts(t *testing.T) {
 	why := errors.New("it died")
 	p.ServerDown(c.URL+"/", why)
 	if err := p.allDown(); !errors.Is(err, why) {
-		t.Errorf("the servers are down because of %v", err)
+		t.Errorf("the failure of the servers is %v, want the error of ServerDown", err)
 	}
-	// The new process answers another lease before the old one sends a request.
+	// The new process answers a new lease before the old lease sends a request.
 	c.mu.Lock()
 	c.created, c.open = 0, map[string]bool{}
 	c.mu.Unlock()
@@ -53,7 +53,7 @@ func TestPoolServerRestarts(t *testing.T) {
 		err := ask()
 		var e *env.Error
 		if !errors.Is(err, env.ErrRestarted) || !errors.As(err, &e) || e.Sent || e.Retryable() || e.Kind != env.KindConnection {
-			t.Errorf("the old lease received %v", err)
+			t.Errorf("a call of the old lease returned %v", err)
 		}
 		old.Fail(err)
 	}
@@ -62,16 +62,16 @@ func TestPoolServerRestarts(t *testing.T) {
 	}
 	fresh.Release()
 	if l := acquire(t, p); l.slot != fresh.slot {
-		t.Error("an error of an instance from before the restart counted against the server")
+		t.Error("the new instance is not reused: an error of an old instance counted against the server")
 	}
 	if _, open := c.counts(); open != 1 {
 		t.Errorf("%d instances are open: the instance of the new lease was closed", open)
 	}
 }
 
-// If a server restarts while it is down, its instances are discarded too.
+// TestPoolServerRestartsWhileDown checks that the instances of a server that restarts while it is down are discarded.
 func TestPoolServerRestartsWhileDown(t *testing.T) {
-	c := newCrowd(t)
+	c := newFakeServer(t)
 	p := newPool(t, Options{ProbePause: 1 << 40, ProbeMax: 1 << 40}, c.URL)
 	l := acquire(t, p)
 	c.off.Store(true)
@@ -79,6 +79,6 @@ func TestPoolServerRestartsWhileDown(t *testing.T) {
 	l.Fail(err)
 	p.ServerDown(c.URL, errors.New("it died"))
 	c.off.Store(false)
-	p.ServerUp(c.URL) // otherwise the next probe is weeks away
+	p.ServerUp(c.URL) // without this call the next probe is 18 minutes away
 	acquire(t, p)
 }

@@ -7,20 +7,20 @@ import (
 	"sync"
 )
 
-// Group has the running servers of one environment. It is safe for concurrent use.
+// Group contains the running servers of one environment. It is safe for concurrent use.
 type Group struct {
 	o       Options
 	servers []*server
 	stop    context.CancelCauseFunc
-	wg      sync.WaitGroup // one per server
+	wg      sync.WaitGroup // counts one goroutine per server
 }
 
-// errClosed is the cause of the cancellation of a closed group.
+// errClosed is the cause of the end of a group's context after Close.
 var errClosed = errors.New("the environment servers are being stopped")
 
-// Start starts all servers concurrently and returns when all of them answer. If one
-// does not, Start stops all servers and returns an error with the last lines of its
-// log. ctx bounds only the start; Close stops the servers.
+// Start starts all servers concurrently and returns when all of them answer. If a
+// server does not answer, Start stops all servers and returns an error with the last
+// lines of that server's log. ctx bounds only the start; Close stops the servers.
 func Start(ctx context.Context, o Options) (*Group, error) {
 	o.fill()
 	if err := o.check(); err != nil {
@@ -42,7 +42,7 @@ func Start(ctx context.Context, o Options) (*Group, error) {
 			break
 		}
 	}
-	if !detach() && err == nil { // ctx ended just now
+	if !detach() && err == nil { // ctx ended after the last server was ready
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func (g *Group) URLs() []string {
 }
 
 // Close stops all servers and returns when all their processes have ended, or ctx
-// ends. It may be called again.
+// ends. It may be called several times.
 func (g *Group) Close(ctx context.Context) error {
 	g.stop(errClosed)
 	gone := make(chan struct{})

@@ -22,7 +22,7 @@ import (
 	"github.com/openmanus/openmanus/env/listen/listentest"
 )
 
-// fake returns options for n servers that run one of the roles.
+// fake returns options for n servers that run the program role of roles.
 func fake(t *testing.T, role string, n int) Options {
 	return Options{
 		Name:    "fake",
@@ -81,7 +81,7 @@ func alive(pid int) bool {
 	return ok && state != 'Z' && state != 'X'
 }
 
-// eventually waits until a condition holds.
+// eventually waits until holds returns true. condition describes this in the failure.
 func eventually(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
 	for range 6000 {
@@ -90,7 +90,7 @@ func eventually(t *testing.T, condition string, holds func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("never happened: %s", condition)
+	t.Fatalf("not within a minute: %s", condition)
 }
 
 func TestStartAndClose(t *testing.T) {
@@ -210,7 +210,8 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
-// If one server fails to start, Start also stops the servers that answer already.
+// TestStartIsAllOrNothing checks that Start stops all servers if one fails to start, including the servers that already
+// answer.
 func TestStartIsAllOrNothing(t *testing.T) {
 	o := fake(t, "serve", 2)
 	var mu sync.Mutex
@@ -233,7 +234,7 @@ func TestStartIsAllOrNothing(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if pid == 0 || alive(pid) {
-		t.Errorf("the working server (%d) was not stopped", pid)
+		t.Errorf("the process of the working server is %d, want a process that has ended", pid)
 	}
 }
 
@@ -260,7 +261,7 @@ func TestRestart(t *testing.T) {
 	stray := pidOf(t, url, "/spawn")
 	other := pidOf(t, g.URLs()[1], "/pid")
 
-	_, _ = get(url + "/die") // the server ends without an answer
+	_, _ = get(url + "/die") // the server exits without a reply
 	if err := <-down; !strings.Contains(err.Error(), "status 3") || !strings.Contains(err.Error(), url) {
 		t.Errorf("OnDown received %v", err)
 	}
@@ -287,7 +288,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// The pause before a restart doubles while the server keeps dying.
+// TestRestartBacksOff checks that the pause before a restart doubles while the server dies again.
 func TestRestartBacksOff(t *testing.T) {
 	o := fake(t, "serve", 1)
 	flag := filepath.Join(t.TempDir(), "flag")
@@ -308,7 +309,7 @@ func TestRestartBacksOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := <-up; n < 5 {
-		t.Errorf("up after %d restarts, want at least 5", n)
+		t.Errorf("the server answers after %d restarts, want at least 5", n)
 	}
 }
 
@@ -332,8 +333,8 @@ func TestLogIsCapped(t *testing.T) {
 	}
 }
 
-// A server that accepts connections but does not answer is restarted, and all its
-// processes end. A server that answers every request with an error is not restarted.
+// TestHungServer checks that a server that accepts connections but does not answer is restarted, and that all its
+// processes end.
 func TestHungServer(t *testing.T) {
 	o := fake(t, "serve", 1)
 	o.HangTimeout = 2 * time.Second // on a busy machine a healthy server may be restarted too, which is harmless

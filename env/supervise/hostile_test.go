@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/data/transport/transporttest"
 )
 
-// awaitHang returns for a server that never completes a reply.
+// TestNoReply checks that awaitHang returns for a server that never completes a reply.
 func TestNoReply(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {

@@ -13,26 +13,26 @@ import (
 	"time"
 )
 
-// Install has the options of VenvOf. Checkout is required.
+// Install contains the options of VenvOf. Checkout is required.
 type Install struct {
 	Checkout string
-	Venv     string    // folder to create; "": .venv in the folder of the package, where Launch finds it
-	Python   string    // interpreter to create it with; "": a suitable one in PATH
-	Output   io.Writer // of pip
+	Venv     string    // folder to create; "": .venv in the package's folder, where Launch finds it
+	Python   string    // interpreter for the virtual environment; "": the first supported one in PATH
+	Output   io.Writer // receives the output of venv and pip
 }
 
-// The minor versions of Python 3 that the servers' packages work with.
+// The minor versions of Python 3 that work with the servers' packages.
 const (
 	oldestPython = 10
 	newestPython = 12
 )
 
-// pythons are tried in this order if no interpreter is given.
+// pythons are the interpreters to try, in order, if none is given.
 var pythons = []string{"python3.11", "python3.10", "python3.12", "python3"}
 
 // VenvOf creates a virtual environment for the server of an environment with Python's
 // venv and pip, checks that the server can be imported, and returns the folder. It
-// updates an existing environment and removes one that it cannot complete.
+// updates an existing one, and removes a new one that it cannot complete.
 func VenvOf(ctx context.Context, name string, in Install, environ []string) (string, error) {
 	venv, err := venvOf(ctx, name, in, environ)
 	if err != nil {
@@ -90,11 +90,11 @@ func (r recipe) fill(ctx context.Context, python, venv string, out io.Writer, en
 	return nil
 }
 
-// importable imports the server in Python with the environment of a start.
+// importable imports the server in Python with the environment variables of a start.
 func (r recipe) importable(ctx context.Context, checkout, venv string, environ []string) error {
 	for _, v := range r.data {
 		if lookup(environ, v.name) == "" {
-			return nil // the import needs data; Launch checks for it
+			return nil // the import needs data, which Launch checks
 		}
 	}
 	c := Command{Env: environ, Set: map[string]string{}}
@@ -152,7 +152,7 @@ func findPython(ctx context.Context, named string, environ []string) (string, er
 		oldestPython, newestPython, strings.Join(why, "; "))
 }
 
-// runTool runs a Python tool and shows its output to the user.
+// runTool runs a Python tool and writes its output to out.
 func runTool(ctx context.Context, out io.Writer, environ []string, path string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = environ
@@ -167,7 +167,7 @@ func runTool(ctx context.Context, out io.Writer, environ []string, path string, 
 	return nil
 }
 
-// inGroup makes cancelling the context kill the command's whole process group.
+// inGroup puts cmd into a process group. The end of its context then kills the whole group.
 func inGroup(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// fakePython writes a shell script that stands in for Python. The arguments are the
-// commands for the version check, pip and the import of the server.
+// fakePython writes a shell script that replaces Python. version, pip and imports are its commands for the version
+// check, pip and the import of the server.
 func fakePython(t *testing.T, version, pip, imports string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "python3.11")
@@ -34,7 +34,7 @@ func TestInstall(t *testing.T) {
 		name, env string
 		python    func(t *testing.T) string
 		files     string
-		want      string // part of the output of pip, or of the error if err
+		want      string // part of pip's output, or of the error if err is true
 		err       bool
 	}{
 		{"textcraft", "textcraft", good, "agentenv-textcraft/", "pip arguments: fastapi uvicorn gymnasium numpy\n", false},
@@ -63,7 +63,7 @@ func TestInstall(t *testing.T) {
 				}
 				found, _ := filepath.Glob(filepath.Join(dir, "*", venvName))
 				if kept := len(found) > 0; kept != (test.name == "import fails") {
-					t.Errorf("virtual environments after the failure: %v", found)
+					t.Errorf("virtual environments after the failure: %v, want one only if the import fails", found)
 				}
 				return
 			}
@@ -80,7 +80,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// A failed update does not remove an existing virtual environment.
+// TestFailedInstallKeepsVenv checks that a failed update does not remove an existing virtual environment.
 func TestFailedInstallKeepsVenv(t *testing.T) {
 	dir := checkout(t, "agentenv-textcraft/", "mine/bin/python")
 	bad := fakePython(t, "echo 3 11", "exit 1", "")

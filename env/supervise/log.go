@@ -10,9 +10,9 @@ import (
 )
 
 // serverLog is the log file of one server. At half of the allowed size it is renamed
-// to FILE.1, replacing the previous one, and a new file is started, so that the newest
-// output is always kept. Output that cannot be written, as on a full disk, is dropped,
-// because the server must not block.
+// to FILE.1, which replaces the previous FILE.1, and a new file is started. So the
+// newest output is always kept. Output that cannot be written, as on a full disk, is
+// dropped, because the server must not block.
 type serverLog struct {
 	path string
 	max  int64
@@ -45,7 +45,7 @@ func (l *serverLog) Write(p []byte) (int, error) {
 		l.turn()
 	}
 	if l.f != nil {
-		n, _ := l.f.Write(p) // see the type's comment
+		n, _ := l.f.Write(p) // a failed write drops the output
 		l.size += int64(n)
 	}
 	return len(p), nil
@@ -55,8 +55,8 @@ func (l *serverLog) turn() {
 	if l.f == nil {
 		return
 	}
-	_ = l.f.Close()                    // written data is already with the kernel
-	_ = os.Rename(l.path, l.path+".1") // after a failure the same file is used again
+	_ = l.f.Close()                    // the kernel has the written data
+	_ = os.Rename(l.path, l.path+".1") // after a failure the log continues in the same file
 	if err := l.open(); err != nil {
 		l.f = nil
 	}
@@ -69,11 +69,11 @@ func (l *serverLog) close() error {
 	return l.f.Close()
 }
 
-// logHead starts the watchdog's own lines in a log. One of them precedes the output of
-// every start.
+// logHead is the beginning of the watchdog's lines in a log. A line of the watchdog
+// precedes the output of every start.
 const logHead = "--- openmanus: "
 
-// Bounds of the part of a log in an error.
+// These constants limit the part of a log in an error.
 const (
 	tailBytes = 4096
 	tailLines = 12

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain lets the test binary also run as a watchdog or in one of the roles.
+// TestMain runs the test binary as a watchdog, as one of the roles, or as the tests.
 func TestMain(m *testing.M) {
 	if code, ok := Watchdog(os.Args, os.Stdin, os.Stderr); ok {
 		os.Exit(code)
@@ -33,8 +33,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// roles maps the first argument of the test binary to a program that it runs instead
-// of the tests.
+// roles maps the first argument of the test binary to the program that runs in place of the tests.
 var roles = map[string]func(args []string){
 	"serve":    roleServe,
 	"fail":     roleFail,
@@ -73,18 +72,18 @@ func roleServe(args []string) {
 			fmt.Printf("line %06d %s\n", i, strings.Repeat("x", 80))
 		}
 	})
-	// A child in another process group that ignores SIGTERM, as a JVM may.
+	// /spawn starts a child in another process group that ignores SIGTERM, as a JVM may.
 	mux.HandleFunc("/spawn", func(w http.ResponseWriter, _ *http.Request) {
 		cmd := exec.Command("/proc/self/exe", "stubborn")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		out, err := cmd.StdoutPipe()
 		must(err)
 		must(cmd.Start())
-		line, err := bufio.NewReader(out).ReadString('\n') // printed after SIGTERM is ignored
+		line, err := bufio.NewReader(out).ReadString('\n') // the child prints its id after it ignores SIGTERM
 		must(err)
 		fmt.Fprint(w, strings.TrimSpace(line))
 	})
-	// A process in another group that ignores SIGTERM and whose parent has ended.
+	// /orphan starts a process in another group that ignores SIGTERM and whose parent has ended.
 	mux.HandleFunc("/orphan", func(w http.ResponseWriter, _ *http.Request) {
 		cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("/proc/%d/exe stubborn &", os.Getpid()))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -116,7 +115,7 @@ func roleMute(args []string) {
 	time.Sleep(time.Hour)
 }
 
-// roleStubborn prints its process id and ends only with SIGKILL.
+// roleStubborn prints its process id. Only SIGKILL ends it.
 func roleStubborn([]string) {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	fmt.Println(os.Getpid())
@@ -131,8 +130,7 @@ func roleWrapper(args []string) {
 	must(cmd.Run())
 }
 
-// roleLauncher launches servers (ROLE BASEPORT N LOGDIR), prints "ready", and waits
-// until it is killed.
+// roleLauncher starts servers (ROLE BASEPORT N LOGDIR), prints "ready", and waits until it is killed.
 func roleLauncher(args []string) {
 	port, err := strconv.Atoi(args[1])
 	must(err)

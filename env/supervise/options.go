@@ -16,42 +16,42 @@ import (
 	"time"
 )
 
-// Options has the settings of a Group. Name, Command, LogDir and Watchdog are
+// Options contains the settings of a Group. Name, Command, LogDir and Watchdog are
 // required.
 type Options struct {
-	Name    string  // of the environment, for messages and names of logs
-	Command Command // starts one server
-	Servers int     // number of servers, 1 if 0
-	// BasePort is the port of the first server, DefaultBasePort if 0. The others
+	Name    string  // name of the environment, for messages and log files
+	Command Command // the command of one server
+	Servers int     // number of servers; 0: one
+	// BasePort is the port of the first server; 0: DefaultBasePort. The other servers
 	// use the following ports.
 	BasePort int
 	// LogDir is the folder of NAME_PORT.log and the older NAME_PORT.log.1. LogBytes
-	// bounds both together, DefaultLogBytes if 0.
+	// limits the size of both together; 0: DefaultLogBytes.
 	LogDir   string
 	LogBytes int64
-	// StartTimeout is how long a server may take until it answers,
-	// DefaultStartTimeout if 0.
+	// StartTimeout is the time limit for a server's first answer; 0:
+	// DefaultStartTimeout.
 	StartTimeout time.Duration
-	// HangTimeout is how long a server may leave all requests for its greeting
-	// unanswered before it is restarted; 0: without limit.
+	// HangTimeout is the time after which a server that answers no request for its
+	// greeting is restarted; 0: no limit.
 	HangTimeout time.Duration
-	// Grace is how long a server may take to end after SIGTERM, DefaultGrace if 0.
+	// Grace is the time that a server has to end after SIGTERM; 0: DefaultGrace.
 	Grace time.Duration
-	// Backoff is the pause before a restart. It doubles up to BackoffMax while the
-	// server keeps dying; defaults are 250 ms and 30 s. After the server has been up
-	// for 10 s the pause is Backoff again.
+	// Backoff is the pause before a restart; 0: 250 ms. It doubles up to BackoffMax
+	// (0: 30 s) while the server dies again. After the server has been up for 10 s
+	// the pause is Backoff again.
 	Backoff, BackoffMax time.Duration
 
-	// Watchdog is the command that makes this program call Watchdog, normally
-	// /proc/self/exe.
+	// Watchdog is the command that makes this program call the function Watchdog,
+	// normally /proc/self/exe.
 	Watchdog []string
 
-	// OnReady is called when a server answers, after that many restarts.
+	// OnReady is called when a server answers. restarts is the number of its restarts.
 	OnReady func(url string, restarts int)
-	// OnDown is called when a server has ended, before it is restarted. Its
-	// instances are lost.
+	// OnDown is called when a server has ended, before it is restarted. The instances
+	// of the server are lost.
 	OnDown func(url string, err error)
-	Log    *slog.Logger // nil: silent
+	Log    *slog.Logger // nil: no log
 }
 
 // Defaults of Options.
@@ -90,7 +90,7 @@ func (o *Options) fill() {
 	}
 }
 
-// check returns an error for options with which no server could start, and makes the
+// check returns an error for options with which no server can start, and makes the
 // paths absolute.
 func (o *Options) check() error {
 	c := &o.Command
@@ -130,7 +130,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// errNoProgram reports a program that does not exist.
+// errNoProgram is the error for a program that does not exist.
 var errNoProgram = errors.New("no program")
 
 // portFree returns an error if the port is taken.
@@ -145,7 +145,7 @@ func (o *Options) portFree(port int) error {
 	return ln.Close()
 }
 
-// lookPath finds a program in the PATH of the server, not in that of this process.
+// lookPath finds a program in path, the PATH of the server, not in the PATH of this process.
 func lookPath(name, dir, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
@@ -159,7 +159,7 @@ func lookPath(name, dir, path string) (string, error) {
 	}
 	for folder := range strings.SplitSeq(path, ":") {
 		if !filepath.IsAbs(folder) {
-			continue // relative entries depend on the working folder
+			continue // a relative entry depends on the working folder
 		}
 		if path, err := exec.LookPath(filepath.Join(folder, name)); err == nil {
 			return path, nil
@@ -168,7 +168,7 @@ func lookPath(name, dir, path string) (string, error) {
 	return "", fmt.Errorf("%w %q in PATH", errNoProgram, name)
 }
 
-// lookup returns the value of a variable. Of several with one name the last counts.
+// lookup returns the value of a variable: the last one if env contains several.
 func lookup(env []string, key string) string {
 	for i := len(env) - 1; i >= 0; i-- {
 		if v, ok := strings.CutPrefix(env[i], key+"="); ok {

@@ -15,8 +15,7 @@ import (
 	"github.com/openmanus/openmanus/env/listen/listentest"
 )
 
-// gone waits until all processes have ended. A process that is left after a minute
-// fails the test and is killed.
+// gone waits until all processes have ended. If a process is left after a minute, gone kills it and the test fails.
 func gone(t *testing.T, pids []int) {
 	t.Helper()
 	for range 6000 {
@@ -61,8 +60,7 @@ func launcher(t *testing.T, role string) (cmd *exec.Cmd, urls []string) {
 	return cmd, urls
 }
 
-// TestNoOrphansAfterKill kills the program, which cannot clean up, and expects that
-// all its descendants end.
+// TestNoOrphansAfterKill checks that all descendants of the program end after it is killed and cannot clean up.
 func TestNoOrphansAfterKill(t *testing.T) {
 	for _, role := range []string{"serve", "wrapper"} {
 		t.Run(role, func(t *testing.T) {
@@ -87,13 +85,13 @@ func TestNoOrphansAfterKill(t *testing.T) {
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			_ = cmd.Wait() // it was killed
+			_ = cmd.Wait() // Wait returns the error of the kill
 			gone(t, all)
 		})
 	}
 }
 
-// TestNoOrphansOfAnOrphan kills the server first. The watchdog inherits the server's
+// TestNoOrphansOfAnOrphan checks that a server's child ends after the server is killed. The watchdog inherits the
 // child, which has another session.
 func TestNoOrphansOfAnOrphan(t *testing.T) {
 	cmd, urls := launcher(t, "serve")
@@ -103,16 +101,17 @@ func TestNoOrphansOfAnOrphan(t *testing.T) {
 	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, []int{server, stray}) // the server is restarted without its child
+	gone(t, []int{server, stray}) // these processes end although the server is restarted
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	all = append(all, descendants(cmd.Process.Pid)...)
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // Wait returns the error of the kill
 	gone(t, all)
 }
 
-// TestNoOrphansOfAKilledWatchdog kills the watchdog, which would clean up.
+// TestNoOrphansOfAKilledWatchdog checks that a server and its child end after the watchdog, which normally ends them,
+// is killed.
 func TestNoOrphansOfAKilledWatchdog(t *testing.T) {
 	o := fake(t, "serve", 1)
 	down := make(chan error, 16)

@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// markKey is the environment variable that identifies the processes of a server. It
-// finds them if the watchdog was killed.
+// markKey is the environment variable that marks the processes of a server. The
+// program finds them by it if the watchdog was killed.
 const markKey = "OPENMANUS_SERVER"
 
-// process is one start of a server: its watchdog and the pipe that keeps it alive.
+// process is one start of a server: its watchdog, and the pipe whose end stops it.
 type process struct {
 	cmd      *exec.Cmd
 	lifeline *os.File
 	mark     string
-	stderr   bytes.Buffer  // of the watchdog; read it after exited
-	exited   chan struct{} // closed when server and watchdog are gone
-	err      error         // how the server ended; read it after exited
+	stderr   bytes.Buffer  // stderr of the watchdog; read it after exited is closed
+	exited   chan struct{} // closed when server and watchdog have ended
+	err      error         // how the server ended; read it after exited is closed
 }
 
-// launch starts a watchdog and sends it its order. It does not wait for the server.
+// launch starts a watchdog and sends it the order o. It does not wait for the server.
 func launch(watchdog []string, label string, o order) (*process, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -43,8 +43,8 @@ func launch(watchdog []string, label string, o order) (*process, error) {
 	p.cmd.Stdin = r
 	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = time.Second
-	// A process group of its own, so that Ctrl-C reaches only the program, which
-	// stops the servers after it has closed their instances.
+	// The watchdog gets a new session, so that Ctrl-C reaches only the program. The
+	// program stops the servers after it has closed their instances.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := p.cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start a watchdog: %w", err), w.Close())
@@ -57,8 +57,8 @@ func launch(watchdog []string, label string, o order) (*process, error) {
 	return p, nil
 }
 
-// wait waits for the watchdog, which ends after its server, and ends the processes
-// that a killed watchdog left behind.
+// wait waits for the watchdog, which ends after its server, and kills the processes
+// that a killed watchdog left.
 func (p *process) wait() {
 	defer close(p.exited)
 	err := p.cmd.Wait()
@@ -79,18 +79,18 @@ func (p *process) wait() {
 // stop ends the server and returns when all its processes have ended. grace is the
 // time the watchdog allows the server. A watchdog that takes much longer is killed.
 func (p *process) stop(grace time.Duration) {
-	_ = p.lifeline.Close() // it may be closed already
+	_ = p.lifeline.Close() // the pipe may be closed already
 	select {
 	case <-p.exited:
 		return
 	case <-time.After(grace + killFor + 5*time.Second):
 	}
-	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Process.Kill() // the watchdog may have ended
 	<-p.exited
 }
 
-// sweep kills the processes with a mark, for at most a second. There are none unless
-// a watchdog was killed.
+// sweep kills the processes with a mark, for at most a second. There are such
+// processes only if a watchdog was killed.
 func sweep(mark string) {
 	for range 50 {
 		left := Marked(markKey, mark)

@@ -24,8 +24,8 @@ func pids() []int {
 	return all
 }
 
-// descendants returns the running processes below root. It leaves out zombies but not
-// the processes below them.
+// descendants returns the running processes below root. It omits zombies, but not the
+// processes below them.
 func descendants(root int) []int {
 	children := map[int][]int{}
 	zombie := map[int]bool{}
@@ -48,8 +48,8 @@ func descendants(root int) []int {
 	return found
 }
 
-// parentOf returns the parent and the state of a process. They follow the name, which
-// is in brackets and may contain any character.
+// parentOf returns the parent and the state of a process. In /proc/PID/stat they
+// follow the name, which is in brackets and may contain any character.
 func parentOf(pid int) (parent int, state byte, ok bool) {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -63,8 +63,8 @@ func parentOf(pid int) (parent int, state byte, ok bool) {
 	return parent, fields[0][0], err == nil
 }
 
-// Marked returns the running processes that have an environment variable with this
-// value. It leaves out processes of other users, which cannot be read.
+// Marked returns the running processes that have the environment variable key with
+// this value. It omits processes of other users, whose variables cannot be read.
 func Marked(key, value string) []int {
 	want := []byte(key + "=" + value)
 	var found []int

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The name of a process may contain brackets and spaces.
+// TestParentOfOddName checks parentOf for a process whose name contains brackets and spaces.
 func TestParentOfOddName(t *testing.T) {
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {

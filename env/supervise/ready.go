@@ -13,15 +13,15 @@ import (
 	"github.com/openmanus/openmanus/internal/backoff"
 )
 
-// Pauses between requests to a starting server, and the time limit of a request.
+// The pauses between requests to a starting server, and the time limit of a request.
 const (
 	minPause   = 20 * time.Millisecond
 	maxPause   = 300 * time.Millisecond
 	answerTime = 5 * time.Second
 )
 
-// ready waits until the server at url answers GET /. An open port is not enough: an
-// import may take minutes longer, and wrappers open ports early.
+// ready waits until the server at url answers GET /. An open port is not enough: the
+// imports of a server may take minutes, and wrappers open ports early.
 func ready(ctx context.Context, url string) error {
 	client := probeClient(answerTime)
 	defer client.CloseIdleConnections()
@@ -40,7 +40,7 @@ func ready(ctx context.Context, url string) error {
 	}
 }
 
-// probeClient opens a connection for every request; limit bounds one request.
+// probeClient returns a client that opens a connection for each request and limits its time.
 func probeClient(limit time.Duration) *http.Client {
 	return &http.Client{Timeout: limit, Transport: transport.Bound(&http.Transport{
 		DialContext:       (&net.Dialer{Timeout: answerTime}).DialContext,
@@ -48,7 +48,7 @@ func probeClient(limit time.Duration) *http.Client {
 	})}
 }
 
-// Pauses between requests that check whether a server answers.
+// These constants limit the pause between requests to a running server.
 const (
 	minHangPause = 50 * time.Millisecond
 	maxHangPause = 10 * time.Second
@@ -56,8 +56,8 @@ const (
 
 // awaitHang requests the greeting of the server at url repeatedly. It returns when no
 // request has been answered for limit, or ctx ends. Any answer counts, because the
-// pool handles servers that fail. A request waits as long as limit, since a server may
-// be busy with a long request.
+// pool handles servers that fail. The time limit of a request is also limit, since a
+// server may be busy with a long request.
 func awaitHang(ctx context.Context, url string, limit time.Duration) {
 	client := probeClient(limit)
 	defer client.CloseIdleConnections()

@@ -13,17 +13,17 @@ import (
 
 // recipe describes how to start the server of an environment from a checkout of
 // AgentGym, and its requirements (protocol 1.1 and 6.2). Paths are relative to the
-// checkout; {checkout} in a value stands for its path.
+// checkout; {checkout} in a value is replaced by its path.
 type recipe struct {
-	folder string            // folder of the package: working folder and import path
+	folder string            // the package's folder: working folder and import path
 	module string            // module that uvicorn serves
 	path   []string          // further import paths
 	env    map[string]string // environment variables
 	data   []variable        // folders that the user must provide
 	files  []string          // required files below folder
 	needs  []string          // required programs in PATH
-	slow   time.Duration     // start timeout if DefaultStartTimeout is too short
-	venv   []string          // packages for pip; nil: Install needs more
+	slow   time.Duration     // start timeout if longer than DefaultStartTimeout
+	venv   []string          // packages for pip; nil: pip alone cannot install the server
 	more   string            // requirements that pip cannot install
 }
 
@@ -42,8 +42,8 @@ var lmrlgym = recipe{
 	venv:  []string{"numpy", "tqdm", "scikit-image", "ipython", "termcolor", "transformers<5"},
 }
 
-// tool returns the recipe of one of the servers that share agentenv-tool. needs is the
-// external requirement of its tools, or "".
+// tool returns the recipe of one of the servers in agentenv-tool. needs is what its
+// tools need from outside, or "".
 func tool(name, needs string) recipe {
 	r := recipe{
 		folder: "agentenv-tool", module: "agentenv_" + name + ":app",
@@ -83,7 +83,7 @@ var recipes = map[string]recipe{
 	"movie":    tool("movie", ""),
 	"academia": tool("academia", ""),
 	"todo":     tool("todo", "a Todoist account and its key in TODO_KEY"),
-	"sheet":    tool("sheet", "a Google service account and spreadsheets of one's own"),
+	"sheet":    tool("sheet", "a Google service account and your spreadsheets"),
 	"alfworld": {
 		folder: "agentenv-alfworld", module: "agentenv_alfworld:app", slow: 10 * time.Minute,
 		more: "the game files that alfworld-download fetches, and Python 3.9",
@@ -95,7 +95,7 @@ var recipes = map[string]recipe{
 	},
 	"webarena": {
 		folder: "agentenv-webarena", module: "agentenv_webarena:app", slow: 10 * time.Minute,
-		more: "the web sites of WebArena on hosts of one's own, Playwright with browsers, and a model that judges",
+		more: "the web sites of WebArena on your hosts, Playwright with browsers, and a model that judges answers",
 	},
 	"searchqa": {
 		folder: "agentenv-searchqa", module: "agentenv_searchqa:app", slow: 30 * time.Minute,
@@ -110,14 +110,14 @@ var recipes = map[string]recipe{
 // Recipes returns the environments whose servers this package can start.
 func Recipes() []string { return slices.Sorted(maps.Keys(recipes)) }
 
-// Launch has the user's settings for starting servers. Fields that are not set come
+// Launch contains the user's settings for starting servers. Unset fields are taken
 // from the recipe. With Command, neither recipe nor checkout is needed.
 type Launch struct {
 	Checkout string            // folder of AgentGym, which contains agentenv-textcraft
 	Workdir  string            // working folder
 	Command  []string          // may contain {python}, {checkout}, {host} and {port}
-	Python   string            // interpreter
-	Venv     string            // virtual environment, instead of Python
+	Python   string            // name or path of the interpreter
+	Venv     string            // virtual environment, if Python is not set
 	Set      map[string]string // environment variables; values may contain {checkout}, {host} and {port}
 }
 
@@ -126,7 +126,7 @@ type Plan struct {
 	Command      Command
 	StartTimeout time.Duration
 
-	// uninstalled reports that the server runs with a Python in PATH because VenvOf
+	// uninstalled means that the server runs with a Python in PATH, because VenvOf
 	// has not created its virtual environment.
 	uninstalled bool
 }
@@ -141,8 +141,8 @@ func (p Plan) NotInstalled(err error) bool {
 }
 
 // NewPlan completes a Launch of the named environment. environ is the environment of
-// this process; paths in l are relative to its working folder. It returns an error for
-// missing requirements and starts nothing.
+// this process; paths in l are relative to its working folder. NewPlan returns an
+// error for missing requirements and starts nothing.
 func NewPlan(name string, l Launch, environ []string) (Plan, error) {
 	p, err := newPlan(name, l, environ)
 	if err != nil {
@@ -167,9 +167,9 @@ func newPlan(name string, l Launch, environ []string) (Plan, error) {
 	c := &p.Command
 	c.Env = environ
 	c.Set = map[string]string{
-		"PYTHONUNBUFFERED": "1", // keep the last output of a dead server
-		// All servers have the same tasks, after a restart as well: the distractor
-		// recipes of textcraft's tasks depend on the order of a Python set.
+		"PYTHONUNBUFFERED": "1", // so that the log contains the last output of a dead server
+		// Without a fixed seed, textcraft's tasks would differ between servers and
+		// restarts: their distractor recipes depend on the order of a Python set.
 		"PYTHONHASHSEED": "0",
 	}
 	if l.Checkout != "" && known {
@@ -203,8 +203,8 @@ func newPlan(name string, l Launch, environ []string) (Plan, error) {
 	return p, err
 }
 
-// ownCommand completes a user's command. It appends --host and --port, which all
-// programs of AgentGym accept, to a command without {port}.
+// ownCommand completes a user's command. If it does not contain {port}, ownCommand
+// appends --host and --port, which all programs of AgentGym accept.
 func ownCommand(args []string, python, checkout string) []string {
 	fill := strings.NewReplacer("{python}", python, "{checkout}", checkout)
 	var out []string
@@ -219,7 +219,7 @@ func ownCommand(args []string, python, checkout string) []string {
 	return out
 }
 
-// apply sets the working folder and the environment.
+// apply sets the working folder and the environment variables of c.
 func (r recipe) apply(checkout string, c *Command) {
 	c.Dir = filepath.Join(checkout, r.folder)
 	path := []string{c.Dir}
@@ -235,8 +235,8 @@ func (r recipe) apply(checkout string, c *Command) {
 	}
 }
 
-// interpreter returns the interpreter given by the user, else that of the virtual
-// environment in the checkout, else the first python3 in PATH.
+// interpreter returns the user's interpreter, or the one in the virtual environment,
+// or python3. The user's virtual environment precedes the one in the checkout.
 func (r recipe) interpreter(l Launch, c *Command) (string, error) {
 	switch {
 	case l.Python != "" && l.Venv != "":
@@ -271,7 +271,7 @@ func (r recipe) needed(c *Command) error {
 		if dir == "" {
 			return fmt.Errorf("%s is not set; set it to %s", v.name, v.doc)
 		}
-		dir, err := filepath.Abs(dir) // the server runs in another working folder
+		dir, err := filepath.Abs(dir) // absolute, because the server runs in another working folder
 		if err != nil {
 			return err
 		}
@@ -300,8 +300,8 @@ func (c *Command) value(key string) string {
 const venvName = ".venv"
 
 // VenvIn returns the virtual environment that VenvOf made in a checkout for the
-// server of an environment, or "" if it does not exist. The error describes what the
-// checkout lacks.
+// server of an environment, or "" if it does not exist. It returns an error if the
+// server is missing in the checkout.
 func VenvIn(name, checkout string) (string, error) {
 	r, ok := recipes[name]
 	if !ok {
@@ -313,7 +313,7 @@ func VenvIn(name, checkout string) (string, error) {
 	return r.made(checkout), nil
 }
 
-// made returns the virtual environment in a checkout, or "".
+// made returns the virtual environment that VenvOf made in a checkout, or "".
 func (r recipe) made(checkout string) string {
 	venv := filepath.Join(checkout, r.folder, venvName)
 	if _, err := os.Stat(venv); err != nil {

@@ -36,15 +36,14 @@ const withAll = "agentenv-textcraft/ agentenv-babyai/ agentenv-sciworld/ agenten
 	"agentenv-webshop/ agentenv-webarena/ agentenv-searchqa/ agentenv-gaia/ " +
 	"agentenv-lmrlgym/lmrlgym/LLM_RL/ agentenv-lmrlgym/lmrlgym/llm_rl_scripts/ bird/ bin/java"
 
-// TestRecipes compares the commands of the recipes with sections 1.1 and 6.2 of the
-// protocol.
+// TestRecipes checks the commands of the recipes against sections 1.1 and 6.2 of the protocol.
 func TestRecipes(t *testing.T) {
 	dir := checkout(t, strings.Fields(withAll)...)
 	environ := []string{"PATH=" + filepath.Join(dir, "bin"), "AGENTENV_SQLGYM_BIRD_PATH=" + filepath.Join(dir, "bird")}
 	type want struct {
 		module, folder string
 		path           string            // further import paths
-		set            map[string]string // variables besides PYTHONPATH, PYTHONUNBUFFERED and PYTHONHASHSEED
+		set            map[string]string // variables in addition to PYTHONPATH, PYTHONUNBUFFERED and PYTHONHASHSEED
 	}
 	lmrl := want{"agentenv_lmrlgym:app", "agentenv-lmrlgym", "agentenv-lmrlgym/lmrlgym", nil}
 	project := map[string]string{"PROJECT_PATH": dir + "/agentenv-tool/Toolusage"}
@@ -87,7 +86,7 @@ func TestRecipes(t *testing.T) {
 				t.Errorf("-want +got:\n%s", d)
 			}
 			if p.StartTimeout < DefaultStartTimeout || p.StartTimeout > time.Hour {
-				t.Errorf("the start timeout is %v", p.StartTimeout)
+				t.Errorf("the start timeout is %v, want from DefaultStartTimeout to 1 h", p.StartTimeout)
 			}
 		})
 	}
@@ -101,7 +100,7 @@ func TestPlanOverrides(t *testing.T) {
 	tests := []struct {
 		name  string
 		l     Launch
-		args  string // without the path of the checkout
+		args  string // the command, in which the path of the checkout is removed
 		dir   string
 		wants map[string]string
 	}{

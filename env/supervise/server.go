@@ -32,8 +32,8 @@ func newServer(o *Options, port int) *server {
 	}
 }
 
-// run keeps the server up until ctx ends. It sends to first: nil when the server first
-// answers, or the error of a failed start, after which run returns.
+// run keeps the server running until ctx ends. It sends nil to first when the server
+// first answers, or the error of a failed start, after which it returns.
 func (s *server) run(ctx context.Context, first chan<- error) {
 	o := s.o
 	p, err := s.start(ctx)
@@ -76,8 +76,8 @@ func (s *server) run(ctx context.Context, first chan<- error) {
 	}
 }
 
-// attend waits until the server has ended by itself, is stopped because it hung, or
-// ctx ends. It returns the reason when all processes of the server have ended.
+// attend waits until the server ends, hangs, or ctx ends. It returns the reason when
+// all processes of the server have ended.
 func (s *server) attend(ctx context.Context, p *process) error {
 	hung := make(chan struct{})
 	watch, stop := context.WithCancel(ctx)
@@ -111,8 +111,8 @@ func (s *server) up(restarts int) {
 	}
 }
 
-// start starts the server once and waits until it answers. After an error no process
-// of it is left.
+// start starts the server once and waits until it answers. After an error all its
+// processes have ended.
 func (s *server) start(ctx context.Context) (*process, error) {
 	o := s.o
 	if err := o.portFree(s.port); err != nil {
@@ -137,7 +137,7 @@ func (s *server) start(ctx context.Context) (*process, error) {
 	}
 	if err == nil {
 		select {
-		case <-p.exited: // an answer came from another server
+		case <-p.exited: // the answer is from another server on the port
 			err = fmt.Errorf("server %s did not start: %w; %s", s.url, p.err, logTail(s.log))
 		default:
 			return p, nil
@@ -155,7 +155,7 @@ func (s *server) start(ctx context.Context) (*process, error) {
 	return nil, err
 }
 
-// errNotReady is the cause of a start timeout.
+// errNotReady is the cause of the end of a start that takes too long.
 var errNotReady = errors.New("not ready")
 
 // args returns the command of this server.
@@ -167,8 +167,8 @@ func (s *server) args() []string {
 	return out
 }
 
-// environ returns the environment of this server. Every variable is set once, because
-// programs differ in which of several values they read.
+// environ returns the environment of this server. It contains each variable once,
+// because programs differ in which of several values they read.
 func (s *server) environ() []string {
 	c := s.o.Command
 	var out []string
@@ -184,7 +184,7 @@ func (s *server) environ() []string {
 	return out
 }
 
-// expand replaces the placeholders.
+// expand replaces {host} and {port} in v.
 func (s *server) expand(v string) string {
 	return strings.NewReplacer("{host}", host, "{port}", strconv.Itoa(s.port)).Replace(v)
 }

@@ -18,37 +18,37 @@ import (
 // WatchdogCommand is the first argument that makes this program a watchdog.
 const WatchdogCommand = "server-watchdog"
 
-// order has the settings of a watchdog. It is sent as one line of JSON through the
-// pipe whose end stops the server. Arguments and environment are not used: other users
-// can read them, and the server's LD_LIBRARY_PATH must not apply to the watchdog.
+// order contains the settings of a watchdog. It is one line of JSON in the pipe whose
+// end stops the server. It is not in arguments or variables: other users can read
+// them, and the server's LD_LIBRARY_PATH must not apply to the watchdog.
 type order struct {
 	Args     []string      `json:"args"` // Args[0] is a path
 	Dir      string        `json:"dir"`
 	Env      []string      `json:"env"`
 	Log      string        `json:"log"`
 	LogBytes int64         `json:"log_bytes"`
-	Grace    time.Duration `json:"grace_ns"` // between SIGTERM and SIGKILL
+	Grace    time.Duration `json:"grace_ns"` // time between SIGTERM and SIGKILL
 }
 
-// Exit codes of a watchdog in addition to those of its server.
+// A watchdog has these exit codes in addition to those of its server.
 const (
 	exitNoStart  = 127 // the server could not be started, as in shells
-	exitSignal   = 128 // plus the signal that ended the server
+	exitSignal   = 128 // exitSignal plus the number of the signal that ended the server
 	exitWatchdog = 125 // the watchdog could not read its order or open the log
 )
 
-// Pauses and limits of a watchdog that waits for processes to end.
+// These constants limit how a watchdog waits for processes to end.
 const (
 	killEvery = 20 * time.Millisecond
-	// killFor bounds the attempts to kill: a process that is blocked in the kernel,
-	// as on a dead network disk, cannot be killed.
+	// killFor limits the attempts to kill processes: a process that is blocked in the
+	// kernel, as on a dead network disk, cannot be killed.
 	killFor = 30 * time.Second
-	// drainLimit is how long output is read after all processes have ended.
+	// drainLimit is the time that output is read after all processes have ended.
 	drainLimit = time.Second
 )
 
-// Watchdog runs this process as a watchdog if args start with WatchdogCommand. main
-// calls it first and then exits with the returned code. lifeline is standard input.
+// Watchdog runs this process as a watchdog if args[1] is WatchdogCommand. main calls
+// it first and exits with code if ok is true. lifeline is standard input.
 func Watchdog(args []string, lifeline io.Reader, stderr io.Writer) (code int, ok bool) {
 	if len(args) < 2 || args[1] != WatchdogCommand {
 		return 0, false
@@ -64,12 +64,12 @@ func Watchdog(args []string, lifeline io.Reader, stderr io.Writer) (code int, ok
 const prSetChildSubreaper = 36
 
 func watch(lifeline io.Reader) (int, error) {
-	// The kernel ends the server when the thread that started it exits.
+	// The kernel kills the server when the thread that started it exits.
 	runtime.LockOSThread()
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
 		return exitWatchdog, fmt.Errorf("become the parent of orphans: %w", errno)
 	}
-	// Signals are caught, because the server would inherit ignored signals.
+	// Catch signals, because the server would inherit ignored signals.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -85,7 +85,7 @@ func watch(lifeline io.Reader) (int, error) {
 	}
 	released := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, in) // returns when the program ends
+		_, _ = io.Copy(io.Discard, in) // returns when the program closes the pipe or ends
 		close(released)
 	}()
 
@@ -121,11 +121,11 @@ func watch(lifeline io.Reader) (int, error) {
 	return code, log.close()
 }
 
-// child is the server of a watchdog with all its descendants.
+// child is the server of a watchdog and all its descendants.
 type child struct {
 	pid     int
 	status  chan int      // receives the exit code of the server
-	gone    chan struct{} // closed when no process is left
+	gone    chan struct{} // closed when all processes have ended
 	drained chan struct{} // closed when all writers of the output have closed it
 }
 
@@ -147,7 +147,7 @@ func startChild(o order, log io.Writer) (*child, error) {
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
-		_ = r.Close() // there is no writer
+		_ = r.Close() // the pipe has no writer
 		return nil, fmt.Errorf("start %s in %s: %w", filepath.Base(o.Args[0]), o.Dir, err)
 	}
 	c := &child{pid: pid, status: make(chan int, 1), gone: make(chan struct{}), drained: make(chan struct{})}
@@ -160,7 +160,7 @@ func startChild(o order, log io.Writer) (*child, error) {
 	return c, nil
 }
 
-// reap waits for all processes below this one.
+// reap waits until all descendants of this process have ended.
 func (c *child) reap() {
 	defer close(c.gone)
 	for {
@@ -168,7 +168,7 @@ func (c *child) reap() {
 		pid, err := syscall.Wait4(-1, &ws, 0, nil)
 		switch {
 		case err == syscall.EINTR:
-		case err != nil: // ECHILD: no process is left
+		case err != nil: // ECHILD: all processes have ended
 			return
 		case pid == c.pid && ws.Exited():
 			c.status <- ws.ExitStatus()
@@ -188,7 +188,7 @@ func (c *child) end(grace time.Duration) {
 	}
 	deadline := time.Now().Add(killFor)
 	for time.Now().Before(deadline) {
-		// Repeated, since a process may start another one before it is killed.
+		// Repeat this, since a process may start another one before it is killed.
 		signalEach(descendants(os.Getpid()), syscall.SIGKILL)
 		select {
 		case <-c.gone:

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Delay returns the pause after failed attempt n: 0 for attempt 0, and otherwise a
-// random value in the upper half of an interval that is base for attempt 1 and
-// doubles up to limit. The random value separates clients that fail at the same
-// time. It has no seed, because no result depends on it.
+// Delay returns the pause after failed attempt n. It is 0 if n is 0. Otherwise it is
+// random between d/2 and d, where d is base for attempt 1 and doubles up to limit.
+// The random value separates clients that fail at the same time. It has no seed,
+// because no result depends on it.
 func Delay(base, limit time.Duration, n int) time.Duration {
 	if n < 1 {
 		return 0

@@ -79,8 +79,8 @@ func WithDefault(code ExitCode, err error) error {
 	return With(code, "", err)
 }
 
-// CodeOf returns the exit code of the outermost Error in err's chain. It
-// reports false if there is none.
+// CodeOf returns the exit code of the outermost Error in err's chain, or Internal and
+// false if there is none.
 func CodeOf(err error) (ExitCode, bool) {
 	var e *Error
 	if !errors.As(err, &e) {

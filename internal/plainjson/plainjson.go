@@ -1,6 +1,6 @@
-// Package plainjson encodes JSON without the escapes of HTML, so that < and >,
-// frequent in actions and replies, stay readable, and decodes numbers without
-// loss.
+// Package plainjson encodes JSON without the escapes of HTML, so that the characters
+// < and >, which are frequent in actions and replies, stay readable. It decodes
+// numbers without loss.
 package plainjson
 
 import (

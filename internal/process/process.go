@@ -1,5 +1,5 @@
-// Package process starts child programs that end cleanly, and measures CPU time,
-// for bench and accept.
+// Package process starts child programs that can clean up when they are stopped, and
+// measures CPU time. bench and accept use it.
 package process
 
 import (
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Command returns a command that is interrupted when ctx ends, so that it ends
-// cleanly, and killed 20 s later.
+// Command returns a command that is interrupted when ctx ends, so that it can clean
+// up, and killed 20 s later.
 func Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -50,7 +50,7 @@ func TestRunWithBadSteps(t *testing.T) {
 	must(t, json.Unmarshal(text, &file))
 	if skipped != 1 || len(file.Rows) != 1 || len(file.Rows[0].Tokens) == 0 || len(file.Rows[0].Mask) != len(file.Rows[0].Tokens) ||
 		!strings.Contains(file.Cause, "loss is NaN") {
-		t.Errorf("%v steps were skipped; written: %.300s", skipped, text)
+		t.Errorf("%v steps were skipped, want 1 whose file has the batch and the cause; the file is %.300s", skipped, text)
 	}
 
 	r = newRig(t)
@@ -61,7 +61,7 @@ func TestRunWithBadSteps(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	if files, err := os.ReadDir((&rundir.Folder{Dir: r.dir}).BadSteps()); err != nil || len(files) != 3 {
-		t.Errorf("%d bad steps are written, want 3 (%v)", len(files), err)
+		t.Errorf("%d bad steps were written, want 3 (error %v)", len(files), err)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestBadStepOfContexts(t *testing.T) {
 	}
 	calls := 0
 	r.spoil = func(l torch.Tensor) torch.Tensor {
-		if calls++; calls == 3 { // two of four contexts already have entropies
+		if calls++; calls == 3 { // two of the four contexts already have entropies
 			return l.MulScalar(math.NaN())
 		}
 		return l
@@ -88,12 +88,12 @@ func TestBadStepOfContexts(t *testing.T) {
 		skipped += m["actor/skipped_steps"]
 		if h, ok := m["actor/entropy/turn_1"]; ok {
 			if reported++; !(h > 0) {
-				t.Errorf("the entropy is %v", h)
+				t.Errorf("the entropy is %v, want a positive number", h)
 			}
 		}
 		return nil
 	}))
 	if skipped != 1 || reported != 2 {
-		t.Errorf("%v optimiser steps were skipped, %d lines report entropies", skipped, reported)
+		t.Errorf("%v optimiser steps were skipped and %d entropies reported, want 1 and 2", skipped, reported)
 	}
 }

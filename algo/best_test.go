@@ -17,12 +17,12 @@ func TestBestIsKept(t *testing.T) {
 	st, err := rundir.ReadState(filepath.Join(run.Checkpoints(), "step_000004"))
 	must(t, err)
 	if st.Best == nil {
-		t.Fatal("no validation was compared")
+		t.Fatal("the state has no best checkpoint")
 	}
 	best, err := rundir.ReadState(run.Best())
 	must(t, err)
 	if best.Step != st.Best.Step {
-		t.Errorf("the link points to step %d, the best is %+v", best.Step, st.Best)
+		t.Errorf("the link best points to step %d, want %+v", best.Step, st.Best)
 	}
 	left, err := os.ReadDir(run.Checkpoints())
 	must(t, err)
@@ -43,7 +43,7 @@ func TestBestBeforeTraining(t *testing.T) {
 	must(t, err)
 	best, err := rundir.ReadState(run.Best())
 	if err != nil || newest.Best == nil || best.Step != newest.Best.Step {
-		t.Fatalf("best points to %+v (%v), want %+v", best, err, newest.Best)
+		t.Fatalf("the link best points to %+v (error %v), want %+v", best, err, newest.Best)
 	}
 
 	r = newRig(t)
@@ -55,6 +55,6 @@ func TestBestBeforeTraining(t *testing.T) {
 	r.steps += 2
 	must(t, r.fit(t, t.Context(), t.Context()))
 	if best, err = rundir.ReadState(run.Best()); err != nil || best.Step <= 3 {
-		t.Errorf("after %s was deleted best points to %+v (%v)", filepath.Base(was), best, err)
+		t.Errorf("after the deletion of %s the link best points to %+v (error %v), want a later step", filepath.Base(was), best, err)
 	}
 }

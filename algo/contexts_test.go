@@ -52,33 +52,33 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	must(t, advantage.Compute("grpo", rows, advantage.Options{Params: registry.Values{"norm_by_std": true}}))
 	must(t, advantage.Compute("grpo", cut, advantage.Options{Params: registry.Values{"norm_by_std": true}}))
 
-	whole, err := BatchMetrics(rows)
+	uncut, err := BatchMetrics(rows)
 	must(t, err)
 	of, err := BatchMetrics(cut)
 	must(t, err)
-	if d := cmp.Diff(whole, of); d != "" {
+	if d := cmp.Diff(uncut, of); d != "" {
 		t.Errorf("metrics (-one context +several contexts):\n%s", d)
 	}
 
 	if n := episodesIn(cut); n != 4 {
-		t.Errorf("%d episodes are counted in the rows of 4", n)
+		t.Errorf("episodesIn = %d, want 4", n)
 	}
 	kept, singles := DropSingles(cut)
 	if len(kept) != 6 || singles != 1 {
-		t.Errorf("%d rows are kept, %d groups are single", len(kept), singles)
+		t.Errorf("DropSingles kept %d rows and found %d single groups, want 6 and 1", len(kept), singles)
 	}
 	kept, stats, err := DropZeroSpread(cut, GroupMetrics["seq_final_reward"])
 	must(t, err)
 	if len(kept) != 6 || stats.Single != 1 {
-		t.Errorf("%d rows are kept, groups %+v", len(kept), stats)
+		t.Errorf("DropZeroSpread kept %d rows with stats %+v, want 6 rows and 1 single group", len(kept), stats)
 	}
-	// PF-PPO resamples whole episodes.
+	// PF-PPO must resample whole episodes.
 	drawn, err := advantage.Resample(cut, "pow", registry.Values{"pf_ppo_weight_pow": 1.0}, 5, 1)
 	must(t, err)
 	spans, err := data.EpisodeSpans(drawn)
 	must(t, err)
 	if len(spans) != 4 {
-		t.Errorf("%d episodes were drawn of 4", len(spans))
+		t.Errorf("Resample drew %d episodes, want 4", len(spans))
 	}
 }
 
@@ -109,8 +109,8 @@ func TestContextsUnderEveryEstimator(t *testing.T) {
 		"norm_by_std": true, "gamma": .9, "lam": .8, "gigpo_step_weight": 1.0, "gigpo_norm": advantage.MeanStdNorm,
 	}, InvalidActionPenalty: .25}
 	names := advantage.Estimators.Names()
-	if len(names) < 13 { // aliases are not among the names
-		t.Fatalf("there are only %q", names)
+	if len(names) < 13 { // aliases are not included in the names
+		t.Fatalf("the estimators are only %q, want at least 13", names)
 	}
 	for _, name := range names {
 		must(t, advantage.Compute(name, rows, o))

@@ -29,40 +29,40 @@ func TestCourse(t *testing.T) {
 	r := courseRun(t)
 	must(t, r.fit(t, t.Context(), t.Context()))
 	want := drawn(t, r.dir, r.steps)
-	whole := r.result(t)
-	for _, m := range whole.Metrics {
+	undisturbed := r.result(t)
+	for _, m := range undisturbed.Metrics {
 		step := int(m["step"])
 		if step == 0 {
 			continue
 		}
 		limit := map[bool]float64{true: 1, false: 2}[step < 3]
 		if m["curriculum/max_turns"] != limit || m["env/number_of_actions/max"] > limit {
-			t.Errorf("step %d: limit %v, most turns %v; want %v", step, m["curriculum/max_turns"], m["env/number_of_actions/max"], limit)
+			t.Errorf("step %d: limit %v and at most %v turns, want the limit %v", step, m["curriculum/max_turns"], m["env/number_of_actions/max"], limit)
 		}
 		if seen := m["curriculum/tasks_seen"]; seen < 2 || seen > 3 {
-			t.Errorf("step %d: %v of 3 tasks were seen", step, seen)
+			t.Errorf("step %d: %v tasks were seen, want 2 or 3", step, seen)
 		}
 	}
 
-	again := courseRun(t)
+	resumed := courseRun(t)
 	hard, kill := context.WithCancel(t.Context())
 	defer kill()
-	again.onWrite = func(step int, _ track.Metrics) error {
+	resumed.onWrite = func(step int, _ track.Metrics) error {
 		if step == 3 {
 			kill()
 		}
 		return hard.Err()
 	}
-	if err := again.fit(t, hard, hard); err == nil {
+	if err := resumed.fit(t, hard, hard); err == nil {
 		t.Fatal("the run was not killed")
 	}
-	again.undisturbed()
-	must(t, again.fit(t, t.Context(), t.Context()))
-	if d := cmp.Diff(want, drawn(t, again.dir, again.steps)); d != "" {
+	resumed.undisturbed()
+	must(t, resumed.fit(t, t.Context(), t.Context()))
+	if d := cmp.Diff(want, drawn(t, resumed.dir, resumed.steps)); d != "" {
 		t.Errorf("the tasks differ from the tasks of an undisturbed run:\n%s", d)
 	}
-	if d := cmp.Diff(whole, again.result(t)); d != "" {
-		t.Errorf("the final state differs:\n%s", d)
+	if d := cmp.Diff(undisturbed, resumed.result(t)); d != "" {
+		t.Errorf("the final state differs from the state of an undisturbed run:\n%s", d)
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 	crashAside  = "OPENMANUS_TEST_CRASH_ASIDE"
 )
 
-// rare lists the crash points that an undisturbed run does not pass, with the case in which a run passes them.
+// rare lists the crash points that only special runs pass, each with the case in which a run passes it.
 var rare = []string{
 	"checkpoint/clean",     // the previous process died while saving
 	"checkpoint/set-aside", // the run returns to an older checkpoint
@@ -40,7 +40,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 		return
 	}
 	if testing.Short() {
-		t.Skip("it starts a process for every point")
+		t.Skip("slow: the test starts a process for every crash point")
 	}
 	quiet := crashRig(t)
 	passages := map[string]int{}
@@ -61,7 +61,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 			t.Errorf("no run passes %s", point)
 			continue
 		}
-		// In the middle of the run, after every kind of save and before more.
+		// Kill in the middle of the run: every kind of save has happened and more will follow.
 		at := fmt.Sprintf("%s:%d", point, (n+1)/2)
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
@@ -86,13 +86,13 @@ func TestKilledAtEveryPoint(t *testing.T) {
 		t.Run("killed while returning to step 1, "+at, func(t *testing.T) {
 			t.Parallel()
 			r := crashRig(t)
-			r.keep = 0 // keep the checkpoint of step 1
+			r.keep = 0 // 0 keeps all checkpoints, so also the one of step 1
 			must(t, r.fit(t, t.Context(), t.Context()))
 			want := r.result(t).Weights
 			die(t, r.dir, at, crashAside+"=1")
 			must(t, r.fit(t, t.Context(), t.Context()))
 			if !bytes.Equal(r.result(t).Weights, want) {
-				t.Error("the weights differ from the weights before the return")
+				t.Error("the weights differ from the weights before the return to step 1")
 			}
 		})
 	}
@@ -147,13 +147,13 @@ func (r *rig) onlyStepInFlightLost(t *testing.T) {
 	must(t, err)
 	c, refused, err := checkpoint.Latest(t.Context(), run.Checkpoints())
 	if len(refused) > 0 {
-		t.Errorf("damaged: %v", refused)
+		t.Errorf("damaged checkpoints: %v, want none", refused)
 	}
 	switch {
-	case errors.Is(err, checkpoint.ErrNone) && begun == 0: // killed before the first save
+	case errors.Is(err, checkpoint.ErrNone) && begun == 0: // the run was killed before the first save
 	case err != nil:
 		t.Error(err)
 	case c.Step < begun-1:
-		t.Errorf("step %d began, the newest checkpoint is of step %d", begun, c.Step)
+		t.Errorf("step %d began, but the newest checkpoint is of step %d: more than one step is lost", begun, c.Step)
 	}
 }

@@ -32,13 +32,13 @@ func TestCriticsBadStepsAreResumed(t *testing.T) {
 	// memory.
 	weights, critic := m["perf/memory_bytes/weights"], m["perf/memory_bytes/critic"]
 	if head := 4 * float64(tinyConfig().HiddenSize+1); critic != weights+head || m["perf/memory_bytes/critic_optimizer"] != 2*critic {
-		t.Errorf("the critic takes %v bytes and its optimiser %v, the actor %v", critic, m["perf/memory_bytes/critic_optimizer"], weights)
+		t.Errorf("the critic takes %v bytes and its optimiser %v, want the actor's %v bytes plus a head, and twice that for the optimiser", critic, m["perf/memory_bytes/critic_optimizer"], weights)
 	}
 	r.steps = 3
 	err := r.fit(t, t.Context(), t.Context())
 	var diverged *learner.DivergedError
 	if !errors.As(err, &diverged) || diverged.Steps != 3 {
-		t.Errorf("the third bad step in a row, after a resume, gave %v", err)
+		t.Errorf("the third consecutive bad step, after a resume, returned %v, want a DivergedError of 3 steps", err)
 	}
 }
 
@@ -70,34 +70,34 @@ func criticIsResumed(t *testing.T, shared bool) {
 		must(t, r.fit(t, t.Context(), t.Context()))
 		_, err := os.Stat(filepath.Join(r.dir, "checkpoints", "step_000003", learner.CriticFolder, "config.json"))
 		if model := err == nil; model == shared {
-			t.Errorf("the checkpoint has a second model: %v", model)
+			t.Errorf("the checkpoint has a second model: %v, want %v", model, !shared)
 		}
 		return r.lines(t)
 	}
-	calm, resumed := run(0), run(1)
+	undisturbed, resumed := run(0), run(1)
 	for step := 1; step <= 3; step++ {
-		if lr, updated := calm[step]["actor/lr"]; updated != (step > 1) || updated && lr != rate.LR(step-2) {
-			t.Errorf("step %d: the actor's rate is %v: the schedule begins with the actor's first step", step, lr)
+		if lr, updated := undisturbed[step]["actor/lr"]; updated != (step > 1) || updated && lr != rate.LR(step-2) {
+			t.Errorf("step %d: the actor's learning rate is %v, but the schedule must begin with the actor's first step", step, lr)
 		}
 		for _, name := range []string{
 			"critic/vf_loss", "critic/grad_norm", "critic/lr", "critic/values/mean", "perf/memory_bytes/critic", "actor/pg_loss", "actor/grad_norm",
 		} {
-			if resumed[step][name] != calm[step][name] {
-				t.Errorf("step %d: %s is %v, undisturbed %v", step, name, resumed[step][name], calm[step][name])
+			if resumed[step][name] != undisturbed[step][name] {
+				t.Errorf("step %d: %s is %v, want %v as in an undisturbed run", step, name, resumed[step][name], undisturbed[step][name])
 			}
 		}
-		if _, updated := calm[step]["actor/pg_loss"]; updated != (step > 1) {
-			t.Errorf("step %d: the actor was updated: %v", step, updated)
+		if _, updated := undisturbed[step]["actor/pg_loss"]; updated != (step > 1) {
+			t.Errorf("step %d: the actor was updated: %v, want %v", step, updated, step > 1)
 		}
-		if loss := calm[step]["critic/vf_loss"]; !(loss > 0) {
-			t.Errorf("step %d: the value loss is %v", step, loss)
+		if loss := undisturbed[step]["critic/vf_loss"]; !(loss > 0) {
+			t.Errorf("step %d: the value loss is %v, want a positive number", step, loss)
 		}
 		// A shared critic computes its values in the pass of the log-probs, except during the warm-up.
-		if _, alone := calm[step]["timing_s/values"]; alone != (!shared || step == 1) {
-			t.Errorf("step %d: the values had a separate pass: %v", step, alone)
+		if _, separate := undisturbed[step]["timing_s/values"]; separate != (!shared || step == 1) {
+			t.Errorf("step %d: the values had a separate pass: %v, want %v", step, separate, !shared || step == 1)
 		}
 	}
-	if c, w := calm[3]["perf/memory_bytes/critic"], calm[3]["perf/memory_bytes/weights"]; shared != (c < w/10) {
-		t.Errorf("the critic takes %v bytes, the weights %v", c, w)
+	if c, w := undisturbed[3]["perf/memory_bytes/critic"], undisturbed[3]["perf/memory_bytes/weights"]; shared != (c < w/10) {
+		t.Errorf("the critic takes %v bytes, the weights %v; a shared critic must be much smaller, a separate critic not", c, w)
 	}
 }

@@ -30,14 +30,14 @@ func TestEvolKeeps(t *testing.T) {
 			got += fmt.Sprintf(" %s%d", ep.Task.ID, ep.Sample)
 		}
 		if got != " "+want {
-			t.Errorf("%d per task: kept%s, want %s", perTask, got, want)
+			t.Errorf("with at most %d episodes per task keep returns%s, want %s", perTask, got, want)
 		}
 	}
 	m := Metrics{}
 	keptMetrics(m, []Env{{Name: "maze", Weight: 1}, {Name: "wordle", Weight: 1}, {Name: "textcraft"}}, episodes, episodes[1:3])
 	want := Metrics{
 		"agentevol/overall/kept": 2, "agentevol/overall/kept_share": 2. / 7, "agentevol/maze/kept": 2, "agentevol/maze/kept_share": 2. / 7,
-		"agentevol/wordle/kept": 0, // no trainable episode: no share
+		"agentevol/wordle/kept": 0, // an environment without a trainable episode has no share
 	}
 	if d := cmp.Diff(want, m); d != "" {
 		t.Errorf("metrics (-want +got):\n%s", d)
@@ -68,22 +68,22 @@ func TestEvolReplays(t *testing.T) {
 	}
 	all := []string{"o10", "o20", "e0", "e1", "e2", "e3", "e4", "e5"}
 	if got := names(-1, 1); !slices.Equal(got, all) {
-		t.Errorf("all are %v", got)
+		t.Errorf("replay = -1 returns %v, want all trajectories in order", got)
 	}
 	if got := names(0, 1); len(got) != 0 {
-		t.Errorf("none are %v", got)
+		t.Errorf("replay = 0 returns %v, want none", got)
 	}
 	slices.Sort(all)
 	if got := names(99, 1); !slices.Equal(slices.Sorted(slices.Values(got)), all) {
-		t.Errorf("more than all are %v", got)
+		t.Errorf("replay = 99 returns %v, want every trajectory once", got)
 	}
-	first, again, other := names(4, 1), names(4, 1), names(4, 2)
-	if len(slices.Compact(slices.Sorted(slices.Values(first)))) != 4 || !slices.Equal(first, again) || slices.Equal(first, other) {
-		t.Errorf("four are %v, with the same seed %v, with another %v", first, again, other)
+	first, repeated, other := names(4, 1), names(4, 1), names(4, 2)
+	if len(slices.Compact(slices.Sorted(slices.Values(first)))) != 4 || !slices.Equal(first, repeated) || slices.Equal(first, other) {
+		t.Errorf("replay = 4 returns %v, %v with the same seed and %v with another; want four different ones, the same, and others", first, repeated, other)
 	}
 	o.Original = nil
 	if rows, err := o.replay(nil, 1); err != nil || len(rows) != 0 {
-		t.Errorf("without trajectories: %v, %v", rows, err)
+		t.Errorf("replay without trajectories = %v, %v, want none", rows, err)
 	}
 }
 
@@ -107,11 +107,11 @@ func TestAgentEvol(t *testing.T) {
 		must(t, r.fit(t, t.Context(), t.Context()))
 		return r
 	}
-	calm, resumed := run(0), run(2)
-	lines, again := calm.lines(t), resumed.lines(t)
+	undisturbed, resumed := run(0), run(2)
+	lines, resumedLines := undisturbed.lines(t), resumed.lines(t)
 	stored, sampled := 0, 0
 	for step := 1; step <= 3; step++ {
-		of, episodes := map[string]int{}, dumped(t, filepath.Join(calm.dir, "rollouts", fmt.Sprintf("step_%d.jsonl", step)))
+		of, episodes := map[string]int{}, dumped(t, filepath.Join(undisturbed.dir, "rollouts", fmt.Sprintf("step_%d.jsonl", step)))
 		for _, ep := range episodes {
 			if ep.Outcome == data.Success && of[ep.Task.ID] < 2 {
 				of[ep.Task.ID]++
@@ -121,22 +121,22 @@ func TestAgentEvol(t *testing.T) {
 		}
 		m := lines[step]
 		if m["agentevol/stored"] != float64(stored) || m["agentevol/trajectories"] != float64(stored+2) || m["agentevol/maze/kept_share"] != m["agentevol/maze/kept"]/6 {
-			t.Errorf("step %d: %v are stored, %v learned from, a share of %v; %d succeeded", step, m["agentevol/stored"], m["agentevol/trajectories"],
+			t.Errorf("step %d: %v episodes are stored, %v trajectories learned from, share %v kept, but %d episodes succeeded", step, m["agentevol/stored"], m["agentevol/trajectories"],
 				m["agentevol/maze/kept_share"], stored)
 		}
 		if !(m["agentevol/loss"] > 0) || !(m["actor/grad_norm"] > 0) {
-			t.Errorf("step %d: the loss is %v and the gradient norm %v", step, m["agentevol/loss"], m["actor/grad_norm"])
+			t.Errorf("step %d: the loss is %v and the gradient norm %v, want positive numbers", step, m["agentevol/loss"], m["actor/grad_norm"])
 		}
 		for _, name := range []string{"agentevol/loss", "agentevol/stored", "agentevol/trajectories", "actor/grad_norm", "episode/success_rate"} {
-			if again[step][name] != m[name] {
-				t.Errorf("step %d: %s is %v, undisturbed %v", step, name, again[step][name], m[name])
+			if resumedLines[step][name] != m[name] {
+				t.Errorf("step %d: %s is %v, want %v as in an undisturbed run", step, name, resumedLines[step][name], m[name])
 			}
 		}
 	}
 	if stored == 0 {
 		t.Fatal("no episode succeeded, so the test checks nothing")
 	}
-	last := filepath.Join(calm.dir, "checkpoints", "step_000003")
+	last := filepath.Join(undisturbed.dir, "checkpoints", "step_000003")
 	st, err := rundir.ReadState(last)
 	must(t, err)
 	kept := dumped(t, filepath.Join(last, keptFile))

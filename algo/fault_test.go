@@ -69,7 +69,7 @@ func TestFaults(t *testing.T) {
 			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) {
 				saves := 0
 				r.onSave = func() error {
-					if saves++; saves >= 4 { // after the warm start, its validation, and step 1
+					if saves++; saves >= 4 { // earlier saves: after the warm start, after its validation, and after step 1
 						return errFull
 					}
 					return nil
@@ -162,10 +162,10 @@ func TestFaults(t *testing.T) {
 			run := &rundir.Folder{Dir: r.dir}
 			found, _, err := checkpoint.Latest(t.Context(), run.Checkpoints())
 			if err != nil || found.Step != c.saved {
-				t.Fatalf("the newest checkpoint is %+v (%v), want step %d", found, err, c.saved)
+				t.Fatalf("the newest checkpoint is %+v (error %v), want step %d", found, err, c.saved)
 			}
 			if names, err := filepath.Glob(filepath.Join(run.Checkpoints(), "*.tmp")); err != nil || len(names) > 0 {
-				t.Errorf("files were left behind: %v %v", names, err)
+				t.Errorf("temporary files were left: %v (error %v)", names, err)
 			}
 			r.undisturbed()
 			must(t, r.fit(t, t.Context(), t.Context()))
@@ -182,7 +182,7 @@ func TestInterruptedValidationIsNoResult(t *testing.T) {
 	defer stop()
 	r.onRequest = func(path string, body []byte) bool {
 		if validates(path, body) {
-			stop() // in the first validation
+			stop() // stop in the first validation
 		}
 		return true
 	}
@@ -191,11 +191,11 @@ func TestInterruptedValidationIsNoResult(t *testing.T) {
 	}
 	text, err := os.ReadFile(filepath.Join(r.dir, "metrics.jsonl"))
 	if err != nil || len(text) > 0 {
-		t.Errorf("metrics were written: %q %v", text, err)
+		t.Errorf("metrics were written: %q (error %v)", text, err)
 	}
 	entries, err := os.ReadDir(filepath.Join(r.dir, "rollouts"))
 	if err != nil || len(entries) > 0 {
-		t.Errorf("episodes were written: %v %v", entries, err)
+		t.Errorf("episodes were written: %v (error %v)", entries, err)
 	}
 }
 

@@ -25,10 +25,10 @@ func TestDropZeroSpread(t *testing.T) {
 	kept, st, err := DropZeroSpread(append(rows, specRows("d", "d", "e", "f")[:2]...), GroupMetrics["seq_final_reward"])
 	must(t, err)
 	if len(kept) != 2 || kept[0].UID != "d" || kept[1].UID != "d" {
-		t.Fatalf("kept %d rows: %+v", len(kept), kept)
+		t.Fatalf("DropZeroSpread kept %d rows, want the 2 of group d: %+v", len(kept), kept)
 	}
 	if st.ZeroSpread != 1 || st.Single != 2 {
-		t.Fatalf("stats %+v", st)
+		t.Fatalf("stats %+v, want ZeroSpread 1 and Single 2", st)
 	}
 }
 
@@ -47,12 +47,12 @@ func TestGroupMetricScore(t *testing.T) {
 	}
 	for metric, want := range map[string]int{"score": 4, "env_reward": 0} {
 		if kept, _, err := DropZeroSpread(won, GroupMetrics[metric]); err != nil || len(kept) != want {
-			t.Errorf("with overlong episodes, by %s %d rows are kept (%v), want %d", metric, len(kept), err, want)
+			t.Errorf("with overlong episodes and the metric %s %d rows are kept (error %v), want %d", metric, len(kept), err, want)
 		}
 	}
 	for metric, want := range map[string]int{"seq_final_reward": 4, "score": 2, "env_reward": 2} {
 		if kept, _, err := DropZeroSpread(rows, GroupMetrics[metric]); err != nil || len(kept) != want || kept[len(kept)-1].UID != "mixed" {
-			t.Errorf("by %s %d rows are kept, want %d", metric, len(kept), want)
+			t.Errorf("with the metric %s %d rows are kept, want %d, the last one of group mixed", metric, len(kept), want)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestRoundingIsNoSpread(t *testing.T) {
 	kept, stats, err := DropZeroSpread(rows, GroupMetrics["seq_final_reward"])
 	must(t, err)
 	if len(kept) != 0 || stats.ZeroSpread != 1 {
-		t.Errorf("%d rows are kept, %+v", len(kept), stats)
+		t.Errorf("%d rows are kept with stats %+v, want 0 rows and ZeroSpread 1", len(kept), stats)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestAloneInItsGroup(t *testing.T) {
 			got = append(got, r.UID)
 		}
 		if !slices.Equal(got, want) || m["group/dropped_rows"] != float64(len(rows)-len(want)) || name != "reinforce" && m["group/single"] != 1 {
-			t.Errorf("%s learns from %v, want %v; %v rows are left out, %v groups are single", name, got, want, m["group/dropped_rows"], m["group/single"])
+			t.Errorf("%s learns from the rows %v, want %v; %v rows are left out and %v groups are single", name, got, want, m["group/dropped_rows"], m["group/single"])
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestFilterOverlong(t *testing.T) {
 				}
 			}
 			if left == 0 {
-				t.Error("no task was left out")
+				t.Error("no task was left out, so the test checks nothing")
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func TestFilterOverlongIsRepeated(t *testing.T) {
 		if !killed {
 			want = play(r)
 		} else if got := play(r); !slices.Equal(got, want) {
-			t.Errorf("after a resume:\n%v\nwant\n%v", got, want)
+			t.Errorf("episodes after a resume:\n%v\nwant\n%v", got, want)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestTruncatedPromptsAreTrainedOn(t *testing.T) {
 	must(t, r.fit(t, t.Context(), t.Context()))
 	m := r.lines(t)[1]
 	if m["prompt_length/clip_ratio"] != 1 || m["prompt_length/max"] > 300 || m["rollout/logprob_gap/mean"] > 1e-4 {
-		t.Errorf("%v truncated, the longest has %v tokens, gap %v", m["prompt_length/clip_ratio"], m["prompt_length/max"], m["rollout/logprob_gap/mean"])
+		t.Errorf("share %v of prompts truncated, want 1; the longest has %v tokens, want at most 300; gap %v", m["prompt_length/clip_ratio"], m["prompt_length/max"], m["rollout/logprob_gap/mean"])
 	}
 	if _, filtered := m["rollout/overlong_tasks"]; filtered {
 		t.Error("overlong tasks are counted without data.filter_overlong")
@@ -188,7 +188,7 @@ func TestBadTaskIsReplaced(t *testing.T) {
 				}
 			}
 			if left == 0 {
-				t.Error("no task was left out")
+				t.Error("no task was left out, so the test checks nothing")
 			}
 		})
 	}
@@ -215,12 +215,12 @@ func TestUnplayedTasks(t *testing.T) {
 		ep("1/a#2", "a", data.OverlongPrompt), ep("1/c", "c", data.EnvError),
 	})
 	if strings.Join(got, " ") != "a a" {
-		t.Errorf("the overlong tasks are %v", got)
+		t.Errorf("overlongTasks = %v, want [a a]", got)
 	}
 	got = badTasks([]*data.Episode{
 		ep("1/a", "a", data.EnvError), ep("1/a", "a", data.EnvError), ep("1/b", "b", data.EnvError), ep("1/c", "c", data.Done), ep("1/c", "c", data.EnvError),
 	}, []string{"a", "c"})
 	if strings.Join(got, " ") != "a" {
-		t.Errorf("the bad tasks are %v", got)
+		t.Errorf("badTasks = %v, want [a]", got)
 	}
 }

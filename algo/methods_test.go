@@ -168,7 +168,7 @@ func TestEveryMethodTrains(t *testing.T) {
 			m := r.lines(t)[1]
 			for name, x := range m {
 				if math.IsNaN(x) || math.IsInf(x, 0) {
-					t.Errorf("%s is %v", name, x)
+					t.Errorf("%s is %v, want a finite number", name, x)
 				}
 			}
 			for _, name := range append(c.shows, "actor/pg_loss", "actor/ppo_kl", "actor/pg_clipfrac", "critic/advantages/mean") {
@@ -177,10 +177,10 @@ func TestEveryMethodTrains(t *testing.T) {
 				}
 			}
 			if !(m["actor/grad_norm"] > 0) {
-				t.Errorf("the gradient's norm is %v", m["actor/grad_norm"])
+				t.Errorf("the gradient norm is %v, want a positive number", m["actor/grad_norm"])
 			}
 			if gap := m["rollout/logprob_gap_mean"]; !(gap < 1e-3) {
-				t.Errorf("sampling and training differ by %v", gap)
+				t.Errorf("the log-probs of sampling and training differ by %v, want less than 1e-3", gap)
 			}
 		})
 	}
@@ -201,16 +201,16 @@ func TestKLCoefficientIsResumed(t *testing.T) {
 		must(t, r.fit(t, t.Context(), t.Context()))
 		return r, r.lines(t)
 	}
-	_, calm := run(0)
+	_, undisturbed := run(0)
 	_, resumed := run(1)
 	last := .1
 	for step := 1; step <= 3; step++ {
-		got, want := resumed[step]["critic/kl_coeff"], calm[step]["critic/kl_coeff"]
-		if got != want || resumed[step]["actor/pg_loss"] != calm[step]["actor/pg_loss"] {
-			t.Errorf("step %d: coefficient %v, loss %v; undisturbed %v, %v", step, got, resumed[step]["actor/pg_loss"], want, calm[step]["actor/pg_loss"])
+		got, want := resumed[step]["critic/kl_coeff"], undisturbed[step]["critic/kl_coeff"]
+		if got != want || resumed[step]["actor/pg_loss"] != undisturbed[step]["actor/pg_loss"] {
+			t.Errorf("step %d: coefficient %v and loss %v, want %v and %v as in an undisturbed run", step, got, resumed[step]["actor/pg_loss"], want, undisturbed[step]["actor/pg_loss"])
 		}
 		if step > 1 && !(want > last) {
-			t.Errorf("step %d: the coefficient is %v after %v", step, want, last)
+			t.Errorf("step %d: the coefficient is %v after %v, want a larger one", step, want, last)
 		}
 		last = want
 	}
@@ -235,13 +235,13 @@ func TestFilterGroups(t *testing.T) {
 			must(t, r.fit(t, t.Context(), t.Context()))
 			m := r.lines(t)[1]
 			if c.learn != (m["actor/updated_rows"] > 0) {
-				t.Errorf("%v rows were trained on", m["actor/updated_rows"])
+				t.Errorf("%v rows were trained on, want some only if groups have a spread", m["actor/updated_rows"])
 			}
 			if !c.learn && m["group/gen_batches"] != 3 {
 				t.Errorf("%v batches were played, want all 3", m["group/gen_batches"])
 			}
 			if m["actor/updated_rows"] > 6 {
-				t.Errorf("%v rows were trained on, a step has 6", m["actor/updated_rows"])
+				t.Errorf("%v rows were trained on, want at most 6", m["actor/updated_rows"])
 			}
 			episodes := dumped(t, filepath.Join(r.dir, "rollouts", "step_1.jsonl"))
 			if want := int(m["group/gen_batches"]) * 6; len(episodes) != want {
@@ -268,7 +268,7 @@ func TestFilterGroupsMeasuresEveryBatch(t *testing.T) {
 	must(t, r.fit(t, t.Context(), t.Context()))
 	m := r.lines(t)[1]
 	if m["group/gen_batches"] != 3 || m["reward/batch/mean"] != 2 {
-		t.Errorf("the mean over %v batches, numbered from 1, is %v, want the mean of 3 batches", m["group/gen_batches"], m["reward/batch/mean"])
+		t.Errorf("%v batches and the mean reward %v, want 3 batches and the mean 2 of their numbers", m["group/gen_batches"], m["reward/batch/mean"])
 	}
 	turns, valid := 0.0, 0.0
 	for _, e := range dumped(t, filepath.Join(r.dir, "rollouts", "step_1.jsonl")) {
@@ -277,7 +277,7 @@ func TestFilterGroupsMeasuresEveryBatch(t *testing.T) {
 		valid += float64(good)
 	}
 	if got := m["episode/valid_action_ratio"]; got != valid/turns {
-		t.Errorf("the share of valid actions is %v, in the dumped episodes %v", got, valid/turns)
+		t.Errorf("the share of valid actions is %v, want %v as in the dumped episodes", got, valid/turns)
 	}
 }
 

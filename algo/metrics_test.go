@@ -22,7 +22,7 @@ func TestHistogram(t *testing.T) {
 	}
 	got = Metrics{}
 	if histogram(got, "h", nil); len(got) > 0 {
-		t.Errorf("without values: %v", got)
+		t.Errorf("histogram without values wrote %v", got)
 	}
 }
 
@@ -54,12 +54,12 @@ func TestEntropyByTurn(t *testing.T) {
 	rejected.Mask[2], rejected.Mask[4] = 0, 0 // rejected tokens have no entropy
 	entropyByTurn(got, []data.Row{rejected})
 	if d := cmp.Diff(Metrics{"actor/entropy/turn_1": 2}, got); d != "" {
-		t.Errorf("with rejected tokens:\n%s", d)
+		t.Errorf("entropies with rejected tokens (-want +got):\n%s", d)
 	}
 	got = Metrics{}
 	entropyByTurn(got, []data.Row{long})
-	if got["actor/entropy/turn_9"] != 9 || got["actor/entropy/turn_10"] != 11 || len(got) != lastTurn { // 10, 11, 12
-		t.Errorf("with twelve turns: %v", got)
+	if got["actor/entropy/turn_9"] != 9 || got["actor/entropy/turn_10"] != 11 || len(got) != lastTurn { // turn 10 stands for turns 10, 11 and 12
+		t.Errorf("entropies of twelve turns: %v, want 9 for turn 9 and 11 for turn 10", got)
 	}
 }
 
@@ -69,6 +69,6 @@ func TestReturnsAreOverTheMask(t *testing.T) {
 	}})
 	must(t, err)
 	if m["critic/returns/mean"] != 3.5 || m["critic/returns/max"] != 4 || m["critic/advantages/mean"] != 1.5 {
-		t.Errorf("%v", m)
+		t.Errorf("metrics %v, want returns/mean 3.5, returns/max 4 and advantages/mean 1.5", m)
 	}
 }

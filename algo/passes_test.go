@@ -25,13 +25,13 @@ func TestPassesAreResumed(t *testing.T) {
 		must(t, r.fit(t, t.Context(), t.Context()))
 		return r
 	}
-	calm, resumed := run(0).lines(t)[2], run(1).lines(t)[2]
+	undisturbed, resumed := run(0).lines(t)[2], run(1).lines(t)[2]
 	for _, name := range []string{"actor/pg_loss", "actor/grad_norm", "actor/ppo_kl", "critic/vf_loss", "critic/grad_norm"} {
-		if resumed[name] != calm[name] || calm[name] == 0 {
-			t.Errorf("%s is %v, undisturbed %v", name, resumed[name], calm[name])
+		if resumed[name] != undisturbed[name] || undisturbed[name] == 0 {
+			t.Errorf("%s is %v, want %v as in an undisturbed run, and not 0", name, resumed[name], undisturbed[name])
 		}
 	}
-	if _, there := calm["timing_s/old_log_prob"]; !there {
-		t.Errorf("no log-probs from before the update: %v", slices.Sorted(maps.Keys(calm)))
+	if _, there := undisturbed["timing_s/old_log_prob"]; !there {
+		t.Errorf("the old log-probs had no pass before the update; metrics %v", slices.Sorted(maps.Keys(undisturbed)))
 	}
 }

@@ -39,13 +39,13 @@ func TestProgressOfPhases(t *testing.T) {
 				}
 				seen++
 				if p.Total == 0 || p.last != p.Total {
-					t.Errorf("step %d of %d, %s %s: its progress ended at %d of %d", p.Step, p.Steps, name, p.Of, p.last, p.Total)
+					t.Errorf("step %d of %d: the progress of %s %s ended at %d of %d", p.Step, p.Steps, name, p.Of, p.last, p.Total)
 				}
 				if p.calls < 2 && p.Total > 2 {
-					t.Errorf("%s of %d was reported %d times", name, p.Total, p.calls)
+					t.Errorf("phase %s with %d units reported its progress %d times, want at least 2", name, p.Total, p.calls)
 				}
 				if (p.Of != "") != (name == "testing") {
-					t.Errorf("%s has Of = %q", name, p.Of)
+					t.Errorf("phase %s has Of = %q, want it set only for testing", name, p.Of)
 				}
 			}
 			if seen == 0 {

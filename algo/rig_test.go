@@ -36,7 +36,7 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// rig is a run with fault injection: the whole trainer with a tiny model, which plays mazes over HTTP on a server that
+// rig is a run with fault injection: the complete trainer with a tiny model. It plays mazes over HTTP on a server that
 // can fail, and writes to a disk that can be full. A rig can make several trainers, one after another, to restart
 // the run.
 type rig struct {
@@ -54,20 +54,20 @@ type rig struct {
 	// repair undoes damage to the run folder; nil if there is no damage.
 	repair func()
 
-	format string                 // of prompts; "": react
-	play   func(o *agent.Options) // changes the options of episodes; nil: no change
-	// spoil and spoilCritic change losses; nil: no change.
+	format string                 // name of the format of prompts; "": react
+	play   func(o *agent.Options) // function that changes the options of episodes; nil: no change
+	// spoil and spoilCritic change the losses of the actor and the critic; nil: no change.
 	spoil, spoilCritic func(torch.Tensor) torch.Tensor
 
 	supervised bool
 	course     Course
-	shared     bool // a critic is on the actor's decoder
-	reference  bool // with a KL loss to the weights after the warm start
+	shared     bool // the critic shares the actor's decoder
+	reference  bool // the loss has a KL to the weights after the warm start
 	saveAfter  time.Duration
 	steps      int
-	options    func(o *Options) // changes the options of the run; nil: no change
-	keep       int              // checkpoints
-	phases     []seenPhase      // reported to Events
+	options    func(o *Options) // function that changes the options of the run; nil: no change
+	keep       int              // number of checkpoints to keep
+	phases     []seenPhase      // phases that were reported to Events
 }
 
 // seenPhase is a phase with its reported progress.
@@ -93,7 +93,7 @@ func (r *rig) undisturbed() {
 	}
 }
 
-// killAfter trains until the metrics of the step after step are written, and kills the run there.
+// killAfter trains and kills the run while it writes the metrics of step+1.
 func (r *rig) killAfter(t *testing.T, step int) {
 	t.Helper()
 	hard, kill := context.WithCancel(t.Context())
@@ -227,7 +227,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 		o.Method, o.WarmStart = Supervised{*o.WarmStart}, nil
 	}
 	if ref == nil && o.needsReference() {
-		ref, err = model.New(ctx, thread, tinyConfig(), 12, torch.Float32) // different weights from the actor's
+		ref, err = model.New(ctx, thread, tinyConfig(), 12, torch.Float32) // the weights must differ from the actor's
 		must(t, err)
 		defer ref.Close()
 	}

@@ -49,7 +49,7 @@ func TestScoreOfEpisodes(t *testing.T) {
 			t.Errorf("%s, %s (-want +got):\n%s", c.estimator, c.allocation, d)
 		}
 		if rows[0].Score != 60 || rows[0].EnvReward != 60 || rows[0].FirstObservation != "start" || found.turns != 2 || found.valid != 1 {
-			t.Errorf("%s: score %g, first observation %q, %d of %d turns valid", c.estimator, rows[0].Score, rows[0].FirstObservation, found.valid, found.turns)
+			t.Errorf("%s: score %g, first observation %q, %d of %d turns valid; want 60, start, 1 of 2", c.estimator, rows[0].Score, rows[0].FirstObservation, found.valid, found.turns)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestPartsOfTheReward(t *testing.T) {
 			sum += p.Weight * p.Value
 		}
 		if got := rows[0].RewardSum(); got != sum {
-			t.Errorf("%s: the episode's reward is %g, the sum of the parts is %g", c.name, got, sum)
+			t.Errorf("%s: the episode's reward is %g, want %g, the sum of its parts", c.name, got, sum)
 		}
 	}
 }

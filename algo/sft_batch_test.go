@@ -30,11 +30,11 @@ func TestEveryEpochTakesEveryRowOnce(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%d rows by %d: batches of %v, want %v", c.rows, c.batch, got, c.want)
+			t.Errorf("%d rows in batches of %d: batch sizes %v, want %v", c.rows, c.batch, got, c.want)
 		}
 		for i, n := range seen {
 			if n != c.epochs {
-				t.Errorf("%d rows by %d: row %d is taken %d times in %d epochs", c.rows, c.batch, i, n, c.epochs)
+				t.Errorf("%d rows in batches of %d: row %d is taken %d times, want once in each of %d epochs", c.rows, c.batch, i, n, c.epochs)
 			}
 		}
 	}

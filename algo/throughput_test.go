@@ -19,7 +19,7 @@ import (
 // only the group of this maze has no spread.
 func withoutSpread(inner http.Handler, spared int) http.Handler {
 	var mu sync.Mutex
-	plays := map[int64]int{} // maze by instance
+	plays := map[int64]int{} // current maze of each instance
 	steps := 0
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var body bytes.Buffer
@@ -28,7 +28,7 @@ func withoutSpread(inner http.Handler, spared int) http.Handler {
 			ID   int64
 			Game *int
 		}
-		_ = json.Unmarshal(body.Bytes(), &asked) // the body of a GET is empty
+		_ = json.Unmarshal(body.Bytes(), &asked) // fails for a GET, whose body is empty
 		req.Body = readCloser{&body}
 		worth := 0.
 		mu.Lock()
@@ -51,7 +51,7 @@ func TestThroughputCountsTokensOfPhase(t *testing.T) {
 	r := quick(t, func(o *Options) {
 		o.BatchTasks, o.Policy.Passes.Epochs = 3, 2
 		o.KLReward = &KLReward{Type: "k3", Controller: kl.Controller{Kind: kl.Fixed, Coef: .1}}
-		o.FilterMetric = "score" // the KL gives the rewards a spread
+		o.FilterMetric = "score" // seq_final_reward would have a spread due to the KL
 	})
 	r.maze = withoutSpread(r.maze, spared)
 	must(t, r.fit(t, t.Context(), t.Context()))
@@ -66,7 +66,7 @@ func TestThroughputCountsTokensOfPhase(t *testing.T) {
 	})
 	must(t, err)
 	if m["group/dropped_rows"] != 3 || !(0 < left && left < all) {
-		t.Fatalf("%v episodes were dropped; %d of %d tokens are left", m["group/dropped_rows"], left, all)
+		t.Fatalf("%v episodes were dropped, want 3; %d of %d tokens are left, want a part of them", m["group/dropped_rows"], left, all)
 	}
 	for phase, want := range map[string]struct {
 		metric string
@@ -76,7 +76,7 @@ func TestThroughputCountsTokensOfPhase(t *testing.T) {
 	} {
 		got := m["perf/"+want.metric+"_tokens_per_s"] * m["timing_s/"+phase]
 		if math.Abs(got-float64(want.tokens)) > 1e-6*float64(want.tokens) {
-			t.Errorf("%s processed %v tokens, want %d", phase, got, want.tokens)
+			t.Errorf("phase %s processed %v tokens, want %d", phase, got, want.tokens)
 		}
 	}
 }

@@ -32,21 +32,21 @@ func TestTruncatedSampling(t *testing.T) {
 			must(t, r.fit(t, t.Context(), t.Context()))
 			m := r.lines(t)[1]
 			if gap := m["rollout/logprob_gap_mean"]; !(gap < 1e-5) {
-				t.Errorf("sampling and training differ by %v", gap)
+				t.Errorf("the log-probs of sampling and training differ by %v, want less than 1e-5", gap)
 			}
 			if !(m["actor/grad_norm"] > 0) {
-				t.Errorf("the gradient's norm is %v", m["actor/grad_norm"])
+				t.Errorf("the gradient norm is %v, want a positive number", m["actor/grad_norm"])
 			}
 			e := dumped(t, filepath.Join(r.dir, "rollouts", "step_1.jsonl"))[0]
 			for _, turn := range e.Turns {
 				if len(turn.Kept) != turn.End-turn.Start || len(turn.Kept) == 0 {
-					t.Fatalf("%d sets of kept tokens for %d tokens", len(turn.Kept), turn.End-turn.Start)
+					t.Fatalf("a turn has %d sets of kept tokens, want %d, one for each token", len(turn.Kept), turn.End-turn.Start)
 				}
 				for _, set := range turn.Kept {
 					ids, err := set.IDs()
 					must(t, err)
 					if c.topK > 0 && (len(ids) == 0 || len(ids) > c.topK) {
-						t.Errorf("%d tokens were kept, top_k is %d", len(ids), c.topK)
+						t.Errorf("%d tokens were kept, want 1 to top_k = %d", len(ids), c.topK)
 					}
 				}
 			}

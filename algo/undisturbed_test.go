@@ -16,12 +16,12 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 )
 
-// result is the output of a run: metrics without times, final weights, and the names of its rollouts.
+// result is the output of a run: metrics without times, final weights, names of the files of episodes, and labels of the validations.
 type result struct {
 	Metrics  []map[string]float64
 	Weights  []byte
 	Rollouts []string
-	Labels   []string // labels of the validations
+	Labels   []string
 }
 
 func (r *rig) result(t *testing.T) result {
@@ -54,13 +54,13 @@ func (r *rig) result(t *testing.T) result {
 		out.Labels = append(out.Labels, v.Label)
 	}
 	if !st.Finished {
-		t.Errorf("the run is not finished: step %d", st.Step)
+		t.Errorf("the run ended at step %d and is not finished", st.Step)
 	}
 	return out
 }
 
-// calm caches the results of undisturbed runs by kind.
-var calm = struct {
+// undisturbedResults caches the results of undisturbed runs by kind.
+var undisturbedResults = struct {
 	sync.Mutex
 	of map[[2]bool]result
 }{of: map[[2]bool]result{}}
@@ -68,16 +68,16 @@ var calm = struct {
 // sameAsUndisturbed compares a finished run with an undisturbed one.
 func (r *rig) sameAsUndisturbed(t *testing.T) {
 	t.Helper()
-	calm.Lock()
-	defer calm.Unlock()
+	undisturbedResults.Lock()
+	defer undisturbedResults.Unlock()
 	kind := [2]bool{r.supervised, r.reference}
-	want, ok := calm.of[kind]
+	want, ok := undisturbedResults.of[kind]
 	if !ok {
 		quiet := newRig(t)
 		quiet.supervised, quiet.reference = r.supervised, r.reference
 		must(t, quiet.fit(t, t.Context(), t.Context()))
 		want = quiet.result(t)
-		calm.of[kind] = want
+		undisturbedResults.of[kind] = want
 	}
 	got := r.result(t)
 	if d := cmp.Diff(want.Metrics, got.Metrics); d != "" {
@@ -87,9 +87,9 @@ func (r *rig) sameAsUndisturbed(t *testing.T) {
 		t.Error("the weights differ from an undisturbed run")
 	}
 	if d := cmp.Diff(want.Rollouts, got.Rollouts); d != "" {
-		t.Errorf("rollouts differ:\n%s", d)
+		t.Errorf("the files of episodes differ from an undisturbed run:\n%s", d)
 	}
 	if d := cmp.Diff(want.Labels, got.Labels); d != "" {
-		t.Errorf("validations differ:\n%s", d)
+		t.Errorf("the validations differ from an undisturbed run:\n%s", d)
 	}
 }

@@ -29,18 +29,18 @@ func TestUtilization(t *testing.T) {
 	without := 2*linear*tokens + 2*output*sampled
 	least, most := without+2*attention*tokens*m["episode/length/min"], without+2*attention*tokens*m["episode/length/max"]
 	if rollout < least*(1-1e-9) || rollout > most*(1+1e-9) {
-		t.Errorf("playing %v tokens counts %v operations, want %v to %v", tokens, rollout, least, most)
+		t.Errorf("playing %v tokens took %v operations, want %v to %v", tokens, rollout, least, most)
 	}
-	// Training uses every played token.
+	// Training uses every token that was played.
 	if math.Abs(actor/rollout-3) > 1e-6 {
-		t.Errorf("the update counts %v operations, playing %v", actor, rollout)
+		t.Errorf("the update took %v operations, want 3 times the %v of playing", actor, rollout)
 	}
 	if saved := 6 * (output - 32) * sampled; math.Abs(actor-critic-saved) > 1e-6*actor {
-		t.Errorf("the actor counts %v operations, the critic %v: want a difference of %v", actor, critic, saved)
+		t.Errorf("the actor took %v operations and the critic %v, want a difference of %v", actor, critic, saved)
 	}
 	for name := range fit(0) {
 		if strings.HasPrefix(name, "perf/mfu") {
-			t.Errorf("%s is reported without a peak", name)
+			t.Errorf("%s is reported although the peak is unknown", name)
 		}
 	}
 }

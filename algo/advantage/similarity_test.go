@@ -40,7 +40,7 @@ func TestSimilar(t *testing.T) {
 	for range 3000 {
 		a := text(r.IntN(24))
 		b := text(r.IntN(24))
-		if r.IntN(2) == 0 { // a few changes
+		if r.IntN(2) == 0 { // b is a with a few changes
 			b = append(append([]rune{}, a...), text(r.IntN(3))...)
 			if len(a) > 0 {
 				b[r.IntN(len(a))] = 'x'
@@ -50,14 +50,14 @@ func TestSimilar(t *testing.T) {
 		want := 2*float64(lcs(a, b)) >= threshold*float64(len(a)+len(b))-1e-9
 		both[want]++
 		if got := similar(a, b, threshold); got != want {
-			t.Fatalf("%q and %q are similar by %g: %v, want %v", string(a), string(b), threshold, got, want)
+			t.Fatalf("similar(%q, %q, %g) = %v, want %v", string(a), string(b), threshold, got, want)
 		}
 		if similar(a, b, threshold) != similar(b, a, threshold) {
-			t.Fatalf("%q and %q depend on their order", string(a), string(b))
+			t.Fatalf("the result for %q and %q depends on their order", string(a), string(b))
 		}
 	}
 	if both[true] < 300 || both[false] < 300 {
-		t.Errorf("only one of the two results occurs: %v", both)
+		t.Errorf("counts of the results %v, want at least 300 of each", both)
 	}
 	long := []rune(strings.Repeat("the room is dark. ", 50_000))
 	other := []rune(strings.Repeat("a door leads west. ", 50_000))

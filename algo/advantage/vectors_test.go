@@ -37,7 +37,7 @@ func masked(t *testing.T, what string, rows []data.Row, got func(*data.Row) []fl
 	for i := range rows {
 		v := got(&rows[i])
 		if len(v) != len(rows[i].Mask) {
-			t.Fatalf("%s of row %d has %d entries", what, i, len(v))
+			t.Fatalf("the %s of row %d has %d entries, want one for each token", what, i, len(v))
 		}
 		for j, m := range rows[i].Mask {
 			w := 0.0
@@ -196,7 +196,7 @@ func TestGiGPO(t *testing.T) {
 			masked(t, "advantage", rows, advantages, c.want)
 		})
 	}
-	// The returns of the turns.
+	// The returns of the three turns.
 	r := episode([]string{"", "", ""}, 0, 0, 1)
 	for k, want := range []float64{.81, .9, 1} {
 		if got := (Options{Params: registry.Values{"norm_by_std": false, "gamma": .9}}).stepReturns(&r)[k]; math.Abs(got-want) > 1e-6 {
@@ -222,7 +222,7 @@ func TestWhiten(t *testing.T) {
 	masked(t, "whitened", rows[:1], advantages, [][]float64{{0, .465475, 0, 1.396424, 1.861898}})
 	one := []data.Row{{Mask: []uint8{0, 1}, Advantages: []float32{0, 3}}}
 	if whiten(one); one[0].Advantages[1] != 3 {
-		t.Errorf("one token was whitened to %g", one[0].Advantages[1])
+		t.Errorf("the only sampled token was whitened to %g, want 3, unchanged", one[0].Advantages[1])
 	}
 }
 
@@ -247,7 +247,7 @@ func TestEveryEstimator(t *testing.T) {
 			for i := range rows {
 				for j, a := range rows[i].Advantages {
 					if math.IsNaN(float64(a)) || math.IsInf(float64(a), 0) || rows[i].Mask[j] == 0 && a != 0 || e.Grouped && math.Abs(float64(a)) > 1e-6 {
-						t.Errorf("advantage[%d][%d] is %g", i, j, a)
+						t.Errorf("advantage[%d][%d] is %g, want it finite, 0 outside the mask, and 0 in a group of equal scores", i, j, a)
 					}
 				}
 			}
@@ -270,13 +270,13 @@ func TestEveryEstimator(t *testing.T) {
 				}
 				broken.spoil(&rows[2])
 				if err := Compute(name, rows, o); (err != nil) != broken.needed {
-					t.Errorf("a row without a field that the estimator needs: %v", err)
+					t.Errorf("error %v for a row without a field, want one only if the estimator needs the field", err)
 				}
 			}
 		})
 	}
 	if err := Compute("grpu", nil, o); err == nil || !strings.Contains(err.Error(), "grpo, grpo_passk") {
-		t.Errorf("an unknown estimator: %v", err)
+		t.Errorf("error %v for an unknown estimator, want a list of the estimators", err)
 	}
 }
 
@@ -294,7 +294,7 @@ func TestEmptyRow(t *testing.T) {
 		}
 		for j, a := range rows[1].Advantages {
 			if a != 0 {
-				t.Errorf("%s: advantage[1][%d] is %g", name, j, a)
+				t.Errorf("%s: advantage[1][%d] is %g, want 0", name, j, a)
 			}
 		}
 	}
@@ -304,14 +304,14 @@ func TestResample(t *testing.T) {
 	rows := specRows("a", "b", "c", "d") // scores 1, 0, .5, -1
 	for i := range rows {
 		rows[i].Score = rows[i].RewardSum()
-		rows[i].Rewards = nil // resampling must not read them: a KL may have changed them
+		rows[i].Rewards = nil // Resample must not read the rewards, because a KL may have changed them
 	}
 	counts := func(name string) map[string]int {
 		n := map[string]int{}
 		for step := range uint64(200) {
 			out, err := Resample(rows, name, nil, 7, step)
 			if err != nil || len(out) != len(rows) {
-				t.Fatalf("%s: %d rows, %v", name, len(out), err)
+				t.Fatalf("%s: Resample returned %d rows, error %v", name, len(out), err)
 			}
 			for _, r := range out {
 				n[r.UID]++
@@ -319,7 +319,7 @@ func TestResample(t *testing.T) {
 		}
 		return n
 	}
-	// Of 800 draws: weights 1, 0, .25, 1; then 1, 0, 0, 1; then .4, .1, .1, .1.
+	// Expected counts of 800 draws: weights 1, 0, .25, 1; then 1, 0, 0, 1; then .4, .1, .1, .1.
 	for name, want := range map[string][4]float64{
 		"pow": {355.6, 0, 88.9, 355.6}, "max_min": {400, 0, 0, 400}, "max_random": {457.1, 114.3, 114.3, 114.3},
 	} {
@@ -342,7 +342,7 @@ func TestResample(t *testing.T) {
 	}
 	zero := specRows("a", "b")[1:]
 	if out, err := Resample(zero, "pow", nil, 7, 3); err != nil || len(out) != 1 || out[0].UID != "b" {
-		t.Errorf("rows of weight 0 became %v, %v", out, err)
+		t.Errorf("Resample of a row with weight 0 = %v, %v, want it unchanged", out, err)
 	}
 	if _, err := Resample(rows, "best", nil, 7, 3); err == nil {
 		t.Error("an unknown weighting was accepted")
@@ -377,8 +377,8 @@ func TestRoundingIsNoSpread(t *testing.T) {
 			}
 			for i := range rows {
 				for _, a := range rows[i].Advantages {
-					if math.Abs(float64(a)) > 1e-6 { // the mean of equal scores is rounded
-						t.Errorf("%s: the advantage of row %d in a group of %g is %g", name, i, score, a)
+					if math.Abs(float64(a)) > 1e-6 { // not exactly 0, because the mean of equal scores is rounded
+						t.Errorf("%s: the advantage of row %d in a group of scores %g is %g, want 0", name, i, score, a)
 					}
 				}
 			}
@@ -388,7 +388,7 @@ func TestRoundingIsNoSpread(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !(rows[0].Advantages[0] < 0) || !(rows[1].Advantages[0] > 0) {
-			t.Errorf("%s: a difference of a ten-thousandth is lost: %v, %v", name, rows[0].Advantages, rows[1].Advantages)
+			t.Errorf("%s: the advantages %v and %v do not show the difference of 1e-4", name, rows[0].Advantages, rows[1].Advantages)
 		}
 	}
 }

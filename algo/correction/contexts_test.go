@@ -21,14 +21,14 @@ func splitContexts(r data.Row, at int) []data.Row {
 // TestContextsAreOneEpisode checks that an episode of two contexts has the same weights, rejections
 // and metrics as the episode in one context.
 func TestContextsAreOneEpisode(t *testing.T) {
-	whole := specRows()
-	for i := range whole {
-		whole[i].Sample = i
-		whole[i].Tokens = make([]int32, len(whole[i].Mask))
+	uncut := specRows()
+	for i := range uncut {
+		uncut[i].Sample = i
+		uncut[i].Tokens = make([]int32, len(uncut[i].Mask))
 	}
 	// Rows 0 and 2 have an observation in the middle, so a new context may begin there.
-	cut := append(splitContexts(whole[0], 3), whole[1])
-	cut = append(append(cut, splitContexts(whole[2], 2)...), whole[3])
+	cut := append(splitContexts(uncut[0], 3), uncut[1])
+	cut = append(append(cut, splitContexts(uncut[2], 2)...), uncut[3])
 
 	for _, c := range []struct {
 		name string
@@ -45,7 +45,7 @@ func TestContextsAreOneEpisode(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			wantMetrics, gotMetrics := map[string]float64{}, map[string]float64{}
-			want, err := c.do(append([]data.Row(nil), whole...), wantMetrics)
+			want, err := c.do(append([]data.Row(nil), uncut...), wantMetrics)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -120,7 +120,7 @@ func TestWeightMetrics(t *testing.T) {
 				near(t, name, got, want)
 			}
 			if len(m) != len(c.want) {
-				t.Errorf("unexpected metrics: %v", m)
+				t.Errorf("metrics %v, want no others than the expected ones", m)
 			}
 		})
 	}
@@ -162,7 +162,7 @@ func TestIcePopOfVerl(t *testing.T) {
 				near(t, name, got, want)
 			}
 			if len(m) != len(c.Metrics) {
-				t.Errorf("unexpected metrics: %v", m)
+				t.Errorf("metrics %v, want no others than the expected ones", m)
 			}
 		})
 	}
@@ -179,13 +179,13 @@ func TestIcePopRejectsAll(t *testing.T) {
 		for i := range rows {
 			for j, w := range rows[i].Weights {
 				if w != 0 {
-					t.Errorf("%s: weight[%d][%d] is %g", level, i, j, w)
+					t.Errorf("%s: weight[%d][%d] is %g, want 0", level, i, j, w)
 				}
 			}
 		}
 		for name, v := range m {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
-				t.Errorf("%s: %s is %g", level, name, v)
+				t.Errorf("%s: %s is %g, want a finite number", level, name, v)
 			}
 		}
 		near(t, "the share outside", m["rollout_corr/rollout_is_oob_ratio"], 1)
@@ -203,14 +203,14 @@ func TestDiagnose(t *testing.T) {
 	} {
 		near(t, name, m["rollout_corr/"+name], want)
 	}
-	silent := specRows()[:1]
-	silent[0].Mask = make([]uint8, 6)
+	noSampled := specRows()[:1]
+	noSampled[0].Mask = make([]uint8, 6)
 	m = map[string]float64{}
-	if err := Diagnose(silent, m); err != nil || len(m) != 0 {
-		t.Errorf("a row without a sampled token: %v, %v", m, err)
+	if err := Diagnose(noSampled, m); err != nil || len(m) != 0 {
+		t.Errorf("Diagnose of a row without a sampled token wrote %v, error %v; want no metrics", m, err)
 	}
-	silent[0].OldLogProbs = nil
-	if err := Diagnose(silent, m); err == nil {
+	noSampled[0].OldLogProbs = nil
+	if err := Diagnose(noSampled, m); err == nil {
 		t.Error("a row without old log-probs was accepted")
 	}
 }

@@ -17,7 +17,7 @@ func TestStages(t *testing.T) {
 		}
 	}
 	if got := (Stages)(nil).Turns(7, 20); got != 20 {
-		t.Errorf("without stages %d turns", got)
+		t.Errorf("without stages the limit is %d turns, want 20", got)
 	}
 }
 
@@ -37,7 +37,7 @@ func TestBySuccess(t *testing.T) {
 		drawn := s.Draw(step, 3, nil)
 		for n, i := range drawn {
 			if slices.Contains(drawn[:n], i) {
-				t.Fatalf("step %d draws %v", step, drawn)
+				t.Fatalf("step %d draws a task twice: %v", step, drawn)
 			}
 			counts[i]++
 			s.Report(step, i, 8, map[int]int{0: 0, 1: 8, 2: 4}[i%3]) // successes: none, all, half
@@ -51,13 +51,13 @@ func TestBySuccess(t *testing.T) {
 		}
 	}
 	if kinds[2] < 2*kinds[0] || kinds[2] < 2*kinds[1] {
-		t.Errorf("tasks that succeed never, always and half of the time were drawn %v times", kinds)
+		t.Errorf("tasks that succeed never, always and half of the time were drawn %v times, want the last at least twice as often", kinds)
 	}
 	// If more tasks are requested than exist, each is drawn once before any is drawn again.
 	all := s.Draw(400, tasks+2, nil)
 	first := slices.Sorted(slices.Values(all[:tasks]))
 	if len(all) != tasks+2 || len(slices.Compact(first)) != tasks {
-		t.Errorf("drew %v", all)
+		t.Errorf("drew %v, want every task once and two tasks again", all)
 	}
 }
 
@@ -79,10 +79,10 @@ func TestRest(t *testing.T) {
 	}
 	// b fails in steps 1 and 3, rests in 4, 5 and 6, and is then drawn again.
 	if want := []string{"ab", "cd", "ab", "cd", "ac", "da", "bc", "da"}; !slices.Equal(got, want) {
-		t.Errorf("drawn %v, want %v", got, want)
+		t.Errorf("drew %v, want %v", got, want)
 	}
 	if m := s.Metrics(); m["curriculum/tasks_seen"] != 4 || m["curriculum/tasks_resting"] != 0 {
-		t.Errorf("%v", m)
+		t.Errorf("metrics %v, want 4 tasks seen and 0 resting", m)
 	}
 
 	// A success resets the count of failures; episodes lost to the infrastructure do not count.
@@ -91,12 +91,12 @@ func TestRest(t *testing.T) {
 		s.Report(step, 0, c[0], c[1])
 	}
 	if s.seen[0].Until != 0 || s.seen[0].Failed != 1 {
-		t.Errorf("%+v", s.seen[0])
+		t.Errorf("task 0 has the results %+v, want no rest and 1 failure", s.seen[0])
 	}
 	// If all tasks rest, they are drawn nevertheless.
 	s.Report(5, 0, 4, 0)
 	if got := s.Draw(6, 2, inOrder(1)); s.seen[0].Until != 8 || !slices.Equal(got, []int{0, 0}) {
-		t.Errorf("%+v, drew %v", s.seen[0], got)
+		t.Errorf("task 0 has the results %+v and the draw is %v, want a rest until step 8 and [0 0]", s.seen[0], got)
 	}
 }
 
@@ -114,8 +114,8 @@ func TestResumed(t *testing.T) {
 			return all
 		}
 		next := inOrder(5)
-		whole := New(5, o)
-		want := play(whole, 1, 30, next)
+		uninterrupted := New(5, o)
+		want := play(uninterrupted, 1, 30, next)
 
 		next = inOrder(5)
 		first := New(5, o)
@@ -136,7 +136,7 @@ func TestResumed(t *testing.T) {
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%+v:\n%s", o, d)
 		}
-		if d := cmp.Diff(whole.State(), second.State()); d != "" {
+		if d := cmp.Diff(uninterrupted.State(), second.State()); d != "" {
 			t.Errorf("%+v:\n%s", o, d)
 		}
 	}

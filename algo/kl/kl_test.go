@@ -147,17 +147,17 @@ func TestController(t *testing.T) {
 		c.Update(measured, 256)
 		fixed.Update(measured, 256)
 		if want := []float64{.198976, .198976, .199995, .200848}[i]; math.Abs(c.Coef-want) > 1e-6 {
-			t.Errorf("after %d: %g, want %g", i, c.Coef, want)
+			t.Errorf("after update %d the coefficient is %g, want %g", i, c.Coef, want)
 		}
 	}
 	was := c.Coef
 	for _, nothing := range []float64{math.NaN(), math.Inf(1)} {
 		if c.Update(nothing, 256); c.Coef != was {
-			t.Errorf("after a KL of %v: %g", nothing, c.Coef)
+			t.Errorf("after a KL of %v the coefficient is %g, want it unchanged", nothing, c.Coef)
 		}
 	}
 	if fixed.Coef != .2 {
-		t.Errorf("the fixed coefficient is %g", fixed.Coef)
+		t.Errorf("the fixed coefficient is %g, want 0.2", fixed.Coef)
 	}
 	for _, bad := range []Controller{{Kind: "lazy"}, {Kind: Adaptive, Horizon: 1}, {Kind: Adaptive, Target: 1}} {
 		if bad.Validate() == nil {
@@ -240,7 +240,7 @@ func TestInRewardByEpisode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if mean := ((.5+.25+.75)/3 + 1) / 2; want != mean || got != want {
-		t.Errorf("the mean KL is %g in one context and %g in two, want %g", want, got, mean)
+		t.Errorf("the mean KL is %g in one context and %g in two contexts, want %g", want, got, mean)
 	}
 	var paid [2][]float32
 	for i, list := range [][]data.Row{rows, cut} {
@@ -249,6 +249,6 @@ func TestInRewardByEpisode(t *testing.T) {
 		}
 	}
 	if !slices.Equal(paid[0], paid[1]) || paid[0][3] != -.125 {
-		t.Errorf("the rewards are %v in one context and %v in two", paid[0], paid[1])
+		t.Errorf("the rewards are %v in one context and %v in two contexts, want equal ones", paid[0], paid[1])
 	}
 }

@@ -55,24 +55,24 @@ func TestBadStepsAreSkipped(t *testing.T) {
 				}
 			}
 			before := weights(t, a)
-			only(2) // the second half of the only mini-batch
+			only(2) // the second micro-batch of the only mini-batch
 			st, err := a.UpdateActor(t.Context(), trainRows(4), 1e-3, o)
 			must(t, err)
 			if st.Skipped != 1 || st.Steps != 0 || st.Loss != 0 || math.IsNaN(st.Gap.Mean) || a.adamw.Steps() != 0 || a.inconsistent {
-				t.Errorf("%+v after %d optimiser steps, inconsistent %v", st, a.adamw.Steps(), a.inconsistent)
+				t.Errorf("stats %+v after %d optimiser steps, inconsistent %v; want 1 skipped step, 0 steps and false", st, a.adamw.Steps(), a.inconsistent)
 			}
 			if d, name := relative(t, weights(t, a), before); d != 0 {
-				t.Errorf("%s moved by %g", name, d)
+				t.Errorf("%s changed by %g in a skipped step", name, d)
 			}
 			if len(kept) != 1 || len(kept[0].Rows) != 4 || kept[0].LR != 1e-3 || !strings.Contains(kept[0].Cause.Error(), c.words) {
-				t.Fatalf("kept %+v", kept)
+				t.Fatalf("OnBadStep received %+v, want one step of 4 rows with its cause", kept)
 			}
 
-			// Of two mini-batches the first is bad: the weights are as after the second alone.
+			// If the first of two mini-batches is bad, the weights equal the weights after only the second.
 			rows := trainRows(8)
 			only(1)
 			if st, err = a.UpdateActor(t.Context(), rows, 1e-3, o); err != nil || st.Skipped != 1 || st.Steps != 1 {
-				t.Fatalf("%+v %v", st, err)
+				t.Fatalf("stats %+v and error %v, want 1 skipped step and 1 step", st, err)
 			}
 			b := testActor(t, torch.Float32)
 			var sums PolicyStats
@@ -80,7 +80,7 @@ func TestBadStepsAreSkipped(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d, name := relative(t, weights(t, a), weights(t, b)); d != 0 {
-				t.Errorf("%s is off by %g after a bad and a finite mini-batch", name, d)
+				t.Errorf("%s differs by %g from a run with only the finite mini-batch", name, d)
 			}
 
 			// After the finite step two bad steps are skipped, and the third is an error.
@@ -88,14 +88,14 @@ func TestBadStepsAreSkipped(t *testing.T) {
 			for n := 1; n <= 3; n++ {
 				_, err = a.UpdateActor(t.Context(), trainRows(4), 1e-3, o)
 				if (err != nil) != (n == 3) {
-					t.Fatalf("bad step %d in a row: %v", n, err)
+					t.Fatalf("consecutive bad step %d returned the error %v, want one only at the third", n, err)
 				}
 			}
 			var diverged *DivergedError
 			var loss *NotFiniteError
 			var grad *optim.NotFiniteError
 			if !errors.As(err, &diverged) || diverged.Steps != 3 || !errors.As(err, &loss) && !errors.As(err, &grad) || a.inconsistent {
-				t.Errorf("the run ended with %v, inconsistent %v", err, a.inconsistent)
+				t.Errorf("the run ended with %v, inconsistent %v; want a DivergedError of 3 steps and false", err, a.inconsistent)
 			}
 		})
 	}
@@ -108,11 +108,11 @@ var errDisk = errors.New("no space left")
 func TestOtherErrorsAreNoBadSteps(t *testing.T) {
 	a := testActor(t, torch.Float32)
 	if skipped, err := a.skip(nil, optim.Share{Of: a.adamw}, errDisk); skipped || !errors.Is(err, errDisk) {
-		t.Errorf("skipped %v, %v", skipped, err)
+		t.Errorf("skip = %v, %v, want false and the error of the disk", skipped, err)
 	}
 	a.OnBadStep(func(BadStep) error { return errDisk })
 	if skipped, err := a.skip(nil, optim.Share{Of: a.adamw}, &NotFiniteError{What: "loss"}); skipped || !errors.Is(err, errDisk) {
-		t.Errorf("skipped %v, %v", skipped, err)
+		t.Errorf("skip = %v, %v, want false and the error of the disk", skipped, err)
 	}
 }
 
@@ -134,13 +134,13 @@ func TestCriticsBadStep(t *testing.T) {
 	st, err := c.UpdateCritic(t.Context(), rows, 1e-2, *o)
 	must(t, err)
 	if st.Skipped != 1 || st.Steps != 0 || st.Loss != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("stats %+v, want 1 skipped step, 0 steps and the loss 0", st)
 	}
 	if d, name := relative(t, weights(t, c.Actor), before); d != 0 {
-		t.Errorf("%s moved by %g", name, d)
+		t.Errorf("%s changed by %g in a skipped step", name, d)
 	}
 	if st, err = c.UpdateCritic(t.Context(), rows, 1e-2, *o); err != nil || st.Steps != 1 || c.bad.inARow != 0 {
-		t.Errorf("%+v %v", st, err)
+		t.Errorf("stats %+v and error %v, want 1 step", st, err)
 	}
 }
 
@@ -157,13 +157,13 @@ func TestWriteBadStep(t *testing.T) {
 	files, err := os.ReadDir(run.BadSteps())
 	must(t, err)
 	if len(files) != maxKeptBadSteps {
-		t.Errorf("%d files", len(files))
+		t.Errorf("%d files were written, want %d", len(files), maxKeptBadSteps)
 	}
 	text, err := os.ReadFile(filepath.Join(run.BadSteps(), "000001.json"))
 	must(t, err)
 	for _, want := range []string{`"NaN"`, `"-Inf"`, `"params":["p"]`, `"optimizer_step":7`} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("no %s in %s", want, text)
+			t.Errorf("the file lacks %s:\n%s", want, text)
 		}
 	}
 }

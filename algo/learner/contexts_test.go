@@ -35,7 +35,7 @@ func TestMiniBatchesHoldWholeEpisodes(t *testing.T) {
 		}
 	}
 	if _, err := newPasses(cut[1:], 2, Passes{}, 1); err == nil {
-		t.Error("an episode without its first context was trained on")
+		t.Error("rows without the first context of their episode were accepted")
 	}
 }
 
@@ -67,7 +67,7 @@ func TestContextsShareTheEpisodesLoss(t *testing.T) {
 			want = append(want, slices.Repeat([]float32{float32(weight(n))}, n)...)
 		}
 		if !slices.Equal(got, want) || slices.Min(got) <= 0 {
-			t.Errorf("%s: the tokens weigh %v, want %v", name, got, want)
+			t.Errorf("%s: the tokens have the weights %v, want %v, all positive", name, got, want)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestCriticLearns(t *testing.T) {
 			last = st
 		}
 		if !(last.Loss < first/4) {
-			t.Errorf("%s: the value loss is %g after 30 updates, was %g", compute, last.Loss, first)
+			t.Errorf("%s: the value loss is %g after 30 updates, want less than a quarter of the first, %g", compute, last.Loss, first)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestCriticMicroBatching(t *testing.T) {
 			continue
 		}
 		if d, name := relative(t, g, first); d > 1e-5 {
-			t.Errorf("%s: the gradient of %s is off by %.2g", c.name, name, d)
+			t.Errorf("%s: the relative error of the gradient of %s is %.2g", c.name, name, d)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestCriticGradientCheckpointing(t *testing.T) {
 		}
 		kept, anew := of(false), of(true)
 		if !maps.EqualFunc(kept, anew, slices.Equal[[]float32]) {
-			t.Errorf("%s: the gradients differ", compute)
+			t.Errorf("%s: the gradients with and without gradient checkpointing differ", compute)
 		}
 	}
 }

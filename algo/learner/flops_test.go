@@ -23,27 +23,27 @@ func TestModelCost(t *testing.T) {
 	}
 	c := CostOf(a.master, tinyVocab)
 	if c.linear != linear || c.linear != 15360 {
-		t.Errorf("%v weights are counted, the layers have %v", c.linear, linear)
+		t.Errorf("%v weights are counted, want %v as in the layers", c.linear, linear)
 	}
 	// 2·15360·8 + 2·32·258·3 + 2·(2·4·8)·(3² + 5²)
 	if got := c.Forward(rows); got != 245760+49536+4352 {
-		t.Errorf("forward: %v", got)
+		t.Errorf("Forward = %v, want 245760 + 49536 + 4352", got)
 	}
 	if got := c.Update(rows, Passes{}); got != 3*c.Forward(rows) {
-		t.Errorf("update: %v of %v forward", got, c.Forward(rows))
+		t.Errorf("Update = %v, want 3 times Forward = %v", got, c.Forward(rows))
 	}
 	if got := c.Update(rows, Passes{Epochs: 2}); got != 6*c.Forward(rows) {
-		t.Errorf("two passes: %v of %v forward", got, c.Forward(rows))
+		t.Errorf("Update of two passes = %v, want 6 times Forward = %v", got, c.Forward(rows))
 	}
 	if got := CostOf(a.master, 1).Forward(rows); got != 245760+2*32*3+4352 {
-		t.Errorf("a critic's forward: %v", got)
+		t.Errorf("Forward of a critic = %v, want 245760 + 192 + 4352", got)
 	}
 	// Two layers with adapters of rank 3 on q_proj (32 to 32) and up_proj (32 to 48).
 	c = CostOf(actorOf(t, torch.Float32, dropping).master, tinyVocab)
 	if c.adapters != 2*3*(32+32+32+48) {
-		t.Errorf("the adapters have %v weights", c.adapters)
+		t.Errorf("%v weights of adapters are counted, want 864", c.adapters)
 	}
 	if got := c.Update(rows, Passes{}); got != 2*(245760+49536)+3*(2*864*8+4352) {
-		t.Errorf("update of adapters: %v", got)
+		t.Errorf("Update with adapters = %v, want 2 (245760 + 49536) + 3 (13824 + 4352)", got)
 	}
 }

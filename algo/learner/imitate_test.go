@@ -24,9 +24,9 @@ func TestImitate(t *testing.T) {
 		}
 	}
 	if st.Steps != 4 || st.Loss != loss/float64(tokens) {
-		t.Errorf("%+v, by hand a loss of %g", st, loss/float64(tokens))
+		t.Errorf("stats %+v, want 4 steps and the loss %g", st, loss/float64(tokens))
 	}
 	if d, name := relative(t, weights(t, a), weights(t, b)); d != 0 {
-		t.Errorf("%s is off by %g", name, d)
+		t.Errorf("%s differs by %g from steps of UpdateSFT", name, d)
 	}
 }

@@ -112,7 +112,7 @@ func trained(t testing.TB, a *Actor) map[string][]float32 {
 		return nil
 	}))
 	if len(out) != len(a.master.Trained()) {
-		t.Fatalf("%d of %d parameters have a gradient", len(out), len(a.master.Trained()))
+		t.Fatalf("%d of %d parameters have a gradient, want all", len(out), len(a.master.Trained()))
 	}
 	return out
 }
@@ -147,10 +147,10 @@ func TestFirstGradientIsInvariant(t *testing.T) {
 					}
 					d, name := relative(t, got, want)
 					if worst = math.Max(worst, d); !(d <= 1e-5) {
-						t.Errorf("%s loss, %s: the gradient of %s is off by %.2g", loss, w.name, name, d)
+						t.Errorf("%s loss, %s: the relative error of the gradient of %s is %.2g", loss, w.name, name, d)
 					}
 				}
-				t.Logf("%s loss: off by %.2g at most", loss, worst)
+				t.Logf("%s loss: largest relative error of a gradient: %.2g", loss, worst)
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func TestCurvesAreInvariant(t *testing.T) {
 	}{{torch.Float64, 1e-8}, {torch.Float32, 1e-3}} {
 		for _, kind := range kinds {
 			if kind.lora != nil && c.dt == torch.Float32 {
-				continue // the other cases cover it
+				continue // the other cases cover adapters in float64 and full weights in float32
 			}
 			t.Run(fmt.Sprintf("%s in %v", kind.name, c.dt), func(t *testing.T) {
 				var want [][2]float64
@@ -192,7 +192,7 @@ func TestCurvesAreInvariant(t *testing.T) {
 						}
 					}
 				}
-				t.Logf("off by %.2g at most", worst)
+				t.Logf("largest relative error of a curve: %.2g", worst)
 			})
 		}
 	}
@@ -218,7 +218,7 @@ func curveOf(t *testing.T, a *Actor, w way, steps int) [][2]float64 {
 func TestRowOrders(t *testing.T) {
 	for _, w := range ways {
 		if sorted := slices.Sorted(slices.Values(w.order)); w.order != nil && !slices.Equal(sorted, []int{0, 1, 2, 3, 4, 5, 6, 7}) {
-			t.Errorf("%s: %v", w.name, w.order)
+			t.Errorf("%s: the order %v is not a permutation of the 8 rows", w.name, w.order)
 		}
 	}
 }

@@ -42,13 +42,13 @@ func TestLoRAUpdate(t *testing.T) {
 				st, err := a.UpdateActor(t.Context(), trainRows(8), 1e-2, o)
 				must(t, err)
 				if st.Steps != 2 || math.IsNaN(st.Loss) {
-					t.Fatalf("%+v", st)
+					t.Fatalf("stats %+v, want 2 steps and a finite loss", st)
 				}
 			}
 			a := actorOf(t, dt, dropping)
 			a.SetDropoutSeed(3)
 			if a.Compute() != a.Master() {
-				t.Fatal("there is a second copy of the frozen weights")
+				t.Fatal("the actor made a second copy of the frozen weights")
 			}
 			frozen, before := valuesOf(t, a, (*model.Model).Params), valuesOf(t, a, (*model.Model).Adapters)
 			update(a)
@@ -80,7 +80,7 @@ func TestLoRAUpdate(t *testing.T) {
 			update(c)
 			update(c)
 			if sameBits(valuesOf(t, c, (*model.Model).Adapters), after) {
-				t.Error("dropout does not depend on its seed")
+				t.Error("the weights are equal for two seeds of dropout")
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestLoRAReference(t *testing.T) {
 	_, err := a.UpdateActor(t.Context(), trainRows(8), 1e-2, o)
 	must(t, err)
 	if !same(score(ref), want) {
-		t.Error("the reference is not the model without its adapters")
+		t.Error("the log-probs of the reference differ from the model without its adapters")
 	}
 	if once := score(a.Master()); !same(once, score(a.Master())) || same(once, want) {
 		t.Error("the log-probs of the adapted model are random, or equal the frozen model's")
@@ -124,7 +124,7 @@ func TestDropoutNeedsOldLogProbs(t *testing.T) {
 	st, err := a.UpdateActor(t.Context(), rows, 1e-3, vanillaOptions())
 	must(t, err)
 	if st.PPOKL == 0 || !slices.Equal(rows[0].OldLogProbs, before) {
-		t.Errorf("KL to the policy without dropout is %v", st.PPOKL)
+		t.Errorf("the KL to the policy without dropout is %v, want it not 0 and the old log-probs unchanged", st.PPOKL)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestOffload(t *testing.T) {
 	}
 	must(t, WithModel(t.Context(), "the model", a.master, func() error { return nil }))
 	if now := torch.LiveTensors(); now != live {
-		t.Errorf("%d tensors, %d before", now, live)
+		t.Errorf("%d tensors are live, want %d as before", now, live)
 	}
 	must(t, a.WithOptimizer(t.Context(), func() error { return step(a) }))
 	must(t, step(b))

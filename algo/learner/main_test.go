@@ -99,7 +99,7 @@ func tensors(t testing.TB, a *Actor, of func(torch.Tensor) torch.Tensor) map[str
 		t.Fatal(err)
 	}
 	if len(out) != len(a.Master().Params()) {
-		t.Fatalf("%d of %d parameters have a tensor", len(out), len(a.Master().Params()))
+		t.Fatalf("%d of %d parameters have a tensor, want all", len(out), len(a.Master().Params()))
 	}
 	return out
 }
@@ -116,7 +116,7 @@ func gradients(t testing.TB, a *Actor) map[string][]float32 {
 func sameTensors(t testing.TB, what string, got, want map[string][]float32) {
 	t.Helper()
 	if d, name := relative(t, got, want); d > 1e-6 {
-		t.Errorf("%s: %s is off by %.2g", what, name, d)
+		t.Errorf("%s: the relative error of %s is %.2g", what, name, d)
 	}
 }
 

@@ -32,11 +32,11 @@ func TestSplit(t *testing.T) {
 	} {
 		got := sizes(c.m)
 		if len(got) != len(c.want) {
-			t.Fatalf("%+v: %v, want %v", c.m, got, c.want)
+			t.Fatalf("%+v: Split gives %v, want %v", c.m, got, c.want)
 		}
 		for i := range got {
 			if got[i] != c.want[i] {
-				t.Fatalf("%+v: %v, want %v", c.m, got, c.want)
+				t.Fatalf("%+v: Split gives %v, want %v", c.m, got, c.want)
 			}
 		}
 	}

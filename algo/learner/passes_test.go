@@ -49,27 +49,27 @@ func TestPasses(t *testing.T) {
 	plain := samples(Passes{Epochs: 2}, 3, 5)
 	for _, pass := range plain {
 		if !same(pass, [][]int{{0, 1}, {2, 3}, {4, 5, 6}}) {
-			t.Errorf("without shuffle a pass is %v", pass)
+			t.Errorf("without shuffle the pass is %v, want the episodes in order", pass)
 		}
 	}
 	shuffled := samples(Passes{Epochs: 3, Shuffle: true}, 3, 5)
 	for n, pass := range shuffled {
 		all := slices.Sorted(slices.Values(slices.Concat(pass...)))
 		if !slices.Equal(all, []int{0, 1, 2, 3, 4, 5, 6}) {
-			t.Errorf("shuffled pass %d has the episodes %v", n, all)
+			t.Errorf("shuffled pass %d has the episodes %v, want each once", n, all)
 		}
 		if n > 0 && same(pass, shuffled[n-1]) {
 			t.Errorf("passes %d and %d have the same order: %v", n-1, n, pass)
 		}
 	}
-	if again := samples(Passes{Epochs: 3, Shuffle: true}, 3, 5); !slices.EqualFunc(again, shuffled, same) {
-		t.Errorf("the same seed gave %v and %v", shuffled, again)
+	if repeated := samples(Passes{Epochs: 3, Shuffle: true}, 3, 5); !slices.EqualFunc(repeated, shuffled, same) {
+		t.Errorf("the same seed gave the passes %v and %v", shuffled, repeated)
 	}
 	if other := samples(Passes{Epochs: 3, Shuffle: true}, 3, 6); slices.EqualFunc(other, shuffled, same) {
 		t.Error("another seed gave the same order")
 	}
-	if whole := samples(Passes{Shuffle: true}, 0, 5); !same(whole[0], [][]int{{0, 1, 2, 3, 4, 5, 6}}) {
-		t.Errorf("the one mini-batch of all episodes is %v", whole[0])
+	if single := samples(Passes{Shuffle: true}, 0, 5); !same(single[0], [][]int{{0, 1, 2, 3, 4, 5, 6}}) {
+		t.Errorf("the only mini-batch is %v, want all episodes in order", single[0])
 	}
 }
 
@@ -82,28 +82,28 @@ func TestTwoPassesAreTwoByHand(t *testing.T) {
 		o := policyOptions(MicroBatching{Rows: 2})
 		o.MiniBatch, o.Passes.Epochs = size, 2
 		a, b := testActor(t, torch.Float32), testActor(t, torch.Float32)
-		rows, again := trainRows(8), trainRows(8)
-		for _, list := range [][]data.Row{rows, again} {
+		rows, rowsByHand := trainRows(8), trainRows(8)
+		for _, list := range [][]data.Row{rows, rowsByHand} {
 			must(t, LogProbs(t.Context(), a.Compute(), list, MicroBatching{Rows: 1}, o.Temperature, OldLogProbs))
 		}
 		st, err := a.UpdateActor(t.Context(), rows, lr, o)
 		must(t, err)
 		var sums PolicyStats
 		for range 2 {
-			for mini := range slices.Chunk(again, size) {
+			for mini := range slices.Chunk(rowsByHand, size) {
 				_, err := b.updateMiniBatch(t.Context(), mini, lr, false, o, &sums)
 				must(t, err)
 				o.Seed++
 			}
 		}
 		if st.Steps != 2*8/size || sums.Steps != st.Steps {
-			t.Errorf("mini-batches of %d: %d optimiser steps, by hand %d", size, st.Steps, sums.Steps)
+			t.Errorf("mini-batches of %d: %d optimiser steps, want %d as by hand", size, st.Steps, sums.Steps)
 		}
 		if d, name := relative(t, weights(t, a), weights(t, b)); d != 0 {
-			t.Errorf("mini-batches of %d: %s is off by %g", size, name, d)
+			t.Errorf("mini-batches of %d: %s differs by %g from the passes by hand", size, name, d)
 		}
 		if want := sums.PPOKL / float64(2*LossTokens(rows)); st.PPOKL != want || math.Abs(want) < 1e-4 {
-			t.Errorf("mini-batches of %d: the KL to the old policy is %g, by hand %g", size, st.PPOKL, want)
+			t.Errorf("mini-batches of %d: the KL to the old policy is %g, want %g as by hand", size, st.PPOKL, want)
 		}
 	}
 }
@@ -135,6 +135,6 @@ func TestShuffledPassesReport(t *testing.T) {
 		}
 	}
 	if first.Gap != all.Gap || first.Gap.Mean == 0 || all.Steps != 12 {
-		t.Errorf("the gap is %+v after one pass and %+v after three of %d steps", first.Gap, all.Gap, all.Steps)
+		t.Errorf("the gap is %+v after one pass and %+v after three passes of %d steps, want equal gaps and 12 steps", first.Gap, all.Gap, all.Steps)
 	}
 }

@@ -102,7 +102,7 @@ func TestMicroBatchingWithEveryLoss(t *testing.T) {
 				if grad == nil {
 					grad = g
 				} else if d, tensor := relative(t, g, grad); d > 1e-5 {
-					t.Errorf("%+v: the gradient of %s is off by %.2g", micro, tensor, d)
+					t.Errorf("%+v: the relative error of the gradient of %s is %.2g", micro, tensor, d)
 				}
 			}
 		})
@@ -132,10 +132,10 @@ func TestSumPiSquared(t *testing.T) {
 		for j, m := range rows[i].Mask {
 			want, got := float64(plain[i].SumPiSquared[j]), float64(rows[i].SumPiSquared[j])
 			if math.Abs(got-want) > 1e-4*want || m == 1 && j > 0 && !(want > 0) {
-				t.Errorf("row %d, token %d: %g, want %g", i, j, got, want)
+				t.Errorf("row %d, token %d: the sum of squares is %g, want %g", i, j, got, want)
 			}
 			if d := rows[i].OldLogProbs[j] - plain[i].OldLogProbs[j]; math.Abs(float64(d)) > 1e-5 {
-				t.Errorf("row %d, token %d: the log-prob is off by %g", i, j, d)
+				t.Errorf("row %d, token %d: the log-prob differs by %g from a pass of LogProbs", i, j, d)
 			}
 			n += int(m)
 		}
@@ -159,7 +159,7 @@ func TestMicroBatchingInBFloat16(t *testing.T) {
 		if first == nil {
 			first = g
 		} else if d, name := relative(t, g, first); d > 5e-2 {
-			t.Errorf("%s: gradient of %s is off by %.2g", c.name, name, d)
+			t.Errorf("%s: the relative error of the gradient of %s is %.2g", c.name, name, d)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 		}
 	}
 	if math.Abs(first) > 1e-4 {
-		t.Errorf("the first mini-batch has a KL of %g to the policy it starts from", first)
+		t.Errorf("the first mini-batch has the KL %g to the policy before the update, want 0", first)
 	}
 	want := (first + moving) / float64(LossTokens(rows))
 	if math.Abs(want) < 1e-4 {

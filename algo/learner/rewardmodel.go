@@ -5,11 +5,11 @@ package learner
 // tokens, and its output at the last token is the score.
 //
 // Source: RewardModelWorker of verl before 0.8 (_switch_chat_template, compute_rm_score).
-// As there, the template writes the special tokens and the tokenizer adds none. Of a
-// chat that is too long the first tokens are kept; the metric "truncated" counts such
+// As in verl, the template writes the special tokens and the tokenizer adds none. If a
+// chat is too long, its first tokens are kept; the metric "truncated" counts such
 // chats.
 //
-// Differs from verl in: the whole conversation is rendered, turn by turn, where verl
+// Differs from verl in: the whole conversation is rendered, turn by turn, while verl
 // renders the prompt and one reply; the head has no bias, as in published sequence
 // classifiers (verl opens them as token classifiers, with a bias).
 

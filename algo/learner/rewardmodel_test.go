@@ -67,11 +67,11 @@ func TestRewardModel(t *testing.T) {
 			first = got
 		}
 		if len(got) != len(samples) {
-			t.Fatalf("%d scores", len(got))
+			t.Fatalf("%d scores, want %d", len(got), len(samples))
 		}
 		for i := range got {
 			if d := math.Abs(got[i].Value - first[i].Value); !(d < 1e-5) || math.IsNaN(got[i].Value) {
-				t.Errorf("%s: %v with %d chats per pass, %v with 8", samples[i].ID, got[i].Value, rows, first[i].Value)
+				t.Errorf("%s: the score is %v with %d chats per pass, want %v as with 8", samples[i].ID, got[i].Value, rows, first[i].Value)
 			}
 		}
 	}
@@ -79,11 +79,11 @@ func TestRewardModel(t *testing.T) {
 		t.Errorf("the score is %v, want %v", first[0].Value, want[0])
 	}
 	if d := math.Abs(first[2].Value - first[0].Value); !(d < 1e-5) || math.Abs(first[1].Value-first[0].Value) < 1e-3 {
-		t.Errorf("one turn %v, with an observation after it %v, two turns %v", first[0].Value, first[2].Value, first[1].Value)
+		t.Errorf("scores: one turn %v, with an observation after it %v (want the same), two turns %v (want another)", first[0].Value, first[2].Value, first[1].Value)
 	}
 	for i, cut := range []float64{0, 1, 0, 1} {
 		if x := first[i].Extra; x["truncated"] != cut || cut == 1 && x["tokens"] != most || !(x["tokens"] > 10) {
-			t.Errorf("%s: %v", samples[i].ID, x)
+			t.Errorf("%s: the extra metrics are %v", samples[i].ID, x)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestRewardModelRefuses(t *testing.T) {
 		_, err := r.Score(t.Context(), []reward.Sample{{ID: id, Messages: messages}})
 		var chat *ChatError
 		if !errors.As(err, &chat) || chat.Sample != id || !strings.Contains(err.Error(), "my-reward-model") {
-			t.Errorf("%s: %v", id, err)
+			t.Errorf("error %v, want a ChatError of sample %s", err, id)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestRewardModelOpening(t *testing.T) {
 	wants := "{% if messages[0]['role'] != 'system' %}{{ raise_exception('Who am I?') }}{% endif %}{{ strftime_now('%d %b %Y') }}" +
 		"{% for m in messages %}{{ m['content'] }}{% endfor %}"
 	if _, err := NewRewardModel(t.Context(), tinyReward(t, wants), RewardModelOptions{Rows: 1}); err == nil {
-		t.Error("a template that needs a system message was opened without one")
+		t.Error("a template that requires a system message was accepted without one")
 	}
 	b := tinyReward(t, wants)
 	chat := []data.Message{{Role: "system", Content: "Play."}, {Role: "user", Content: "start"}, {Role: "assistant", Content: "Up."}}

@@ -4,12 +4,12 @@ package learner
 //
 //	loss = - Σ_t m_t log π(y_t | y_<t) / Σ_t m_t
 //
-// with m_t = 1 on the tokens of assistant messages, the token that ends them
-// included, and 0 elsewhere and on messages whose loss flag is false (AgentGym
-// marks the acknowledgement of the instruction so).
+// with m_t = 1 on the tokens of assistant messages, including their end tokens,
+// and 0 on other tokens and on messages whose loss flag is false (AgentGym
+// marks the acknowledgement of the instruction this way).
 //
 // The mean is over the tokens of the whole batch, as in verl's sft_trainer since
-// 0.8; its fsdp_sft_trainer before took a mean of micro-batch means, and trained
+// 0.8; the earlier fsdp_sft_trainer took a mean of micro-batch means, and trained
 // one reply at a time.
 
 import (

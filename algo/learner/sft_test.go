@@ -101,7 +101,7 @@ func TestSFTLossIsTheMeanOverReplies(t *testing.T) {
 	}
 	// Three replies with their end tokens; "OK" is not one of them.
 	if want := len("Action: up") + len("Action: down") + len("left") + 3; n != want || counts.LossTokens != want {
-		t.Fatalf("%d tokens by hand and %d counted, want %d", n, counts.LossTokens, want)
+		t.Fatalf("%d tokens in the loss by hand and %d by SFTRows, want %d", n, counts.LossTokens, want)
 	}
 	for _, c := range splits {
 		if c.micro.MaxTokens > 0 {
@@ -148,7 +148,7 @@ func TestLossSFT(t *testing.T) {
 		if math.IsNaN(want) {
 			st := gradientSFT(t, a, rows, c.micro)
 			if want = st.Loss; tokens != st.Tokens {
-				t.Errorf("%d tokens, in training %d", tokens, st.Tokens)
+				t.Errorf("LossSFT counted %d tokens, want %d as in training", tokens, st.Tokens)
 			}
 		}
 		if math.Abs(loss-want) > 1e-5*want {
@@ -156,7 +156,7 @@ func TestLossSFT(t *testing.T) {
 		}
 	}
 	if rows[0].OldLogProbs[4] != trainRows(8)[0].OldLogProbs[4] {
-		t.Error("the rows were changed")
+		t.Error("LossSFT changed the rows")
 	}
 	sameTensors(t, "weights", weights(t, a), before)
 	if _, _, err := a.LossSFT(t.Context(), trainRows(4)[3:], MicroBatching{}); err == nil {
@@ -167,7 +167,7 @@ func TestLossSFT(t *testing.T) {
 func TestSFTRowsRefuses(t *testing.T) {
 	r, _ := byteRenderer(t)
 	no := false
-	silent := []data.Task{{ID: "maze_9", Conversation: []data.Message{{Role: "user", Content: "Go."}, {Role: "assistant", Content: "OK", Loss: &no}}}}
+	withoutLoss := []data.Task{{ID: "maze_9", Conversation: []data.Message{{Role: "user", Content: "Go."}, {Role: "assistant", Content: "OK", Loss: &no}}}}
 	for _, c := range []struct {
 		name       string
 		tasks      []data.Task
@@ -178,7 +178,7 @@ func TestSFTRowsRefuses(t *testing.T) {
 		{"no conversation", []data.Task{{ID: "maze_3"}}, 512, TruncateError, "task maze_3 has no recorded conversation"},
 		{"too long", expertTasks(), 64, TruncateError, "tokens, more than the 64 allowed"},
 		{"all dropped", expertTasks()[:1], 64, TruncateDrop, "no conversation is left"},
-		{"nothing to learn", silent, 512, TruncateError, "no conversation is left to train on: every reply has loss = false"},
+		{"nothing to learn", withoutLoss, 512, TruncateError, "no conversation is left to train on: every reply has loss = false"},
 		{"no reply", []data.Task{{ID: "maze_4", Conversation: []data.Message{{Role: "user", Content: "Go."}}}}, 512, TruncateError, "task maze_4: its conversation has no message of the assistant"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -186,8 +186,8 @@ func TestSFTRowsRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
-			if long := c.limit == 64; errors.Is(err, ErrTooLong) != long { // true if a higher limit would help
-				t.Errorf("%v: too long: %v, want %v", err, !long, long)
+			if long := c.limit == 64; errors.Is(err, ErrTooLong) != long { // only an error of this limit is ErrTooLong
+				t.Errorf("error %v: errors.Is(err, ErrTooLong) = %v, want %v", err, !long, long)
 			}
 		})
 	}
@@ -197,17 +197,17 @@ func TestSFTRowsRefuses(t *testing.T) {
 // counted: a row truncated on the left may start with its only reply token, which is not predicted.
 func TestSFTRowsWithoutATokenToPredict(t *testing.T) {
 	renderer, _ := byteRenderer(t)
-	all, whole, err := SFTRows(expertTasks()[:1], renderer, 512, TruncateError)
+	all, fullCounts, err := SFTRows(expertTasks()[:1], renderer, 512, TruncateError)
 	must(t, err)
 	last := len(all[0].Tokens) - 1
-	for all[0].Mask[last] == 0 { // the tokens of the template after the last reply
+	for all[0].Mask[last] == 0 { // skip the tokens of the template after the last reply
 		last--
 	}
 	limit := len(all[0].Tokens) - last
 	for _, c := range []struct{ limit, rows, tokens int }{{limit, 0, 0}, {limit + 1, 1, 1}} {
 		rows, counts, err := SFTRows(expertTasks()[:1], renderer, c.limit, TruncateLeft)
 		if (err == nil) != (c.rows > 0) || len(rows) != c.rows || counts.Rows != c.rows || counts.Dropped != 1-c.rows || counts.LossTokens != c.tokens {
-			t.Errorf("cut to %d tokens of %d: %d rows, %+v, %v", c.limit, whole.Tokens, len(rows), counts, err)
+			t.Errorf("cut to %d of %d tokens: %d rows, counts %+v, error %v", c.limit, fullCounts.Tokens, len(rows), counts, err)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func TestJointLossGradient(t *testing.T) {
 		return nil
 	}))
 	if clipped == 0 {
-		t.Error("no value is clipped")
+		t.Error("no value is clipped, so the test checks nothing")
 	}
 	want := withHead(t, plain, gradients(t, plain.Actor))
 	for _, split := range splits {
@@ -106,7 +106,7 @@ func TestJointLossGradient(t *testing.T) {
 		err := c.accumulatePolicy(t.Context(), oldValueRows(t, c), true, o, &st)
 		must(t, err)
 		if d, name := relative(t, withHead(t, c, gradients(t, c.Actor)), want); d > 1e-4 {
-			t.Errorf("%s: the gradient of %s is off by %.2g", split.name, name, d)
+			t.Errorf("%s: the relative error of the gradient of %s is %.2g", split.name, name, d)
 		}
 		if st.Value.ClipFrac != float64(clipped) {
 			t.Errorf("%s: %v values are clipped, want %d", split.name, st.Value.ClipFrac, clipped)
@@ -128,13 +128,13 @@ func TestValueLossWithoutWeight(t *testing.T) {
 		got, err := c.UpdateActor(t.Context(), slices.Clone(rows), 1e-2, o)
 		must(t, err)
 		if got.GradNorm != want.GradNorm || got.Loss != want.Loss || got.Steps != 2 {
-			t.Errorf("%s: %+v, without a critic %+v", dt, got, want)
+			t.Errorf("%s: stats %+v, want %+v as without a critic", dt, got, want)
 		}
 		if d, name := relative(t, weights(t, c.Actor), weights(t, alone)); d != 0 {
-			t.Errorf("%s: %s is off by %g", dt, name, d)
+			t.Errorf("%s: %s differs by %g from the update without a critic", dt, name, d)
 		}
 		if got.Value.GradNorm != 0 || !(got.Value.Loss > 0) {
-			t.Errorf("%s: %+v", dt, got.Value)
+			t.Errorf("%s: value stats %+v, want the gradient norm 0 and a positive loss", dt, got.Value)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func TestSharedCriticLearns(t *testing.T) {
 			}
 		}
 		if !(last.Loss < first.Loss/4) || last.Steps != 1 || !(last.GradNorm > 0) {
-			t.Errorf("%s: after 30 updates %+v, the first was %+v", dt, last, first)
+			t.Errorf("%s: stats %+v after 30 updates, want a loss below a quarter of the first, %+v", dt, last, first)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func TestSharedCriticWarmsUp(t *testing.T) {
 			}
 		}
 		if !(last.Loss < first.Loss*.9) || last.Steps != 2 || c.headAdamW.Steps() != 60 || a.adamw.Steps() != 0 {
-			t.Errorf("%s: after 30 updates %+v, the first was %+v; the optimisers made %d and %d steps", name, last, first, c.headAdamW.Steps(), a.adamw.Steps())
+			t.Errorf("%s: stats %+v after 30 updates, the first were %+v; the optimisers of head and decoder did %d and %d steps, want 60 and 0", name, last, first, c.headAdamW.Steps(), a.adamw.Steps())
 		}
 		if !sameBits(valuesOf(t, a, (*model.Model).Params), before) || !sameBits(valuesOf(t, a, (*model.Model).Adapters), adapters) {
 			t.Errorf("%s: the decoder changed", name)
@@ -213,7 +213,7 @@ func TestSharedCriticOnAdapters(t *testing.T) {
 	must(t, a.Save(t.Context(), dir))
 	update(a)
 	if !sameBits(valuesOf(t, a.Actor, (*model.Model).Params), frozen) || sameBits(valuesOf(t, a.Actor, (*model.Model).Adapters), before) {
-		t.Error("the frozen weights changed, or the adapters did not")
+		t.Error("the frozen weights changed, or the adapters did not change")
 	}
 
 	b := onActor(t, actorOf(t, torch.Float32, dropping))
@@ -235,7 +235,7 @@ func TestValuesAndLogProbs(t *testing.T) {
 	must(t, LogProbs(t.Context(), c.compute, two, MicroBatching{Rows: 3}, .9, OldLogProbs))
 	for i := range one {
 		if !slices.Equal(one[i].Values, two[i].Values) || !slices.Equal(one[i].OldLogProbs, two[i].OldLogProbs) {
-			t.Errorf("row %d: %v %v, want %v %v", i, one[i].Values, one[i].OldLogProbs, two[i].Values, two[i].OldLogProbs)
+			t.Errorf("row %d: values %v and log-probs %v, want %v and %v", i, one[i].Values, one[i].OldLogProbs, two[i].Values, two[i].OldLogProbs)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func TestSharedCriticsBadStep(t *testing.T) {
 			st, err := c.UpdateActor(t.Context(), rows, 1e-2, o)
 			must(t, err)
 			if st.Skipped != 1 || st.Value.Skipped != 1 || st.Value.Loss != 0 || c.headAdamW.Steps() != 0 || c.inconsistent {
-				t.Errorf("%+v after %d steps of the head, inconsistent %v", st, c.headAdamW.Steps(), c.inconsistent)
+				t.Errorf("stats %+v after %d steps of the head, inconsistent %v; want 1 skipped step, 0 steps and false", st, c.headAdamW.Steps(), c.inconsistent)
 			}
 			if d, name := relative(t, weights(t, c.Actor), before); d != 0 || !slices.Equal(headWeights(t, c), head) {
 				t.Errorf("%s changed by %g, or the head changed", name, d)
@@ -261,7 +261,7 @@ func TestSharedCriticsBadStep(t *testing.T) {
 			must(t, torch.Run(t.Context(), c.master.Thread(), func(*torch.Scope) error {
 				for _, p := range c.head.params() {
 					if !p.Tensor.Grad().None() {
-						t.Errorf("%s has a gradient", p.Name)
+						t.Errorf("%s has a gradient after a skipped step", p.Name)
 					}
 				}
 				return nil
@@ -276,10 +276,10 @@ func TestSharedCriticsMemory(t *testing.T) {
 	c := onActor(t, testActor(t, torch.Float32))
 	width := float64(c.master.Config.HiddenSize)
 	if w, o := c.Bytes(); w != 4*(width+1) || o != 8*(width+1) {
-		t.Errorf("a shared critic takes %v bytes, its optimiser %v", w, o)
+		t.Errorf("a shared critic takes %v bytes and its optimiser %v, want the bytes of a head", w, o)
 	}
 	if w, o := testCritic(t, torch.Float32).Bytes(); w < ModelBytes(c.master) || o < 2*ModelBytes(c.master) {
-		t.Errorf("a critic with a decoder takes %v bytes, its optimiser %v", w, o)
+		t.Errorf("a separate critic takes %v bytes and its optimiser %v, want at least the bytes of a model", w, o)
 	}
 }
 

@@ -231,7 +231,7 @@ func TestEveryPolicyGradient(t *testing.T) {
 func checkGradient(t *testing.T, name string, o Options) {
 	formula, ok := formulas[name]
 	if !ok {
-		t.Fatalf("the test has no formula of %s", name)
+		t.Fatalf("the test lacks a formula for the loss %s", name)
 	}
 	n := len(gradNew)
 	want := make([]float64, n)
@@ -327,7 +327,7 @@ func TestMicroBatches(t *testing.T) {
 			t.Run(name+" "+agg, func(t *testing.T) {
 				torchtest.Run(t, func(s *torch.Scope) {
 					chosen := choose(name, gradNew, gradOld, gradAdv, gradOptions)
-					whole := weights(t, s, agg, gradLens, 7)
+					factors := weights(t, s, agg, gradLens, 7)
 					run := func(sizes ...int) []float64 { // sizes: rows of each micro-batch
 						logp := s.Float64s(gradNew, n)
 						logp.SetRequiresGrad(true)
@@ -344,7 +344,7 @@ func TestMicroBatches(t *testing.T) {
 								b.Chosen = chosen[at : at+tokens]
 							}
 							l, st := p.Loss(s, b, gradOptions)
-							l = l.Mul(whole.Narrow(0, at, tokens)).Sum()
+							l = l.Mul(factors.Narrow(0, at, tokens)).Sum()
 							l.Backward()
 							total += l.Item()
 							sums = Sums{sums.ClipFrac + st.ClipFrac, sums.ClipFracLower + st.ClipFracLower, sums.PPOKL + st.PPOKL}
@@ -356,7 +356,7 @@ func TestMicroBatches(t *testing.T) {
 					for _, sizes := range [][]int{{1, 2, 1, 1}, {2, 3}, {3, 2}} {
 						for i, got := range run(sizes...) {
 							if !(math.Abs(got-all[i]) <= 1e-10) {
-								t.Errorf("with micro-batches of %v rows value %d is %g, want %g", sizes, i, got, all[i])
+								t.Errorf("with micro-batches of %v rows the gradient or statistic %d is %g, want %g", sizes, i, got, all[i])
 							}
 						}
 					}

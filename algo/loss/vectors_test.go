@@ -88,7 +88,7 @@ func TestPolicyVectors(t *testing.T) {
 				torchtest.Values(t, l.Mul(weights(t, s, c.agg, specLens, 5)).Sum(), 1e-5, c.want)
 				for _, x := range [][2]float64{{sums.ClipFrac / 14, c.clip}, {sums.ClipFracLower / 14, c.lower}, {sums.PPOKL / 14, c.kl}} {
 					if !(math.Abs(x[0]-x[1]) <= 1e-5) {
-						t.Errorf("statistics %+v of 14 tokens, want %g, %g, %g", sums, c.clip, c.lower, c.kl)
+						t.Errorf("sums %+v over 14 tokens, want the means %g, %g, %g", sums, c.clip, c.lower, c.kl)
 					}
 				}
 			})
@@ -165,7 +165,7 @@ func TestAggregationsAreMeans(t *testing.T) {
 			once *= 2
 		}
 		if math.Abs(once-twice) > 1e-12 {
-			t.Errorf("%s: the loss is %g, and %g with every episode twice", agg, once, twice)
+			t.Errorf("%s: the loss is %g, but %g with every episode twice", agg, once, twice)
 		}
 	}
 }
@@ -192,21 +192,21 @@ func TestClipCovChooses(t *testing.T) {
 	const n = 40
 	tokens := make([]Token, n)
 	for i := range tokens {
-		x := float64(i) - 19.5 // the mean is 0
+		x := float64(i) - 19.5 // deviations from the mean, so that their mean is 0
 		tokens[i] = Token{LogP: x, Old: x, Adv: x}
 	}
 	o := Options{Params: registry.Values{"clip_ratio_low": .2, "clip_ratio_high": .2, "clip_cov_ratio": .1, "clip_cov_lb": 50.0, "clip_cov_ub": 120.0}}
 	chosen := chooseClipCov(tokens, o, 1)
 	if trues(chosen) != 4 {
-		t.Errorf("%d tokens chosen, want 4 of 40", trues(chosen))
+		t.Errorf("%d of 40 tokens were chosen, want 4", trues(chosen))
 	}
 	different := false
 	for seed := range uint64(20) {
-		again := chooseClipCov(tokens, o, seed)
-		different = different || !slices.Equal(again, chosen)
-		for i, c := range again {
+		second := chooseClipCov(tokens, o, seed)
+		different = different || !slices.Equal(second, chosen)
+		for i, c := range second {
 			if cov := tokens[i].Adv * tokens[i].LogP; c && !(cov > 50 && cov < 120) {
-				t.Errorf("seed %d chose a token of covariance %g", seed, cov)
+				t.Errorf("seed %d chose a token with the covariance %g, want one between 50 and 120", seed, cov)
 			}
 		}
 	}
@@ -217,14 +217,14 @@ func TestClipCovChooses(t *testing.T) {
 		tokens[i].Old -= math.Copysign(1, tokens[i].Adv)
 	}
 	if n := trues(chooseClipCov(tokens, o, 1)); n != 0 {
-		t.Errorf("%d clipped tokens were chosen", n)
+		t.Errorf("%d clipped tokens were chosen, want 0", n)
 	}
 	o.Params["clip_cov_ratio"] = 1e-6
 	for i := range tokens {
 		tokens[i].Old = tokens[i].LogP
 	}
 	if n := trues(chooseClipCov(tokens, o, 1)); n != 1 {
-		t.Errorf("%d tokens chosen, want at least one", n)
+		t.Errorf("%d tokens were chosen, want 1", n)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 func TestClear(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
-		keep  bool // servers' logs
+		keep  bool // argument keepServers of Clear
 		want  bool
 	}{
 		"start":            {files: map[string]string{ConfigFile: "x", "run.log": "x", "metrics.jsonl": ""}, want: true},
@@ -49,7 +49,7 @@ func TestClear(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got && (len(left) != 1 || left[0].Name() != ".lock") {
-				t.Errorf("left %v, want the lock alone", left)
+				t.Errorf("Clear left %v, want only the lock", left)
 			}
 			for file := range c.files {
 				if _, err := os.Stat(filepath.Join(r.Dir, file)); err != nil && !c.want {

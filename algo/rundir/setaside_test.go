@@ -16,7 +16,7 @@ func TestRolloutStep(t *testing.T) {
 			got = -1
 		}
 		if got != want {
-			t.Errorf("%s is of step %d, want %d", name, got, want)
+			t.Errorf("RolloutStep(%s) = %d, want %d", name, got, want)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func TestOwns(t *testing.T) {
 		filepath.Join(r.Checkpoints(), "step_000001", "deeper"): false,
 	} {
 		if got := r.Owns(path); got != want {
-			t.Errorf("%s: %v, want %v", path, got, want)
+			t.Errorf("Owns(%s) = %v, want %v", path, got, want)
 		}
 	}
 }

@@ -26,27 +26,27 @@ func TestBest(t *testing.T) {
 		{Validation{Step: 0, Metrics: metrics{"val/maze/episodes": 0}}, nil},
 		{v(LabelBefore, 0, .5, 10, 0, 30), &Best{"success_rate", .125, 0}},
 		{v("step 2", 2, .25, 20, .25, 20), &Best{"success_rate", .25, 2}},
-		{v("step 4", 4, .25, 20, .25, 20), &Best{"success_rate", .25, 2}}, // of two equal ones, the earlier
+		{v("step 4", 4, .25, 20, .25, 20), &Best{"success_rate", .25, 2}}, // of two equal checkpoints the earlier is the best
 		{v("step 6", 6, 0, 10, 0, 10), &Best{"success_rate", .25, 2}},
 		{v(LabelAfter, 8, 1, 10, 0, 0), &Best{"success_rate", 1, 8}},
 	} {
 		best = best.Next(c.v, "success_rate")
 		if d := cmp.Diff(c.want, best); d != "" {
-			t.Errorf("after %q:\n%s", c.v.Label, d)
+			t.Errorf("the best checkpoint after the validation %q (-want +got):\n%s", c.v.Label, d)
 		}
 	}
-	best = best.Next(v("step 10", 10, .75, 10, 0, 0), "mean_score") // with another metric, the old value does not count
+	best = best.Next(v("step 10", 10, .75, 10, 0, 0), "mean_score") // the value of another metric is not compared
 	if d := cmp.Diff(&Best{"mean_score", .25, 10}, best); d != "" {
-		t.Errorf("by another metric:\n%s", d)
+		t.Errorf("the best checkpoint by another metric (-want +got):\n%s", d)
 	}
 	for step, loss := range []float64{2, 1, math.NaN(), 1.5, 1} {
-		best = best.Next(Validation{Step: step, Metrics: metrics{"val/loss": loss}}, "loss") // lower is better
+		best = best.Next(Validation{Step: step, Metrics: metrics{"val/loss": loss}}, "loss") // for the loss lower is better
 	}
 	if d := cmp.Diff(&Best{"loss", 1, 1}, best); d != "" {
-		t.Errorf("by the loss:\n%s", d)
+		t.Errorf("the best checkpoint by the loss (-want +got):\n%s", d)
 	}
 	if err := CheckBestMetric("reward"); err == nil || !strings.Contains(err.Error(), "success_rate, mean_score, loss") {
-		t.Errorf("error %v", err)
+		t.Errorf("CheckBestMetric = %v, want a list of the metrics", err)
 	}
 }
 

@@ -80,12 +80,12 @@ func TestRenamed(t *testing.T) {
 		}
 		for _, name := range Expand(r.Here) {
 			if r.Here != "" && !defined(name) {
-				t.Errorf("%s is listed as %s, which is not a metric", r.Theirs, name)
+				t.Errorf("Renamed lists %s as %s, which is not in Table", r.Theirs, name)
 			}
 		}
 		for _, name := range Expand(r.Theirs) {
 			if defined(name) {
-				t.Errorf("%s is a metric here too", name)
+				t.Errorf("%s is in Renamed, but also in Table", name)
 			}
 		}
 	}

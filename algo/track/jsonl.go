@@ -169,8 +169,8 @@ func Read(path string, each func(step int, m Metrics) error) error {
 		return fmt.Errorf("read metrics %s: %w", path, err)
 	}
 	for n := 1; ; n++ {
-		line, rest, whole := bytes.Cut(text, []byte{'\n'})
-		if !whole {
+		line, rest, complete := bytes.Cut(text, []byte{'\n'})
+		if !complete {
 			return nil
 		}
 		step, m, err := decode(line)

@@ -71,7 +71,7 @@ func TestJSONLForm(t *testing.T) {
 		{4, Metrics{"nan": math.NaN(), "inf": math.NaN(), "x": 2}},
 	}
 	if d := cmp.Diff(lines, readAll(t, path), cmpopts.EquateNaNs()); d != "" {
-		t.Errorf("read back (-want +got):\n%s", d)
+		t.Errorf("lines read from the file (-want +got):\n%s", d)
 	}
 	for _, name := range []string{"step", "nonfinite", ""} {
 		if err := s.Write(5, Metrics{name: 1}); err == nil {
@@ -108,7 +108,7 @@ func TestResume(t *testing.T) {
 	a, _ := os.ReadFile(path)
 	b, _ := os.ReadFile(uninterrupted)
 	if string(a) != string(b) {
-		t.Errorf("resumed:\n%suninterrupted:\n%s", a, b)
+		t.Errorf("file of the resumed run:\n%sfile of the uninterrupted run:\n%s", a, b)
 	}
 	for offset, want := range map[int64]string{-1: "was cut", 10000: "was cut", saved - 1: "inside a line"} {
 		if err := s.TruncateTo(offset); err == nil || !strings.Contains(err.Error(), want) {
@@ -116,13 +116,13 @@ func TestResume(t *testing.T) {
 		}
 	}
 	if got := len(readAll(t, path)); got != 3 {
-		t.Errorf("after invalid offsets the file has %d lines", got)
+		t.Errorf("after invalid offsets the file has %d lines, want 3", got)
 	}
 	if err := s.TruncateTo(0); err != nil {
 		t.Error(err)
 	}
 	if got := readAll(t, path); len(got) != 0 {
-		t.Errorf("after TruncateTo(0): %v", got)
+		t.Errorf("after TruncateTo(0) the file has the lines %v, want none", got)
 	}
 }
 
@@ -143,11 +143,11 @@ func TestTornAnywhere(t *testing.T) {
 		}
 		want := strings.Count(string(text[:cut]), "\n")
 		if got := len(readAll(t, path)); got != want {
-			t.Fatalf("cut %d: Read gives %d lines, want %d", cut, got, want)
+			t.Fatalf("file cut at byte %d: Read gives %d lines, want %d", cut, got, want)
 		}
 		s, err := OpenJSONL(path)
 		if err != nil {
-			t.Fatalf("cut %d: %v", cut, err)
+			t.Fatalf("file cut at byte %d: %v", cut, err)
 		}
 		write(t, s, 9, nil)
 		if err := s.Close(); err != nil {
@@ -155,7 +155,7 @@ func TestTornAnywhere(t *testing.T) {
 		}
 		lines := readAll(t, path)
 		if len(lines) != want+1 || lines[want].Step != 9 {
-			t.Fatalf("cut %d: %v after appending", cut, lines)
+			t.Fatalf("file cut at byte %d: lines %v after appending", cut, lines)
 		}
 	}
 }
@@ -166,10 +166,10 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := OpenJSONL(path); err == nil || !strings.Contains(err.Error(), "not a metrics file") {
-		t.Errorf("OpenJSONL = %v", err)
+		t.Errorf("OpenJSONL = %v, want that it is not a metrics file", err)
 	}
 	if text, _ := os.ReadFile(path); string(text) != "other" {
-		t.Errorf("the file is now %q", text)
+		t.Errorf("OpenJSONL changed the file to %q", text)
 	}
 }
 

@@ -49,6 +49,6 @@ func TestNamesAreConstants(t *testing.T) {
 		}
 	}
 	if files < 50 {
-		t.Errorf("only %d files were read", files)
+		t.Errorf("%d files were read, want at least 50", files)
 	}
 }

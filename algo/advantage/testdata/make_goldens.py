@@ -98,7 +98,7 @@ def optimal_token(scope):
 
 
 def compared(scope):
-    """Estimators of rewards and groups alone. In the last case the rewards of a group differ by 2e-4 at most."""
+    """Estimators that use only rewards and groups. In the last case the rewards of a group differ by 2e-4 at most."""
     out = []
     for seed, spans, scale in ((11, ONE_TURN, 1.0), (12, TURNS, 1.0), (13, TURNS, 1e-4)):
         b = batch(seed, spans, 9)
@@ -117,7 +117,7 @@ def compared(scope):
 
 
 def by_part(scope):
-    """gdpo of scores that are made of parts; in group b the second part is the same for all."""
+    """gdpo of scores that consist of parts; in group b the second part is the same for all."""
     out = []
     for seed, normed, weights in ((21, True, [1.0, 0.5, 2.0]), (22, False, [1.0, 0.5, 2.0]), (23, True, [1.0])):
         b = batch(seed, TURNS, 9)

@@ -12,14 +12,14 @@ func TestSetAside(t *testing.T) {
 		save(t, root, step, 0)
 	}
 	if moved, err := SetAside(root, 4, to); err != nil || moved != nil {
-		t.Fatalf("set aside after the newest step: %v %v", moved, err)
+		t.Fatalf("SetAside after the newest step = %v, %v, want nothing", moved, err)
 	}
 	moved, err := SetAside(root, 2, to)
 	if err != nil || len(moved) != 2 || moved[0] != 4 || moved[1] != 3 {
-		t.Fatalf("moved %v %v", moved, err)
+		t.Fatalf("SetAside = %v, %v, want the steps 4 and 3", moved, err)
 	}
 	if a, b := steps(t, root), steps(t, to); a != "1 2" || b != "3 4" {
-		t.Errorf("left %q, aside %q", a, b)
+		t.Errorf("%q are left and %q are set aside", a, b)
 	}
 	if _, err := Open(t.Context(), filepath.Join(to, "step_000004")); err != nil {
 		t.Errorf("a checkpoint that was set aside is damaged: %v", err)
@@ -47,9 +47,9 @@ func TestSetAsideDiesInBetween(t *testing.T) {
 		return nil
 	}}
 	if _, err := d.setAside(root, 1, to); err == nil {
-		t.Fatal("the failed rename was not reported")
+		t.Fatal("setAside returned no error for the failed rename")
 	}
 	if a, b := steps(t, root), steps(t, to); a != "1 2 3" || b != "4" {
-		t.Errorf("left %q, aside %q", a, b)
+		t.Errorf("%q are left and %q are set aside", a, b)
 	}
 }

@@ -8,10 +8,10 @@
 //	    ...               the caller's files
 //
 // It owns the folder protocol, verification, retention, and the lock that keeps a
-// second process out of a run folder. It does not know the contents of a checkpoint;
-// the caller writes the files in a callback.
+// second process out of a run folder. It does not interpret the contents of a
+// checkpoint; the caller writes the files in a callback.
 //
 // Only the process that holds the run's lock may save and clean, from one goroutine at
-// a time. Listing and opening are safe beside it, except that a folder may be pruned
-// while it is read.
+// a time. Listing and opening are safe in other processes, except that a folder may be
+// pruned while it is read.
 package checkpoint

@@ -20,7 +20,7 @@ func TestKeptBeside(t *testing.T) {
 		{2, []int{1}, "1 2"},
 		{3, []int{1}, "1 2 3"},
 		{4, []int{1}, "1 3 4"},
-		{5, []int{5}, "4 5"}, // the written step counts among the newest
+		{5, []int{5}, "4 5"}, // the step just written is one of the newest
 		{6, []int{5}, "4 5 6"},
 		{7, []int{5}, "5 6 7"},
 		{8, nil, "7 8"},
@@ -29,7 +29,7 @@ func TestKeptBeside(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := steps(t, root); got != c.want {
-			t.Errorf("after step %d, beside %v: %s, want %s", c.step, c.also, got, c.want)
+			t.Errorf("after step %d with also %v the checkpoints %s are left, want %s", c.step, c.also, got, c.want)
 		}
 	}
 }
@@ -54,6 +54,6 @@ func TestLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c, err := Open(context.Background(), filepath.Join(moved, "best")); err != nil || c.Step != 2 {
-		t.Errorf("moved: %+v (%v)", c, err)
+		t.Errorf("after the move the link best points to %+v (error %v), want step 2", c, err)
 	}
 }

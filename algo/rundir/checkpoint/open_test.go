@@ -63,11 +63,11 @@ func TestLatestRefusesCorrupt(t *testing.T) {
 				t.Fatalf("Latest = %+v, %v, want step 1", c, err)
 			}
 			if len(damaged) != 1 || !strings.Contains(damaged[0].Error(), filepath.Join(root, "step_000002")+": ") || !strings.Contains(damaged[0].Error(), tc.want) {
-				t.Errorf("damaged %v, want step 2 for %q", damaged, tc.want)
+				t.Errorf("damaged checkpoints %v, want step 2 with the error %q", damaged, tc.want)
 			}
-			save(t, root, 2, 0) // replaces the damaged one
+			save(t, root, 2, 0) // replaces the damaged checkpoint
 			if c, damaged, err := Latest(context.Background(), root); err != nil || c.Step != 2 || len(damaged) > 0 {
-				t.Errorf("after saving again: %+v, %v, %v", c, damaged, err)
+				t.Errorf("Latest after saving step 2 again = %+v, %v, %v", c, damaged, err)
 			}
 		})
 	}
@@ -101,8 +101,8 @@ func TestListAndCleanTouchOnlyTheirOwn(t *testing.T) {
 	root := t.TempDir()
 	save(t, root, 7, 0)
 	for _, dir := range []string{
-		"step_000008.tmp", "step_000009.gone.tmp", "step_000007.old.tmp", // leftovers
-		"step_8", "step_-00001", "step_0000008", "step_", "notes", "notes.tmp", "step_x.tmp", // the user's
+		"step_000008.tmp", "step_000009.gone.tmp", "step_000007.old.tmp", // leftovers of unfinished operations
+		"step_8", "step_-00001", "step_0000008", "step_", "notes", "notes.tmp", "step_x.tmp", // files and folders of the user
 	} {
 		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -112,14 +112,14 @@ func TestListAndCleanTouchOnlyTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := steps(t, root); got != "7" {
-		t.Errorf("List = %s", got)
+		t.Errorf("List = %s, want step 7", got)
 	}
 	removed, err := Clean(root)
 	if err != nil || strings.Join(removed, " ") != "step_000007.old.tmp step_000008.tmp step_000009.gone.tmp" {
 		t.Errorf("Clean = %v, %v", removed, err)
 	}
 	if got, want := len(strings.Fields(names(t, root))), 9; got != want {
-		t.Errorf("%d entries left, want %d: %s", got, want, names(t, root))
+		t.Errorf("%d entries are left, want %d: %s", got, want, names(t, root))
 	}
 }
 
@@ -131,20 +131,20 @@ func TestLock(t *testing.T) {
 	}
 	// flock locks open files, so a second AcquireLock in this process behaves like another process's.
 	if _, err := AcquireLock(dir); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
-		t.Errorf("second lock: %v, want ErrLocked with the process", err)
+		t.Errorf("second AcquireLock = %v, want ErrLocked with the process id", err)
 	}
 	if err := l.Release(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := AcquireLock(dir)
+	second, err := AcquireLock(dir)
 	if err != nil {
-		t.Fatalf("after Release: %v", err)
+		t.Fatalf("AcquireLock after Release = %v", err)
 	}
-	if err := again.Release(); err != nil {
+	if err := second.Release(); err != nil {
 		t.Error(err)
 	}
 	if _, err := AcquireLock(filepath.Join(dir, "absent")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("lock of an absent folder: %v", err)
+		t.Errorf("AcquireLock of an absent folder = %v, want os.ErrNotExist", err)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestLockRemove(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "other"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Remove(); err != nil { // the folder stays because of the other file
+	if err := l.Remove(); err != nil { // the folder is kept because it has another file
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "other")); err != nil {

@@ -83,10 +83,10 @@ func TestSaveAndOpen(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, d)
 	}
 	if text, err := os.ReadFile(c.File("actor/model.safetensors")); err != nil || string(text) != "weights 40" {
-		t.Errorf("content %q, %v", text, err)
+		t.Errorf("the weights are %q, %v, want \"weights 40\"", text, err)
 	}
 	if got := names(t, c.Path); got != "actor manifest.json state.json" {
-		t.Errorf("the folder holds %s", got)
+		t.Errorf("the folder holds %s, want actor manifest.json state.json", got)
 	}
 }
 
@@ -111,10 +111,10 @@ func TestRetention(t *testing.T) {
 			}
 			save(t, root, tc.saved[len(tc.saved)-1], tc.keep)
 			if got := steps(t, root); got != tc.want {
-				t.Errorf("left %s, want %s", got, tc.want)
+				t.Errorf("the checkpoints %s are left, want %s", got, tc.want)
 			}
 			if got := names(t, root); strings.Contains(got, tempSuffix) {
-				t.Errorf("left %s", got)
+				t.Errorf("temporary folders are left: %s", got)
 			}
 		})
 	}
@@ -169,7 +169,7 @@ func checkSurvived(t *testing.T, root string, minStep int) {
 		t.Fatal(err)
 	}
 	if got := names(t, root); strings.Contains(got, tempSuffix) {
-		t.Errorf("after Clean: %s", got)
+		t.Errorf("temporary folders are left after Clean: %s", got)
 	}
 	list, err := List(root)
 	if err != nil {
@@ -185,14 +185,14 @@ func checkSurvived(t *testing.T, root string, minStep int) {
 		t.Fatalf("Latest: %v, %v", damaged, err)
 	}
 	if c.Step < minStep || c.Step > 3 {
-		t.Errorf("latest is step %d", c.Step)
+		t.Errorf("the newest checkpoint is of step %d, want a step from the last complete one to 3", c.Step)
 	}
 	text, err := os.ReadFile(c.File("state.json"))
 	if err != nil || string(text) != "state "+strconv.Itoa(c.Step) {
-		t.Errorf("step %d holds %q, %v", c.Step, text, err)
+		t.Errorf("step %d has the state %q, %v", c.Step, text, err)
 	}
-	if err := Save(context.Background(), root, 4, 2, filler(4)); err != nil { // the run continues
-		t.Errorf("the next save: %v", err)
+	if err := Save(context.Background(), root, 4, 2, filler(4)); err != nil { // the run can continue
+		t.Errorf("the next save failed: %v", err)
 	}
 }
 
@@ -221,12 +221,12 @@ func TestErrorsAtEveryPoint(t *testing.T) {
 			err := d.save(context.Background(), root, 3, 2, filler(3))
 			if failed == "" {
 				if err != nil || point < 10 {
-					t.Fatalf("%s: %d points, %v", name, point, err)
+					t.Fatalf("%s: the save passed %d points, want at least 10; error %v", name, point, err)
 				}
 				break
 			}
 			if !errors.Is(err, fault) {
-				t.Errorf("%s: %s: error %v", name, failed, err)
+				t.Errorf("%s: the save with a fault at %s returned %v, want the fault", name, failed, err)
 			}
 			t.Run(fmt.Sprintf("%s %v at %s", name, fault, failed), func(t *testing.T) { checkSurvived(t, root, 2) })
 		}
@@ -251,12 +251,12 @@ func TestKilledAtEveryPoint(t *testing.T) {
 			out, err := cmd.CombinedOutput()
 			if err == nil {
 				if point < 10 {
-					t.Fatalf("only %d points: %s", point, out)
+					t.Fatalf("the save passed only %d points, want at least 10: %s", point, out)
 				}
 				break
 			}
 			if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || ws.Signal() != syscall.SIGKILL {
-				t.Fatalf("the helper ended with %v: %s", err, out)
+				t.Fatalf("the helper process ended with %v, want SIGKILL: %s", err, out)
 			}
 			t.Run(fmt.Sprintf("%s %d", name, point), func(t *testing.T) { checkSurvived(t, root, 2) })
 		}
@@ -312,14 +312,14 @@ func TestSaveRefuses(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 		if got := names(t, root); got != "step_000001" {
-			t.Errorf("%s: left %s", name, got)
+			t.Errorf("%s: the folder holds %s, want only step_000001", name, got)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	root := t.TempDir()
 	err := Save(ctx, root, 1, 0, func(dir string) error { cancel(); return filler(1)(dir) })
 	if !errors.Is(err, context.Canceled) || names(t, root) != "" {
-		t.Errorf("cancelled: %v, left %q", err, names(t, root))
+		t.Errorf("the cancelled Save returned %v and left %q", err, names(t, root))
 	}
 	for _, bad := range [][2]int{{-1, 0}, {1, -1}, {maxStep + 1, 0}} {
 		if err := Save(context.Background(), root, bad[0], bad[1], filler(1)); err == nil {

@@ -37,8 +37,7 @@ func runCompare(_ context.Context, s *State, c *cli.Context) error {
 		return err
 	}
 	cmp, err := eval.Compare(a, b, c.Bool("anyway"))
-	var contract *eval.ContractError
-	if errors.As(err, &contract) {
+	if _, ok := errors.AsType[*eval.ContractError](err); ok {
 		return errext.With(errext.Input, "evaluate both under the same conditions, or give --anyway to compare them regardless", err)
 	}
 	if err != nil {

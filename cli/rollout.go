@@ -61,8 +61,7 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) error {
 		return err
 	}
 	if err := s.CheckOutput(o.Dump, c.Bool("force") || o.Continue); err != nil {
-		var known *errext.Error
-		if errors.As(err, &known) && known.Code == errext.Usage {
+		if known, ok := errors.AsType[*errext.Error](err); ok && known.Code == errext.Usage {
 			known.Hint = "give --continue to append to it, --force to replace it, or another name"
 		}
 		return err

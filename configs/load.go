@@ -127,8 +127,7 @@ func (l *loader) file(text []byte) error {
 	}
 	var doc map[string]any
 	if _, err := toml.Decode(string(text), &doc); err != nil {
-		var p toml.ParseError
-		if errors.As(err, &p) {
+		if p, ok := errors.AsType[toml.ParseError](err); ok {
 			return Faults{{Source: l.name, Line: p.Position.Line, Msg: "not TOML: " + p.Message}}
 		}
 		return Faults{{Source: l.name, Msg: "not TOML: " + err.Error()}}

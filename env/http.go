@@ -307,8 +307,7 @@ func textOf(raw json.RawMessage) string {
 // cause removes the method and address that net/http adds to an error. Error contains
 // them already.
 func cause(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err

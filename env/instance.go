@@ -318,8 +318,7 @@ func (in *instance) Close(ctx context.Context) error {
 		return nil
 	}
 	_, err := in.post(ctx, OpClose, "/close", fmt.Sprintf(`{%q:%s}`, in.server.idKey, in.id))
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		switch {
 		case e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed:
 			return nil

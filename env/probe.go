@@ -39,8 +39,7 @@ func ServerVersion(ctx context.Context, client *http.Client, root string) (strin
 		Client: client, Timeout: versionTimeout, Attempts: versionTries, Backoff: defaultBackoff, MaxReply: DefaultMaxReply,
 	}}
 	reply, err := c.get(ctx, OpVersion, DescriptionPath)
-	var e *Error
-	if errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Kind == KindMalformed) {
+	if e, ok := errors.AsType[*Error](err); ok && (e.Status == http.StatusNotFound || e.Kind == KindMalformed) {
 		return "", nil // the reply is an HTML page, or the path does not exist
 	}
 	if ctx.Err() != nil {

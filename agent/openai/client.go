@@ -192,8 +192,7 @@ func (c *Client) roundTrip(ctx context.Context, method, path string, body []byte
 func (c *Client) classify(ctx context.Context, status int, header http.Header, body []byte, err error, timeout time.Duration) *Error {
 	e := &Error{Status: status, Err: err}
 	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
+		if u, ok := errors.AsType[*url.Error](err); ok {
 			e.Err = u.Err // without the address, which Error.Error prints
 		}
 		var ne net.Error

@@ -19,8 +19,7 @@ type script struct {
 func parseScript(text string) (*script, error) {
 	src := normalize(text)
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(src), "")
-	var fault syntax.ParseError
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[syntax.ParseError](err); ok {
 		return nil, fmt.Errorf("line %d: %s", fault.Pos.Line(), fault.Text)
 	}
 	return &script{src, file}, err

@@ -69,8 +69,7 @@ func (p *Pool) checkEnv(ctx context.Context, s *server) error {
 	if sl != nil {
 		(&Lease{pool: p, server: s, slot: sl}).Release()
 	}
-	var other *env.OtherEnvError
-	if errors.As(err, &other) {
+	if _, ok := errors.AsType[*env.OtherEnvError](err); ok {
 		return err
 	}
 	return nil // the next lease repeats the request and returns its error
@@ -99,8 +98,7 @@ func (p *Pool) identify(ctx context.Context, s *server, client env.Client) error
 			break
 		}
 		err := id.Identify(limited)
-		var other *env.OtherEnvError
-		if errors.As(err, &other) {
+		if _, ok := errors.AsType[*env.OtherEnvError](err); ok {
 			return err
 		}
 		if err == nil {

@@ -29,7 +29,7 @@ func (t Tensor) Backward() {
 	check("Backward", C.om_backward(t.in("Backward"), nil), t)
 }
 
-// BackwardWith is Backward of Σ t·grad, for a t of any shape.
+// BackwardWith computes Backward of Σ t·grad, for a t of any shape.
 func (t Tensor) BackwardWith(grad Tensor) {
 	check("BackwardWith", C.om_backward(t.in("BackwardWith"), grad.in("BackwardWith")), t, grad)
 }
@@ -45,7 +45,7 @@ func (t Tensor) Grad() Tensor {
 	return t.out(out)
 }
 
-// SetGrad makes grad the gradient of t, without a copy.
+// SetGrad sets the gradient of t to grad, without a copy.
 func (t Tensor) SetGrad(grad Tensor) {
 	check("SetGrad", C.om_set_grad(t.in("SetGrad"), grad.in("SetGrad")), t, grad)
 }
@@ -55,7 +55,7 @@ func (t Tensor) ZeroGrad() {
 	check("ZeroGrad", C.om_set_grad(t.in("ZeroGrad"), nil), t)
 }
 
-// Detach is t without its history; it shares t's memory.
+// Detach returns t without its history. The result shares the memory of t.
 func (t Tensor) Detach() Tensor {
 	t.in("Detach")
 	g := raw(t)

@@ -38,7 +38,7 @@ func result(op string, msg *C.char, out *C.om_tensor, operands ...Tensor) Tensor
 	return operands[0].out(*out)
 }
 
-// cerror is check for calls outside Run.
+// cerror converts msg to an error, for calls outside Run. It frees msg.
 func cerror(op string, msg *C.char) error {
 	if msg == nil {
 		return nil
@@ -52,12 +52,12 @@ func takeText(msg *C.char) string {
 	return C.GoString(msg)
 }
 
-// dims passes a shape or another list of integers to C.
+// dims returns a shape or another list of integers as C arguments.
 func dims[T int | int64](list []T) (*C.int64_t, C.int64_t) {
 	return (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(list))), C.int64_t(len(list))
 }
 
-// flatten concatenates lists: lists[i] is ids[offsets[i]:offsets[i+1]].
+// flatten concatenates lists. lists[i] is ids[offsets[i]:offsets[i+1]] of the result.
 func flatten(lists [][]int32) (ids []int32, offsets []int) {
 	offsets = []int{0}
 	for _, list := range lists {

@@ -38,7 +38,7 @@ func (s *Scope) Ones(dt DType, shape ...int) Tensor { return s.Full(1, dt, shape
 // RandN returns a float32 tensor of standard normal numbers. The same seed and size give the same numbers on every machine;
 // libtorch's generator does not guarantee that across instruction sets.
 func (s *Scope) RandN(seed uint64, shape ...int) Tensor {
-	r := rand.New(rand.NewPCG(seed, 0x6f70656e6d616e75)) // any constant: the stream of this function
+	r := rand.New(rand.NewPCG(seed, 0x6f70656e6d616e75)) // an arbitrary constant selects the random stream of RandN
 	v := make([]float32, count("RandN", shape))
 	for i := range v {
 		v[i] = float32(r.NormFloat64())
@@ -46,27 +46,27 @@ func (s *Scope) RandN(seed uint64, shape ...int) Tensor {
 	return s.Float32s(v, shape...)
 }
 
-// Float32s copies v into a tensor of that shape.
+// Float32s copies v into a tensor of the given shape.
 func (s *Scope) Float32s(v []float32, shape ...int) Tensor {
 	return fromSlice(s, "Float32s", v, Float32, shape)
 }
 
-// Float64s copies v into a tensor of that shape.
+// Float64s copies v into a tensor of the given shape.
 func (s *Scope) Float64s(v []float64, shape ...int) Tensor {
 	return fromSlice(s, "Float64s", v, Float64, shape)
 }
 
-// Int64s copies v into a tensor of that shape.
+// Int64s copies v into a tensor of the given shape.
 func (s *Scope) Int64s(v []int64, shape ...int) Tensor {
 	return fromSlice(s, "Int64s", v, Int64, shape)
 }
 
-// Int32s copies v into a tensor of that shape.
+// Int32s copies v into a tensor of the given shape.
 func (s *Scope) Int32s(v []int32, shape ...int) Tensor {
 	return fromSlice(s, "Int32s", v, Int32, shape)
 }
 
-// Bools copies v into a tensor of that shape.
+// Bools copies v into a tensor of the given shape.
 func (s *Scope) Bools(v []bool, shape ...int) Tensor {
 	return fromSlice(s, "Bools", v, Bool, shape)
 }
@@ -89,7 +89,7 @@ func fromSlice[T any](s *Scope, op string, v []T, dt DType, shape []int) Tensor 
 	return th.adopt(out)
 }
 
-// count is the number of elements of a shape.
+// count returns the number of elements of a shape.
 func count(op string, shape []int) int {
 	for _, d := range shape {
 		if d < 0 {

@@ -33,7 +33,7 @@ func forget(h *handle) {
 	delete(liveSet, h)
 }
 
-// line is the first caller outside this package.
+// line returns the first caller outside this package.
 func (s site) line() string {
 	frames := runtime.CallersFrames(s.pcs)
 	for {

@@ -15,7 +15,7 @@ import (
 // Device is the place where tensors are stored and computed: the CPU (the zero value), or a CUDA GPU.
 type Device struct {
 	CUDA  bool
-	Index int // of the GPU; 0 for the CPU
+	Index int // number of the GPU; 0 for the CPU
 }
 
 func (d Device) String() string {
@@ -92,9 +92,9 @@ var cudaCount = sync.OnceValues(func() (int, error) {
 	return int(n), nil
 })
 
-// cpuLevel is the instruction set that the fused kernels use: 4 is AMX, 3 AVX-512 with
-// bfloat16 products, 2 AVX-512, 1 AVX2, 0 the baseline.
+// cpuLevel returns the instruction set that the fused kernels use: 4 is AMX,
+// 3 AVX-512 with bfloat16 products, 2 AVX-512, 1 AVX2, 0 the baseline.
 func cpuLevel() int { return int(C.om_cpu_level()) }
 
-// limitCPULevel caps cpuLevel, for tests of the kernels of lower levels.
+// limitCPULevel caps cpuLevel, to test the kernels of lower levels.
 func limitCPULevel(level int) { C.om_set_cpu_level_limit(C.int64_t(level)) }

@@ -44,7 +44,7 @@ func TestParseDevice(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if _, err := torch.NewThread(torch.Device{CUDA: true}); err == nil {
-			t.Error("NewThread made a thread for a device that is not there")
+			t.Error("NewThread made a thread for a device that does not exist")
 		}
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// DType is the type of a tensor's elements. The values are the C header's.
+// DType is the type of a tensor's elements. The values are those of the C header.
 type DType int
 
 // The element types.
@@ -35,14 +35,14 @@ func (d DType) String() string {
 	return dtypes[d].name
 }
 
-// Size is the number of bytes of one element.
+// Size returns the number of bytes of one element.
 func (d DType) Size() int { return dtypes[d].size }
 
 var aliases = map[string]DType{
 	"fp32": Float32, "float": Float32, "fp64": Float64, "double": Float64, "bf16": BFloat16, "fp16": Float16, "half": Float16,
 }
 
-// ParseDType reads the name that String gives, or an alias such as fp32 or bf16.
+// ParseDType parses the result of String or an alias such as fp32 or bf16.
 func ParseDType(s string) (DType, error) {
 	if d, ok := aliases[s]; ok {
 		return d, nil

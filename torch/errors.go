@@ -13,7 +13,7 @@ var ErrClosed = errors.New("torch: the thread is closed")
 type Error struct {
 	Op     string  // the method or function, as MatMul
 	Msg    string  // the message of libtorch or of this package
-	Shapes [][]int // of the operands
+	Shapes [][]int // shapes of the operands
 }
 
 func (e *Error) Error() string {
@@ -33,10 +33,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// opPanic carries a failed operation from the operation to Run.
+// opPanic carries the error of a failed operation to Run.
 type opPanic struct{ err *Error }
 
-// Error returns the text that a crash outside Run prints.
+// Error returns the text that Go prints if a failed operation outside Run ends the program.
 func (p opPanic) Error() string { return p.err.Error() }
 
 // Fail ends the running function of Run with an *Error. Packages that add operations (nn, optim) use it for operands that
@@ -51,7 +51,7 @@ func Fail(op, msg string, operands ...Tensor) {
 	panic(opPanic{e})
 }
 
-// threadPanic carries a panic of a function from the thread to the caller of Run.
+// threadPanic carries a panic from the thread to the caller of Run.
 type threadPanic struct {
 	value any
 	stack []byte

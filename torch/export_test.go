@@ -1,12 +1,12 @@
 package torch
 
-// NativeThreads is the number of threads that libtorch uses on the calling OS thread.
+// NativeThreads returns the number of threads that libtorch uses on the calling OS thread.
 func NativeThreads() int { return nativeThreads() }
 
-// Len is the number of tensors in o.
+// Len returns the number of tensors in o.
 func (o *Owner) Len() int { return len(o.hs) }
 
-// LinearSkinny is LinearsSkinny with one layer.
+// LinearSkinny calls LinearsSkinny with one layer.
 func LinearSkinny(x, w, bias Tensor) Tensor {
 	return LinearsSkinny(x, []Tensor{w}, []Tensor{bias})[0]
 }

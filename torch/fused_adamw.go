@@ -12,7 +12,7 @@ import (
 type AdamWOptions struct {
 	LR, Beta1, Beta2, Eps, WeightDecay float64
 
-	Step      int     // 1 for the first
+	Step      int     // number of the step, from 1
 	GradScale float64 // factor of the gradients: 1, or less when they are clipped
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// adamW is one step in float64 by algorithm 2 of the paper (arXiv:1711.05101).
+// adamW computes one step in float64 by algorithm 2 of the paper (arXiv:1711.05101).
 func adamW(p, g, m, v []float64, o torch.AdamWOptions) {
 	for i := range p {
 		gi := g[i] * o.GradScale
@@ -75,7 +75,7 @@ func TestAdamWStep(t *testing.T) {
 	}
 }
 
-// A parameter without a gradient does not change.
+// TestAdamWStepSkips checks that a parameter without a gradient does not change.
 func TestAdamWStepSkips(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		p, q := s.Ones(torch.Float32, 2), s.Ones(torch.Float32, 2)

@@ -8,9 +8,9 @@ import (
 	"unsafe"
 )
 
-// AttentionPacked is causal attention inside each of several packed sequences: q [N,Hq,Dh], k and v [N,Hkv,Dh], sequence
-// i being the tokens offsets[i] … offsets[i+1]-1. Head h of q reads head h/(Hq/Hkv) of k and v. A sequence's result does
-// not depend on the other sequences.
+// AttentionPacked computes causal attention inside each of several packed sequences: q [N,Hq,Dh], k
+// and v [N,Hkv,Dh]. Sequence i has the tokens offsets[i] … offsets[i+1]-1. Head h of q reads head
+// h/(Hq/Hkv) of k and v. A sequence's result does not depend on the other sequences.
 func AttentionPacked(q, k, v Tensor, offsets []int, scale float64) Tensor {
 	const op = "AttentionPacked"
 	var out C.om_tensor
@@ -18,8 +18,8 @@ func AttentionPacked(q, k, v Tensor, offsets []int, scale float64) Tensor {
 	return result(op, C.om_attention_packed(q.in(op), k.in(op), v.in(op), p, n, C.double(scale), &out), &out, q, k, v)
 }
 
-// CacheWrite writes token i's key and value, of k and v [N,Hkv,Dh], to place slots[i] = block · blockSize + offset of the
-// paged caches kc and vc [blocks, blockSize, Hkv, Dh], in their type.
+// CacheWrite copies the key and value of token i from k and v [N,Hkv,Dh] to slot slots[i] = block · blockSize
+// + offset of the paged caches kc and vc [blocks, blockSize, Hkv, Dh], converted to their type.
 func CacheWrite(kc, vc, k, v Tensor, slots []int64) {
 	const op = "CacheWrite"
 	p, n := dims(slots)
@@ -33,9 +33,9 @@ type CachedSeqs struct {
 	Blocks   [][]int32 // the blocks of the cache that hold its context, in order
 }
 
-// AttentionCached is the attention of new tokens q [N,Hq,Dh] to their sequences' contexts in the paged caches kc and vc
-// [blocks, blockSize, Hkv, Dh], to which the new tokens' own keys and values have been written. There is no gradient. On
-// the CPU a token's result depends only on its context and on whether its sequence has more than 8 new tokens.
+// AttentionCached computes the attention of new tokens q [N,Hq,Dh] to their sequences' contexts in the paged caches kc and vc
+// [blocks, blockSize, Hkv, Dh], which already contain the keys and values of the new tokens. There is no gradient. On the CPU a
+// token's result depends only on its context and on whether its sequence has more than 8 new tokens.
 func AttentionCached(q, kc, vc Tensor, seqs CachedSeqs, scale float64) Tensor {
 	const op = "AttentionCached"
 	n := len(seqs.Lens)

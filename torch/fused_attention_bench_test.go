@@ -30,7 +30,7 @@ func measure(b *testing.B, s *torch.Scope, f func(s *torch.Scope)) {
 	b.ReportMetric(float64(cpuTime(b)-start)/1e3/float64(b.N), "cpu-µs/op")
 }
 
-// Chunks of new tokens of several sequences, as in the prefill of turns.
+// BenchmarkAttentionCached measures chunks of new tokens of several sequences, as in the prefill of turns.
 func BenchmarkAttentionCached(b *testing.B) {
 	const seqs, size = 12, 32
 	for _, shape := range [][5]int{{4, 2, 32, 44, 700}, {9, 3, 64, 44, 700}, {9, 3, 64, 512, 512}, {14, 2, 64, 8, 700}, {14, 2, 64, 1, 700}} {
@@ -55,7 +55,7 @@ func BenchmarkAttentionCached(b *testing.B) {
 	}
 }
 
-// Packed sequences forward, and forward and backward.
+// BenchmarkAttentionPacked measures packed sequences: the forward pass alone, and the forward and backward passes.
 func BenchmarkAttentionPacked(b *testing.B) {
 	for _, shape := range [][5]int{{4, 2, 32, 12, 700}, {9, 3, 64, 2, 512}, {14, 2, 64, 4, 1024}} {
 		heads, own, dim, seqs, length := shape[0], shape[1], shape[2], shape[3], shape[4]

@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// attention is causal attention of one sequence by generic operations: q [L,Hq,Dh], k, v [L,Hkv,Dh].
+// attention computes causal attention of one sequence by generic operations: q [L,Hq,Dh], k, v [L,Hkv,Dh].
 func attention(s *torch.Scope, q, k, v torch.Tensor, scale float64) torch.Tensor {
 	n, heads, own := q.Size(0), q.Size(1), k.Size(1)
 	repeat := func(t torch.Tensor) torch.Tensor {
@@ -59,7 +59,7 @@ func TestAttentionPacked(t *testing.T) {
 	torchtest.GradCheck(t, kernel, 1e-6, inputs(2)...)
 }
 
-// A sequence alone and in a pack gives the same bits.
+// TestAttentionPackedAlone checks that a sequence alone and in a pack gives the same bits.
 func TestAttentionPackedAlone(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		q, k, v := s.RandN(1, 300, 6, 16), s.RandN(2, 300, 2, 16), s.RandN(3, 300, 2, 16)
@@ -86,7 +86,7 @@ func fill(s *torch.Scope, dt torch.DType, size int, ks, vs []torch.Tensor) paged
 		total += (k.Size(0) + size - 1) / size
 	}
 	heads, dim := ks[0].Size(1), ks[0].Size(2)
-	// Unwritten places are NaN, so that a read of one shows in the result.
+	// Unwritten slots are NaN, so that reading one makes the result NaN.
 	p := paged{k: s.Full(math.NaN(), dt, total, size, heads, dim), v: s.Full(math.NaN(), dt, total, size, heads, dim)}
 	next := int32(total - 1) // blocks are assigned from the last to the first
 	for i, k := range ks {
@@ -109,7 +109,7 @@ func fill(s *torch.Scope, dt torch.DType, size int, ks, vs []torch.Tensor) paged
 func TestAttentionCached(t *testing.T) {
 	tests := []struct {
 		name string
-		news []int // new tokens of each sequence
+		news []int // number of new tokens of each sequence
 		lens []int
 	}{
 		{"decode", []int{1, 1, 1}, []int{1, 130, 300}},
@@ -146,7 +146,7 @@ func cachedCase(t *testing.T, news, lens []int, cache, query torch.DType, heads,
 		for i, n := range lens {
 			seed := uint64(10 * i)
 			q := s.RandN(seed, n, heads, dim).To(query)
-			// Both sides start from values that the cache's dtype can hold.
+			// The kernel and the reference start from values that the cache's dtype represents exactly.
 			k, v := s.RandN(seed+1, n, own, dim).To(cache), s.RandN(seed+2, n, own, dim).To(cache)
 			ks, vs = append(ks, k), append(vs, v)
 			qs = append(qs, q.Narrow(0, n-news[i], news[i]))
@@ -164,7 +164,7 @@ func cachedCase(t *testing.T, news, lens []int, cache, query torch.DType, heads,
 	})
 }
 
-// One new token gives the same bits in every batch.
+// TestAttentionCachedIsBatchInvariant checks that one new token gives the same bits in every batch.
 func TestAttentionCachedIsBatchInvariant(t *testing.T) {
 	const heads, own, dim, size = 4, 2, 16, 8
 	lens := []int{5, 400, 129, 64}
@@ -180,13 +180,14 @@ func TestAttentionCachedIsBatchInvariant(t *testing.T) {
 			one := torch.CachedSeqs{QOffsets: []int{0, 1}, Lens: []int{n}, Blocks: p.blocks[i : i+1]}
 			alone := torch.AttentionCached(q.Narrow(0, i, 1), p.k, p.v, one, 0.25)
 			if !slices.Equal(alone.ToFloat32s(), all.Narrow(0, i, 1).ToFloat32s()) {
-				t.Errorf("sequence %d has another result alone than in the batch", i)
+				t.Errorf("the results of sequence %d alone and in the batch differ", i)
 			}
 		}
 	})
 }
 
-// Chunks of many lengths, numbers of heads and head dimensions, some not a multiple of a vector.
+// TestAttentionCachedShapes covers chunks of many lengths, numbers of heads and head dimensions, some not a multiple of
+// a vector.
 func TestAttentionCachedShapes(t *testing.T) {
 	tests := []struct{ heads, own, dim, size int }{
 		{2, 2, 32, 32}, {4, 2, 32, 16}, {9, 3, 64, 32}, {8, 2, 80, 5}, {2, 1, 128, 64}, {3, 1, 20, 7}, {70, 1, 8, 32},
@@ -200,8 +201,8 @@ func TestAttentionCachedShapes(t *testing.T) {
 	}
 }
 
-// Longer chunks give the same bits in every batch, for every division of their context into chunks, and with any number
-// of threads.
+// TestAttentionCachedChunksAreInvariant checks that longer chunks give the same bits in every
+// batch, for every division of their context into chunks, and with any number of threads.
 func TestAttentionCachedChunksAreInvariant(t *testing.T) {
 	const heads, own, dim, size = 6, 2, 32, 16
 	lens := []int{300, 75, 128}
@@ -222,7 +223,7 @@ func TestAttentionCachedChunksAreInvariant(t *testing.T) {
 					c := torch.CachedSeqs{QOffsets: []int{0, end - begin}, Lens: []int{end}, Blocks: p.blocks[seq : seq+1]}
 					got := torch.AttentionCached(qs[seq].Narrow(0, begin, end-begin), p.k, p.v, c, 0.2)
 					if !slices.Equal(got.ToFloat32s(), all.Narrow(0, offsets[seq]+begin, end-begin).ToFloat32s()) {
-						t.Errorf("sequence %d has another result alone from %d to %d than in the batch", seq, begin, end)
+						t.Errorf("the results of sequence %d, tokens %d to %d, alone and in the batch differ", seq, begin, end)
 					}
 				}
 			}
@@ -252,7 +253,7 @@ func sameOnThreads(t *testing.T, f func(s *torch.Scope) [][]float32) {
 	}
 }
 
-// Sequences of more than a tile, against plain operations, values and gradients.
+// TestAttentionPackedTiles compares values and gradients of sequences longer than a tile with generic operations.
 func TestAttentionPackedTiles(t *testing.T) {
 	offsets := []int{0, 70, 71, 265}
 	const n, scale = 265, 0.2
@@ -280,7 +281,8 @@ func TestAttentionPackedTiles(t *testing.T) {
 	}
 }
 
-// The gradients of a sequence have the same bits alone and in a pack, with any number of threads.
+// TestAttentionPackedGradientsAreInvariant checks that the gradients of a sequence have the same bits alone and in a
+// pack, with any number of threads.
 func TestAttentionPackedGradientsAreInvariant(t *testing.T) {
 	const heads, own, dim, tokens = 4, 2, 32, 300
 	offsets := []int{0, 40, 250, 251, tokens}
@@ -305,7 +307,7 @@ func TestAttentionPackedGradientsAreInvariant(t *testing.T) {
 			for j, got := range grads(s, b, e, []int{0, e - b}) {
 				width := len(all[j]) / tokens
 				if !slices.Equal(got, all[j][b*width:e*width]) {
-					t.Errorf("sequence %d alone has another gradient of input %d", i, j)
+					t.Errorf("the gradients of sequence %d alone and in the pack differ in input %d", i, j)
 				}
 			}
 		}

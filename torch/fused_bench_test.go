@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// best times the function that setup returns, on one thread. It also reports the fastest run, which is less affected by
-// a busy machine. bytes is the number of bytes that a run reads, or 0.
+// best measures the function that setup returns, on one thread. It also reports the fastest run,
+// which varies less on a busy machine. bytes is the number of bytes that a run reads, or 0.
 func best(b *testing.B, bytes int, setup func(s *torch.Scope) func(s *torch.Scope)) {
 	b.Helper()
 	defer torch.SetNumThreads(torch.NumThreads())

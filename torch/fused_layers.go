@@ -5,8 +5,8 @@ import "C"
 
 import "fmt"
 
-// RMSNorm is x / √(mean(x²) + eps) · w over the last dimension: x [...,D], w [D]. As in transformers it is computed in
-// float32 and rounded to x's type before it is multiplied by w.
+// RMSNorm returns x / √(mean(x²) + eps) · w over the last dimension: x [...,D], w [D]. As in
+// transformers it is computed in float32 and rounded to x's type before it is multiplied by w.
 func RMSNorm(x, w Tensor, eps float64) Tensor {
 	var out C.om_tensor
 	return result("RMSNorm", C.om_rmsnorm(x.in("RMSNorm"), w.in("RMSNorm"), C.double(eps), &out), &out, x, w)
@@ -19,7 +19,7 @@ func RoPE(q, cos, sin Tensor) Tensor {
 	return result("RoPE", C.om_rope(q.in("RoPE"), cos.in("RoPE"), sin.in("RoPE"), &out), &out, q, cos, sin)
 }
 
-// SwiGLU is silu(gate) · up.
+// SwiGLU returns silu(gate) · up.
 func SwiGLU(gate, up Tensor) Tensor {
 	var out C.om_tensor
 	return result("SwiGLU", C.om_swiglu(gate.in("SwiGLU"), up.in("SwiGLU"), &out), &out, gate, up)

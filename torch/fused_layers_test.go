@@ -22,10 +22,10 @@ func onEveryCPU(t *testing.T, f func(t *testing.T)) {
 	}
 }
 
-// tolerances of the kernels against float64, by the type they run in.
+// tolerances holds the tolerances of the kernels against float64, by the type of the operands.
 var tolerances = map[torch.DType]float64{torch.Float64: 1e-12, torch.Float32: 5e-6, torch.BFloat16: 0.03}
 
-// rms is √(mean(x²) + eps) over the last dimension.
+// rms returns √(mean(x²) + eps) over the last dimension.
 func rms(x torch.Tensor, eps float64) torch.Tensor {
 	return x.Square().SumDim(-1, true).MulScalar(1 / float64(x.Size(-1))).AddScalar(eps).Sqrt()
 }
@@ -50,7 +50,8 @@ func TestRMSNorm(t *testing.T) {
 	})
 }
 
-// transformers rounds to bfloat16 before it multiplies by the weight.
+// TestRMSNormRoundsBeforeTheWeight checks that RMSNorm, like transformers, rounds to bfloat16 before it multiplies by
+// the weight.
 func TestRMSNormRoundsBeforeTheWeight(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		x, w := s.RandN(1, 4, 48).To(torch.BFloat16), s.RandN(2, 48).To(torch.BFloat16)
@@ -60,7 +61,7 @@ func TestRMSNormRoundsBeforeTheWeight(t *testing.T) {
 	})
 }
 
-// angles are cos and sin [n,half].
+// angles returns cos and sin [n,half].
 func angles(s *torch.Scope, n, half int) (cos, sin torch.Tensor) {
 	c, v := make([]float32, n*half), make([]float32, n*half)
 	for i := range c {

@@ -46,7 +46,8 @@ func skinnyCase(t *testing.T, xt, wt torch.DType, rows, outs, k int) {
 	})
 }
 
-// Leading dimensions are kept, and float64 goes through ATen.
+// TestLinearSkinnyShapes checks that leading dimensions are kept and that float64 operands, which ATen computes, are
+// accepted.
 func TestLinearSkinnyShapes(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		x, w := s.RandN(1, 2, 3, 8), s.RandN(2, 5, 8)
@@ -56,7 +57,8 @@ func TestLinearSkinnyShapes(t *testing.T) {
 	})
 }
 
-// A row gives the same bits alone, in every batch, and with several weights.
+// TestLinearSkinnyIsBatchInvariant checks that a row gives the same bits alone, in every batch, and with several
+// weights.
 func TestLinearSkinnyIsBatchInvariant(t *testing.T) {
 	onEveryCPU(t, func(t *testing.T) {
 		for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
@@ -82,7 +84,8 @@ func skinnyInvariant(t *testing.T, dt torch.DType, k int) {
 	})
 }
 
-// The number of threads changes the division of work, but not the results.
+// TestThreadsDoNotChangeResults checks that the number of threads, which changes the division of work, does not change
+// the results.
 func TestThreadsDoNotChangeResults(t *testing.T) {
 	const context, size = 700, 16
 	defer torch.SetNumThreads(torch.NumThreads())

@@ -8,13 +8,13 @@ import (
 	"unsafe"
 )
 
-// TokenLogProbs returns log softmax(z/temperature)[target] for z = hidden [N,D] · weight [V,D]ᵀ + bias [V] (bias may be the
-// zero Tensor) and, if wantEntropy, the entropy of that softmax. Both are [N] float32 (float64 for float64 operands) and
-// differentiable. z is never held whole: it is computed for a few rows at a time, in float32 even for bfloat16 operands, and
-// computed again in the backward pass. A target below 0 gives 0 and no gradient.
+// TokenLogProbs returns log softmax(z/temperature)[target] for z = hidden [N,D] · weight [V,D]ᵀ + bias [V] (bias may be
+// the zero Tensor) and, if wantEntropy, the entropy of that softmax. Both are [N] float32 (float64 for float64
+// operands) and differentiable. z is computed for a few rows at a time, in float32 even for bfloat16 operands, and
+// computed again in the backward pass, so it is never in memory as a whole. A target below 0 gives 0 and no gradient.
 //
-// The softmax of row i is over the tokens kept[i], which include the target. An empty kept[i], or a nil kept, stands for
-// the whole vocabulary.
+// The softmax of row i is over the tokens kept[i], which include the target. An empty kept[i], or a nil kept, means the
+// whole vocabulary.
 func TokenLogProbs(hidden, weight, bias Tensor, targets []int64, kept [][]int32, temperature float64, wantEntropy bool) (logp, entropy Tensor) {
 	const op = "TokenLogProbs"
 	var offsets []int

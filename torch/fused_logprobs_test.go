@@ -58,7 +58,7 @@ func TestTokenLogProbs(t *testing.T) {
 	})
 }
 
-// The vocabulary is large enough for several chunks of rows and several blocks of the sums.
+// TestTokenLogProbsChunks uses a vocabulary that needs several chunks of rows and several blocks of the sums.
 func TestTokenLogProbsChunks(t *testing.T) {
 	const n, d, v = 200, 4, 40000
 	targets := make([]int64, n)
@@ -75,8 +75,8 @@ func TestTokenLogProbsChunks(t *testing.T) {
 	torchtest.Same(t, torch.Float32, kernel, plain, 2e-5, torchtest.RandIn(1, -4, 4, n, d), torchtest.Rand(2, v, d))
 }
 
-// Log-probs and gradients of bfloat16 operands are computed from float32 logits, as in sampling; only the gradients are
-// rounded. The logits reach 50, where bfloat16 has steps of 0.25.
+// TestTokenLogProbsOfBFloat16 checks that log-probs and gradients of bfloat16 operands are computed from float32
+// logits, as in sampling; only the gradients are rounded. The logits reach 50, where bfloat16 has steps of 0.25.
 func TestTokenLogProbsOfBFloat16(t *testing.T) {
 	const n, d, v = 40, 64, 5000 // more than one block of the vocabulary
 	targets := make([]int64, n)
@@ -103,7 +103,8 @@ func TestTokenLogProbsOfBFloat16(t *testing.T) {
 	})
 }
 
-// Log-probs, entropies and gradients over kept tokens equal those of a model with only these tokens in its vocabulary.
+// TestTokenLogProbsOfKeptTokens checks that log-probs, entropies and gradients over kept tokens equal the results of a
+// model with only these tokens in its vocabulary.
 func TestTokenLogProbsOfKeptTokens(t *testing.T) {
 	const v = 19
 	targets := []int64{3, -1, 0, 18, 5, 7}
@@ -155,7 +156,7 @@ func TestTokenLogProbsWithoutEntropy(t *testing.T) {
 	})
 }
 
-// Spec 12.2, last line, and logits of -inf, as in a masked vocabulary.
+// TestTokenLogProbsValues covers the last line of spec 12.2, and logits of -inf, as in a masked vocabulary.
 func TestTokenLogProbsValues(t *testing.T) {
 	inf := math.Inf(-1)
 	tests := []struct {
@@ -174,7 +175,7 @@ func TestTokenLogProbsValues(t *testing.T) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				torchtest.Run(t, func(s *torch.Scope) {
-					// The bias contains the logits.
+					// The bias holds the logits; the hidden states are 0.
 					h, w := s.Zeros(torch.Float32, 1, 2), s.Ones(torch.Float32, 3, 2)
 					b := s.Float64s(tt.logits, 3).To(torch.Float32)
 					b.SetRequiresGrad(true)

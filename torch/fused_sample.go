@@ -10,18 +10,18 @@ import (
 
 // SampleRow holds the sampling parameters of one row of logits.
 type SampleRow struct {
-	Key         uint64 // of the generator: one per sequence
-	Position    uint64 // of the draw in its sequence
+	Key         uint64 // key of the generator: one per sequence
+	Position    uint64 // position of the draw in its sequence
 	Temperature float32
 	TopP        float32 // 1 or more is off
 	TopK        int     // 0 is off
 	Greedy      bool    // take the largest logit; implied by Temperature <= 0, which gives log-probs at temperature 1
 }
 
-// Sample draws one token per row of logits [R,V] as argmax(logits/T + G): G is Gumbel noise that is a function of key,
-// position and token id alone (Philox 4x32-10, 32 bits per token), so a draw does not depend on the rest of the
-// batch. logps are log-probs under softmax(logits/T). TopK, and then TopP among the remaining tokens, restrict both to a subset of the
-// vocabulary: kept[i] holds row i's subset in ascending order, or nil if it is the whole vocabulary.
+// Sample draws one token per row of logits [R,V] as argmax(logits/T + G). The Gumbel noise G is a function of key,
+// position and token id alone (Philox 4x32-10, 32 bits per token), so a draw does not depend on the rest of the batch.
+// logps are log-probs under softmax(logits/T). TopK, and then TopP among the remaining tokens, restrict both to a
+// subset of the vocabulary: kept[i] holds row i's subset in ascending order, or nil if it is the whole vocabulary.
 func Sample(logits Tensor, rows []SampleRow) (ids []int32, logps []float32, kept [][]int32) {
 	const op = "Sample"
 	crows := make([]C.om_sample_row, len(rows))
@@ -50,7 +50,7 @@ func Sample(logits Tensor, rows []SampleRow) (ids []int32, logps []float32, kept
 	return ids, logps, kept
 }
 
-// philox is the generator behind Sample.
+// philox computes the random numbers of Sample.
 func philox(counter [4]uint32, key [2]uint32) (out [4]uint32) {
 	C.om_philox((*C.uint32_t)(&counter[0]), (*C.uint32_t)(&key[0]), (*C.uint32_t)(&out[0]))
 	return out

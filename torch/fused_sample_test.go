@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// Known answers of the generator's authors (Random123, kat_vectors).
+// TestPhilox checks the known answers of the generator's authors (Random123, kat_vectors).
 func TestPhilox(t *testing.T) {
 	const f = 0xffffffff
 	tests := []struct {
@@ -28,14 +28,14 @@ func TestPhilox(t *testing.T) {
 	}
 }
 
-// gumbel is a second implementation of the noise that Sample documents.
+// gumbel computes the noise of Sample independently, from its documentation.
 func gumbel(key, position uint64, id int) float64 {
 	c := [4]uint32{uint32(id / 4), 0, uint32(position), uint32(position >> 32)}
 	h := torch.Philox(c, [2]uint32{uint32(key), uint32(key >> 32)})[id%4]
 	return -math.Log(-math.Log1p(-(float64(h) + 0.5) / (1 << 32)))
 }
 
-// sampleByHand is a direct implementation of Sample for one row.
+// sampleByHand computes Sample for one row in plain Go.
 func sampleByHand(z []float32, r torch.SampleRow) (token int32, logp float64, kept []int32) {
 	temperature := float64(r.Temperature)
 	ids := make([]int, len(z))
@@ -141,8 +141,8 @@ func sampleCase(t *testing.T, row torch.SampleRow, v int) {
 	})
 }
 
-// χ² over 5 tokens and 20,000 draws must be below 18.5, the 0.1 % quantile at 4 degrees of freedom. The keys are fixed, so the
-// result is the same in every run.
+// TestSampleFrequencies checks that χ² over 5 tokens and 20,000 draws is below 18.5, the 0.1 %
+// quantile at 4 degrees of freedom. The keys are fixed, so the result is the same in every run.
 func TestSampleFrequencies(t *testing.T) {
 	const n = 20000
 	p := []float64{.5, .25, .15, .0999, .0001}
@@ -156,7 +156,7 @@ func TestSampleFrequencies(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			torchtest.Run(t, func(s *torch.Scope) {
-				z := s.Zeros(torch.Float64, n, 5).Add(s.Float64s(p, 5).Log().MulScalar(2)) // sampled at temperature 2
+				z := s.Zeros(torch.Float64, n, 5).Add(s.Float64s(p, 5).Log().MulScalar(2)) // logits for sampling at temperature 2
 				rows := make([]torch.SampleRow, n)
 				for i := range rows {
 					rows[i] = tt.row(i)
@@ -207,7 +207,8 @@ func TestSampleEdges(t *testing.T) {
 	})
 }
 
-// A draw depends on its own row only, and bfloat16 logits are read as they are.
+// TestSampleAlone checks that a draw depends only on its row, and that bfloat16 logits give the same draw as their
+// float32 values.
 func TestSampleAlone(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		const n, v = 7, 300

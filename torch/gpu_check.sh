@@ -9,10 +9,10 @@
 #                                  openmanus needs on the GPU, for eval "$(…)"
 #   torch/gpu_check.sh --torch     prints the PyTorch that the checks use
 #
-# It uses the CUDA libtorch of an installed PyTorch of exactly the release this
-# program is made for, since PyTorch has no binary compatibility between releases.
-# Only the two small libraries that call its C++ are compiled against it; the Go
-# programs stay the same. nvcc is not needed.
+# The script uses the CUDA libtorch of an installed PyTorch of exactly the required
+# release, since PyTorch has no binary compatibility between releases. Only the two
+# small libraries that call its C++ are compiled against it; the Go programs are not
+# rebuilt for it. nvcc is not needed.
 set -Eeuo pipefail
 trap 'printf "%s\n" "gpu_check: stopped at line $LINENO, at: $BASH_COMMAND" >&2' ERR
 

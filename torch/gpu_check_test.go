@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// gpuCheck runs gpu_check.sh where the only PyTorch is the one that env names.
+// gpuCheck runs gpu_check.sh in an environment whose only PyTorch is named by env.
 func gpuCheck(t *testing.T, args []string, env ...string) (out string, code int) {
 	t.Helper()
 	bash, err := exec.LookPath("bash")

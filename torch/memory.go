@@ -20,14 +20,14 @@ import (
 	"os"
 )
 
-// LiveTensors is the number of tensors that were made and not yet freed, on all threads.
+// LiveTensors returns the number of tensors that were made and not yet freed, on all threads.
 func LiveTensors() int64 {
 	n, _ := live()
 	return n
 }
 
-// LiveBytes is the size of the storages of live tensors, each counted once. It excludes memory that only the autograd
-// graph or libtorch's caches hold.
+// LiveBytes returns the size of the storages of live tensors, each counted once. It
+// excludes memory that only the autograd graph or libtorch's caches hold.
 func LiveBytes() int64 {
 	_, b := live()
 	return b
@@ -52,7 +52,7 @@ type LiveInfo struct {
 	Site  string // the line outside this package that made it
 }
 
-// RSS is the memory of the process that is in RAM, in bytes; 0 if /proc cannot be read.
+// RSS returns the resident memory of the process in bytes, or 0 if /proc cannot be read.
 func RSS() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// A loop over scopes must not grow the process, for tensors of the shim and of gotorch.
+// TestMemoryDoesNotGrow checks that a loop over scopes does not grow the process, for tensors of the shim and of
+// gotorch.
 func TestMemoryDoesNotGrow(t *testing.T) {
 	defer torch.SetNumThreads(torch.NumThreads())
 	torch.SetNumThreads(1) // on a busy machine most of the time would be spent waiting for threads

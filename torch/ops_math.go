@@ -31,62 +31,62 @@ func (t Tensor) gotorch2(op string, f func(a, b gotorch.Tensor) gotorch.Tensor, 
 	return viaGotorch(op, func() gotorch.Tensor { return f(raw(t), raw(o)) }, t, o)
 }
 
-// Add is t + o.
+// Add returns t + o.
 func (t Tensor) Add(o Tensor) Tensor {
 	return t.gotorch2("Add", func(a, b gotorch.Tensor) gotorch.Tensor { return gotorch.Add(a, b, 1) }, o)
 }
 
-// Sub is t - o.
+// Sub returns t - o.
 func (t Tensor) Sub(o Tensor) Tensor {
 	return t.gotorch2("Sub", func(a, b gotorch.Tensor) gotorch.Tensor { return gotorch.Sub(a, b, 1) }, o)
 }
 
-// Mul is t · o, element by element.
+// Mul returns t · o, element by element.
 func (t Tensor) Mul(o Tensor) Tensor { return t.gotorch2("Mul", gotorch.Mul, o) }
 
-// Div is t / o, element by element.
+// Div returns t / o, element by element.
 func (t Tensor) Div(o Tensor) Tensor { return t.gotorch2("Div", gotorch.Div, o) }
 
-// AddScalar is t + v.
+// AddScalar returns t + v.
 func (t Tensor) AddScalar(v float64) Tensor { return t.scalar("AddScalar", C.OM_ADD_S, v) }
 
-// MulScalar is t · v.
+// MulScalar returns t · v.
 func (t Tensor) MulScalar(v float64) Tensor { return t.scalar("MulScalar", C.OM_MUL_S, v) }
 
-// Neg is -t.
+// Neg returns -t.
 func (t Tensor) Neg() Tensor { return t.unary("Neg", C.OM_NEG) }
 
-// Exp is e to the power of t.
+// Exp returns e to the power of t, element by element.
 func (t Tensor) Exp() Tensor { return t.unary("Exp", C.OM_EXP) }
 
-// Log is the natural logarithm.
+// Log returns the natural logarithm of each element.
 func (t Tensor) Log() Tensor { return t.unary("Log", C.OM_LOG) }
 
-// Sqrt is the square root.
+// Sqrt returns the square root of each element.
 func (t Tensor) Sqrt() Tensor { return t.unary("Sqrt", C.OM_SQRT) }
 
-// Abs is |t|.
+// Abs returns |t|.
 func (t Tensor) Abs() Tensor { return t.unary("Abs", C.OM_ABS) }
 
-// Square is t².
+// Square returns t².
 func (t Tensor) Square() Tensor { return t.unary("Square", C.OM_SQUARE) }
 
-// Sigmoid is 1 / (1 + e^-t).
+// Sigmoid returns 1 / (1 + e^-t).
 func (t Tensor) Sigmoid() Tensor { return t.gotorch1("Sigmoid", gotorch.Sigmoid) }
 
-// Clamp is min(max(t, lo), hi).
+// Clamp returns min(max(t, lo), hi).
 func (t Tensor) Clamp(lo, hi float64) Tensor {
 	var out C.om_tensor
 	return result("Clamp", C.om_clamp(t.in("Clamp"), C.double(lo), C.double(hi), &out), &out, t)
 }
 
-// Minimum is the smaller of t and o, element by element.
+// Minimum returns the smaller of t and o, element by element.
 func (t Tensor) Minimum(o Tensor) Tensor { return t.binary("Minimum", C.OM_MINIMUM, o) }
 
-// Maximum is the larger of t and o, element by element.
+// Maximum returns the larger of t and o, element by element.
 func (t Tensor) Maximum(o Tensor) Tensor { return t.binary("Maximum", C.OM_MAXIMUM, o) }
 
-// MatMul is the matrix product, over leading dimensions if there are more than two.
+// MatMul returns the matrix product. With more than two dimensions the leading ones are batches.
 func (t Tensor) MatMul(o Tensor) Tensor {
 	t.in("MatMul")
 	o.in("MatMul")
@@ -96,16 +96,16 @@ func (t Tensor) MatMul(o Tensor) Tensor {
 	return t.binary("MatMul", C.OM_MATMUL, o)
 }
 
-// Linear is t [...,I] · w [O,I]ᵀ + bias [O]; bias may be the zero Tensor.
+// Linear returns t [...,I] · w [O,I]ᵀ + bias [O]; bias may be the zero Tensor.
 func (t Tensor) Linear(w, bias Tensor) Tensor {
 	var out C.om_tensor
 	return result("Linear", C.om_linear(t.in("Linear"), w.in("Linear"), bias.opt("Linear"), &out), &out, t, w, bias)
 }
 
-// The in-place operations end in an underscore, as in libtorch. Outside NoGrad they must not be used on tensors that
-// require gradients.
+// The names of in-place operations end in an underscore, as in libtorch.
+// Outside NoGrad they must not be used on tensors that require gradients.
 
-// Copy_ copies src, converted, into t.
+// Copy_ copies src into t, converted to t's type.
 func (t Tensor) Copy_(src Tensor) {
 	check("Copy_", C.om_copy_(t.in("Copy_"), src.in("Copy_")), t, src)
 }

@@ -5,27 +5,27 @@ import "C"
 
 import "github.com/wangkuiyi/gotorch"
 
-// Sum is the sum of all elements.
+// Sum returns the sum of all elements.
 func (t Tensor) Sum() Tensor {
 	return t.gotorch1("Sum", func(a gotorch.Tensor) gotorch.Tensor { return gotorch.Sum(a) })
 }
 
-// Mean is the mean of all elements.
+// Mean returns the mean of all elements.
 func (t Tensor) Mean() Tensor { return t.gotorch1("Mean", gotorch.Mean) }
 
-// Max is the largest element.
+// Max returns the largest element.
 func (t Tensor) Max() Tensor { return t.unary("Max", C.OM_MAX) }
 
-// Min is the smallest element.
+// Min returns the smallest element.
 func (t Tensor) Min() Tensor { return t.unary("Min", C.OM_MIN) }
 
-// SumDim sums along dim, which stays with size 1 if keep.
+// SumDim sums along dim. If keep is set, dim stays with size 1.
 func (t Tensor) SumDim(dim int, keep bool) Tensor {
 	var out C.om_tensor
 	return result("SumDim", C.om_along(C.OM_SUM_DIM, t.in("SumDim"), C.int64_t(dim), cbool(keep), &out), &out, t)
 }
 
-// LogSoftmax is log(e^t / Σ e^t) along dim.
+// LogSoftmax returns log(e^t / Σ e^t) along dim.
 func (t Tensor) LogSoftmax(dim int) Tensor {
 	return t.gotorch1("LogSoftmax", func(a gotorch.Tensor) gotorch.Tensor { return gotorch.LogSoftmax(a, int64(dim)) })
 }

@@ -76,7 +76,7 @@ func (o *Owner) Replace(s *Scope, f func(Tensor) Tensor, ts ...*Tensor) {
 	}
 }
 
-// To moves tensors of o to a device, one by one. Tensors on that device are left as they are.
+// To moves tensors of o to a device, one by one. It skips tensors that are on that device.
 func (o *Owner) To(s *Scope, d Device, ts ...*Tensor) {
 	o.Replace(s, func(t Tensor) Tensor {
 		if t.Device() == d {
@@ -99,7 +99,7 @@ func (o *Owner) Close() {
 	})
 	if errors.Is(err, ErrClosed) {
 		<-o.t.gone
-		o.close() // the thread has ended
+		o.close() // the thread has ended, so Close frees the tensors here
 	}
 }
 

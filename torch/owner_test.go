@@ -7,8 +7,8 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// Replace gives the new tensor to the owner and frees the old one. To with the
-// tensors' device changes nothing.
+// TestOwnerReplace checks that Replace gives the new tensor to the owner and
+// frees the old one, and that To with the tensors' device changes nothing.
 func TestOwnerReplace(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		o := torch.NewOwner(s.Thread(), "replace")
@@ -24,7 +24,7 @@ func TestOwnerReplace(t *testing.T) {
 		live := torch.LiveBytes()
 		o.Replace(s, func(x torch.Tensor) torch.Tensor { return x.Detach().To(torch.Float64).MulScalar(2) }, &x, &none)
 		if x == first || x.DType() != torch.Float64 || first.String() != "freed" || o.Len() != 1 {
-			t.Errorf("%v in place of %v, %d tensors", x, first, o.Len())
+			t.Errorf("after Replace the tensor is %v, was %v; the owner has %d tensors", x, first, o.Len())
 		}
 		if now := torch.LiveBytes(); now != live+3*4 {
 			t.Errorf("%d bytes, %d before", now, live)

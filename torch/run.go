@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// job is one call of Run. The fields below done are written by the thread before it closes done.
+// job is one call of Run. The thread writes the fields below done before it closes done.
 type job struct {
 	f    func(*Scope) error
 	done chan struct{}
@@ -63,7 +63,7 @@ func (t *Thread) do(j *job) {
 			t.cur.close()
 		}
 		if j.exited {
-			go t.loop(nil) // this goroutine is ending
+			go t.loop(nil) // replaces this goroutine, which is ending
 		}
 		close(j.done)
 	}()

@@ -233,7 +233,7 @@ func TestGoexitInRun(t *testing.T) {
 		defer func() { done <- true }()
 		_ = torch.Run(context.Background(), th, func(s *torch.Scope) error {
 			a(s)
-			runtime.Goexit() // as t.FailNow does
+			runtime.Goexit() // t.FailNow does the same
 			return nil
 		})
 		done <- false
@@ -243,7 +243,7 @@ func TestGoexitInRun(t *testing.T) {
 	}
 	err = torch.Run(context.Background(), th, func(s *torch.Scope) error { torchtest.Values(t, a(s).Sum(), 0, 0); return nil })
 	if err != nil {
-		t.Errorf("the thread is gone: %v", err)
+		t.Errorf("Run after a Goexit failed: %v", err)
 	}
 }
 
@@ -282,7 +282,8 @@ func TestNumThreads(t *testing.T) {
 	}
 }
 
-// gotorch ends the process at start on one CPU unless OMP_NUM_THREADS is set.
+// TestStartsOnOneCPU checks that the program starts on one CPU, where gotorch ends the process unless OMP_NUM_THREADS
+// is set.
 func TestStartsOnOneCPU(t *testing.T) {
 	if os.Getenv("TORCH_TEST_CHILD") != "" {
 		if n := runtime.NumCPU(); n != 1 {

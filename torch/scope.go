@@ -8,7 +8,7 @@ import "fmt"
 // home is a set of tensors that are freed together: a scope or an owner.
 type home struct {
 	name  string
-	depth int // of a scope, from 1 at the root; 0 for an owner
+	depth int // depth of a scope, from 1 at the root; 0 for an owner
 	hs    []*handle
 }
 
@@ -85,7 +85,7 @@ func (s *Scope) must() *Thread {
 	return s.t
 }
 
-// Thread is the thread of the scope.
+// Thread returns the thread of the scope.
 func (s *Scope) Thread() *Thread { return s.t }
 
 // Do calls f with a nested scope. Tensors made inside are freed when f returns or panics, except those passed to Keep.
@@ -95,8 +95,8 @@ func (s *Scope) Do(f func(s *Scope)) {
 	f(in)
 }
 
-// Keep moves tensors out of s into the scope around it. Tensors that live longer than s anyway stay where they are. The
-// root scope has no outer scope: give its tensors to an Owner.
+// Keep moves tensors out of s into the scope around it. Tensors of outer scopes and owners
+// stay there. The root scope has no outer scope: give its tensors to an Owner.
 func (s *Scope) Keep(ts ...Tensor) {
 	s.must()
 	for _, t := range ts {

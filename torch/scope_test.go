@@ -27,10 +27,10 @@ func TestScopesFree(t *testing.T) {
 		s.Do(func(in *torch.Scope) {
 			y = x.AddScalar(1)
 			z = x.AddScalar(2)
-			s.Zeros(torch.Float32) // the innermost scope owns results, even of a method of the outer scope
+			s.Zeros(torch.Float32) // the innermost scope owns the result, even if a method of the outer scope made it
 			in.Do(func(in2 *torch.Scope) {
 				w := x.AddScalar(3)
-				in2.Keep(w, x, torch.Tensor{}) // x belongs to a scope that lives longer
+				in2.Keep(w, x, torch.Tensor{}) // x belongs to an outer scope and stays there
 				in.Keep(w)
 			})
 			live("inside", 5)
@@ -52,7 +52,7 @@ func TestScopesFree(t *testing.T) {
 		if in != "x" {
 			t.Errorf("got %v", in)
 		}
-		live("after a panic", 7) // and the sum and two views
+		live("after a panic", 7) // the four tensors, the sum and two views
 	})
 	live("after Run", 1)
 	if o.Len() != 1 {
@@ -73,7 +73,7 @@ func recoverIn(f func()) (r any) {
 	return nil
 }
 
-// The garbage collector must free neither operands nor results of gotorch's operations.
+// TestGarbageCollector checks that the garbage collector frees neither operands nor results of gotorch's operations.
 func TestGarbageCollector(t *testing.T) {
 	stop := make(chan struct{})
 	done := make(chan struct{})
@@ -134,7 +134,7 @@ func TestGrad(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		x := s.Float32s([]float32{1, 2}, 2)
 		if x.RequiresGrad() {
-			t.Error("requires a gradient from the start")
+			t.Error("a new tensor requires a gradient")
 		}
 		x.SetRequiresGrad(true)
 		if !x.Grad().None() {
@@ -142,7 +142,7 @@ func TestGrad(t *testing.T) {
 		}
 		x.Square().Sum().Backward()
 		torchtest.Values(t, x.Grad(), 0, 2, 4)
-		x.Square().BackwardWith(s.Float32s([]float32{1, 10}, 2)) // accumulates
+		x.Square().BackwardWith(s.Float32s([]float32{1, 10}, 2)) // adds to the gradient
 		torchtest.Values(t, x.Grad(), 0, 4, 44)
 		if g := x.Grad(); g.RequiresGrad() {
 			t.Error("the gradient requires a gradient")

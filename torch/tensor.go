@@ -9,16 +9,16 @@ import (
 	"sync/atomic"
 )
 
-// Tensor is a reference to a tensor; copies refer to the same one. The zero Tensor, called none, is an absent
-// operand: a layer without a bias, a gradient that was not computed.
+// Tensor is a reference to a tensor; copies refer to the same tensor. The zero Tensor is called none. It
+// means that an operand is absent, such as a missing bias or a gradient that was not computed.
 type Tensor struct{ h *handle }
 
-// handle is the Go side of one om_tensor. Its fields belong to the thread, apart from meta.
+// handle is the Go side of one om_tensor. Only the thread may use its fields, apart from meta.
 type handle struct {
-	ptr  C.om_tensor // nil once freed
+	ptr  C.om_tensor // nil after the tensor was freed
 	t    *Thread
 	home *home
-	at   int // place in home.hs
+	at   int // index in home.hs
 	meta atomic.Pointer[meta]
 	site site
 }
@@ -59,7 +59,7 @@ func (t Tensor) in(op string) C.om_tensor {
 	return t.h.ptr
 }
 
-// opt is in for an optional operand: none gives nil.
+// opt returns the pointer of an optional operand, or nil for none.
 func (t Tensor) opt(op string) C.om_tensor {
 	if t.h == nil {
 		return nil
@@ -98,10 +98,10 @@ func (t Tensor) info(op string) *meta {
 // Shape returns the size of each dimension, in a new slice.
 func (t Tensor) Shape() []int { return slices.Clone(t.info("Shape").shape) }
 
-// Dim is the number of dimensions.
+// Dim returns the number of dimensions.
 func (t Tensor) Dim() int { return len(t.info("Dim").shape) }
 
-// Size is the size of dimension i; a negative i counts from the last.
+// Size returns the size of dimension i; a negative i counts from the last.
 func (t Tensor) Size(i int) int {
 	s := t.info("Size").shape
 	d := i
@@ -114,10 +114,10 @@ func (t Tensor) Size(i int) int {
 	return s[d]
 }
 
-// Numel is the number of elements.
+// Numel returns the number of elements.
 func (t Tensor) Numel() int { return product(t.info("Numel").shape) }
 
-// DType is the type of the elements.
+// DType returns the type of the elements.
 func (t Tensor) DType() DType { return t.info("DType").dtype }
 
 // Device returns the device that holds the tensor.

@@ -17,31 +17,31 @@ import (
 // number of threads and the current GPU are state of the OS thread.
 type Thread struct {
 	device Device
-	jobs   chan *job     // unbuffered: a job that was sent is running
+	jobs   chan *job     // unbuffered: a sent job runs at once
 	quit   chan struct{} // closed by Close
 	gone   chan struct{} // closed when the goroutine has ended
 	once   sync.Once
-	tid    atomic.Int64 // the OS thread
+	tid    atomic.Int64 // id of the OS thread
 
-	// The fields below belong to the goroutine.
+	// Only the goroutine may use the fields below.
 	cur     *Scope // the innermost open scope; nil outside Run
-	threads int64  // number of threads set on this OS thread
-	broken  error  // the goroutine could not be started again
+	threads int64  // number of threads last set on this OS thread
+	broken  error  // error of loop when it started again after a job had ended its goroutine
 }
 
 // numThreads is the value of the last SetNumThreads. Each Thread applies it before its next job.
 var numThreads atomic.Int64
 
 func init() {
-	n := runtime.NumCPU() // respects the affinity mask
+	n := runtime.NumCPU() // NumCPU respects the affinity mask
 	if v, err := strconv.Atoi(os.Getenv("OMP_NUM_THREADS")); err == nil && v > 0 {
 		n = v
 	}
 	numThreads.Store(int64(n))
 }
 
-// SetNumThreads sets how many CPU threads one operation may use, on every Thread from its next Run on. It starts as the
-// number of CPUs the process may use, or OMP_NUM_THREADS.
+// SetNumThreads sets the number of CPU threads of one operation, on every Thread from its next Run on. The
+// initial value is OMP_NUM_THREADS or, if unset, the number of CPUs that the process may use.
 func SetNumThreads(n int) {
 	numThreads.Store(int64(max(n, 1)))
 }
@@ -72,8 +72,8 @@ func NewThread(d Device) (*Thread, error) {
 // Device returns the device of the thread's tensors.
 func (t *Thread) Device() Device { return t.device }
 
-// Close waits for the running function and ends the thread; later calls of Run return ErrClosed. Owners should have
-// been closed before.
+// Close waits for the running function and ends the thread; later calls of
+// Run return ErrClosed. Close owners first.
 func (t *Thread) Close() {
 	if t.here() {
 		panic("torch: Thread.Close called inside Run on the same thread, which would deadlock")
@@ -82,7 +82,7 @@ func (t *Thread) Close() {
 	<-t.gone
 }
 
-// here reports whether the caller runs on this thread. Only the thread's goroutine does.
+// here reports whether the caller runs on the OS thread of t.
 func (t *Thread) here() bool { return int64(syscall.Gettid()) == t.tid.Load() }
 
 // loop runs jobs until Close. ready is nil when a job ended the previous goroutine with
@@ -112,7 +112,7 @@ func (t *Thread) loop(ready chan<- error) {
 	}
 }
 
-// takeNumThreads applies SetNumThreads to this OS thread.
+// takeNumThreads sets this OS thread's number of threads to the value of SetNumThreads.
 func (t *Thread) takeNumThreads() error {
 	n := numThreads.Load()
 	if n == t.threads {

@@ -15,7 +15,7 @@ const supportedLibtorch = "2.11.0"
 type VersionInfo struct {
 	Libtorch string // release of the loaded libtorch
 	Compiled string // release whose headers the shim was compiled with
-	ABI      int    // of the shim's C interface
+	ABI      int    // version of the shim's C interface
 	Source   string // hash of the shim's sources
 }
 

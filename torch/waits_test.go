@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// ShortWaits restarts the process once, unless the environment sets the wait time.
+// TestShortWaits checks that ShortWaits restarts the process once, unless the environment sets the wait time.
 func TestShortWaits(t *testing.T) {
 	if os.Getenv("OPENMANUS_TEST_SHORT_WAITS") != "" {
 		if err := torch.ShortWaits(); err != nil {

@@ -19,7 +19,7 @@ type File struct {
 // Open maps a file. The file must not be truncated while it is mapped: reading
 // a lost page kills the process.
 func Open(path string) (*File, error) {
-	// Check before opening: opening a named pipe would wait for a writer.
+	// Stat comes before Open, because opening a named pipe would wait for a writer.
 	st, err := os.Stat(path)
 	if err != nil {
 		return nil, err

@@ -6,8 +6,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Attention is full causal self-attention with grouped queries (Ainslie et al. 2023): every Hq/Hkv query heads share one head
-// of keys and values. QNorm and KNorm, if set, normalise each head of the queries and keys before the rotation.
+// Attention is full causal self-attention with grouped queries (Ainslie et al. 2023): each key and value head is shared
+// by Hq/Hkv query heads. QNorm and KNorm, if set, normalise each head of the queries and keys before the rotation.
 type Attention struct {
 	QProj Linear   `hf:"q_proj" gguf:"attn_q,rotary"` // [Hq·Dh,D]
 	KProj Linear   `hf:"k_proj" gguf:"attn_k,rotary"` // [Hkv·Dh,D]

@@ -51,7 +51,7 @@ func (l *Linear) Forward(x torch.Tensor) torch.Tensor {
 	return y
 }
 
-// Infer is Forward without gradients for the few rows x [N,In] of a decoding step.
+// Infer computes Forward without gradients for the few rows x [N,In] of a decoding step.
 func (l *Linear) Infer(x torch.Tensor) torch.Tensor { return infer(x, l)[0] }
 
 // infer applies layers to the same x [N,I] without gradients. Up to torch.SkinnyRows rows go through a kernel that streams

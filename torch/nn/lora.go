@@ -13,20 +13,20 @@ import "github.com/openmanus/openmanus/torch"
 type LoRA struct {
 	A     torch.Tensor // lora_A [r,I]
 	B     torch.Tensor // lora_B [O,r]
-	Scale float64      // alpha / r, or alpha / √r where the rank stabilises it
+	Scale float64      // alpha / r, or alpha / √r with rank stabilisation
 
 	Dropout *Dropout // nil: none
-	Index   uint64   // distinguishes the adapters of a model in dropout's random draws
+	Index   uint64   // index of the adapter, part of the key of dropout's random draws
 }
 
-// Dropout is shared by the adapters of a model. While it is off, as in generation and scoring, inputs pass unchanged.
+// Dropout is shared by the adapters of a model. While it is off, as in generation and scoring, inputs are not changed.
 type Dropout struct {
-	P   float64 // share of the inputs that is dropped
+	P   float64 // share of the inputs that are dropped
 	On  bool
-	Key uint64 // of the forward pass: with the same key the same inputs are dropped
+	Key uint64 // key of the forward pass; the same key drops the same inputs
 }
 
-// forward is the adapter's share of the result for x [...,I].
+// forward returns the adapter's contribution to the result for x [...,I].
 func (l *LoRA) forward(x torch.Tensor) torch.Tensor {
 	dt := x.DType()
 	if d := l.Dropout; d != nil && d.On {
@@ -35,7 +35,7 @@ func (l *LoRA) forward(x torch.Tensor) torch.Tensor {
 	return x.Linear(l.A.To(dt), torch.Tensor{}).Linear(l.B.To(dt), torch.Tensor{}).MulScalar(l.Scale)
 }
 
-// infer is forward without gradients or dropout, for x [N,I].
+// infer computes forward without gradients or dropout, for x [N,I].
 func (l *LoRA) infer(x torch.Tensor) torch.Tensor {
 	a, b := Linear{Weight: l.A}, Linear{Weight: l.B}
 	if x.Size(0) > torch.SkinnyRows {

@@ -35,7 +35,7 @@ func TestLayers(t *testing.T) {
 	})
 }
 
-// The expected numbers are computed by hand from the formulas.
+// TestRoPEFrequencies compares with numbers computed by hand from the formulas.
 func TestRoPEFrequencies(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -44,7 +44,8 @@ func TestRoPEFrequencies(t *testing.T) {
 	}{
 		{"default", RoPE{Theta: 10000, HeadDim: 8}, []float64{1, .1, .01, .001}},
 		{"linear", RoPE{Theta: 10000, HeadDim: 8, RoPEScaling: RoPEScaling{Type: RoPELinear, Factor: 4}}, []float64{.25, .025, .0025, .00025}},
-		// The wavelengths are 6.28, 62.8, 628 and 6283. Those below 64/4 = 16 are kept, those above 64/1 divided by 8, and 62.8 is blended.
+		// The wavelengths are 6.28, 62.8, 628 and 6283. Frequencies with wavelengths below 64/4 = 16 are kept,
+		// those above 64/1 are divided by 8, and the frequency of wavelength 62.8 is blended.
 		{"llama3", RoPE{Theta: 10000, HeadDim: 8, RoPEScaling: RoPEScaling{Type: RoPELlama3, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositions: 64}},
 			[]float64{1, .1 * (.0061972 + (1-.0061972)/8), .00125, .000125}},
 	} {
@@ -95,7 +96,7 @@ var (
 	rope      = RoPE{Theta: 100, HeadDim: headDim}
 )
 
-// attentionOf makes a layer from q, k, v and o weights, q bias, and the norms of q and k.
+// attentionOf makes a layer from the weights of q, k, v and o, the bias of q, and the norms of q and k.
 func attentionOf(w []torch.Tensor) *Attention {
 	return &Attention{
 		QProj: Linear{Weight: w[0], Bias: w[4]}, KProj: Linear{Weight: w[1]}, VProj: Linear{Weight: w[2]}, OProj: Linear{Weight: w[3]},
@@ -153,7 +154,8 @@ func TestAttention(t *testing.T) {
 	torchtest.Same(t, torch.Float64, packed, naive, 1e-6, attentionInputs()...)
 }
 
-// Decoding token by token with cache blocks in any order gives the results of the packed form.
+// TestAttentionDecode checks that decoding token by token with cache blocks in any order gives the results of the
+// packed form.
 func TestAttentionDecode(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		s.NoGrad(func() {
@@ -184,7 +186,7 @@ func TestAttentionDecode(t *testing.T) {
 	})
 }
 
-// The kernel for few rows and the matrix product for many rows give the same results.
+// TestInfer checks that the kernel for few rows and the matrix product for many rows give the same results.
 func TestInfer(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		s.NoGrad(func() {

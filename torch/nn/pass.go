@@ -15,8 +15,8 @@ type Layer interface {
 // Pass is one forward pass over N tokens of several sequences, one sequence after another without padding.
 type Pass struct {
 	Cos, Sin torch.Tensor // [N,HeadDim/2], from RoPE.Angles
-	Offsets  []int        // without KV: sequence i is tokens Offsets[i] … Offsets[i+1]-1
-	KV       *KV          // generation: where earlier keys and values are; nil in training and scoring
+	Offsets  []int        // used without KV: sequence i has the tokens Offsets[i] … Offsets[i+1]-1
+	KV       *KV          // cache of earlier keys and values in generation; nil in training and scoring
 }
 
 // KV is the part of a paged KV cache that belongs to one layer. A pass with a KV runs inside NoGrad.
@@ -41,8 +41,8 @@ func (p *Pass) Linear(x torch.Tensor, layers ...*Linear) []torch.Tensor {
 // Rotate applies rotary position embeddings to the heads h [N,H,Dh].
 func (p *Pass) Rotate(h torch.Tensor) torch.Tensor { return torch.RoPE(h, p.Cos, p.Sin) }
 
-// Attend is causal attention inside each sequence, softmax(q·kᵀ·scale)·v, for q [N,Hq,Dh] and k, v [N,Hkv,Dh]. With a KV it
-// first writes k and v to the cache, then attends to the whole cached context. The result is [N,Hq·Dh].
+// Attend computes causal attention inside each sequence, softmax(q·kᵀ·scale)·v, for q [N,Hq,Dh] and k, v [N,Hkv,Dh].
+// With a KV it first writes k and v to the cache, then attends to the whole cached context. The result is [N,Hq·Dh].
 func (p *Pass) Attend(q, k, v torch.Tensor, scale float64) torch.Tensor {
 	var h torch.Tensor
 	if c := p.KV; c != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Kinds of RoPE, under the names of rope_type in config.json.
+// The kinds of RoPE. The values are those of rope_type in config.json.
 const (
 	RoPEDefault = "default"
 	RoPELinear  = "linear"
@@ -56,10 +56,10 @@ func (r RoPE) Validate() error {
 	return nil
 }
 
-// Frequencies is the angle per position of each pair of a head's dimensions [HeadDim/2], rounded to float32 as
-// transformers keeps it.
+// Frequencies returns the angle per position of each pair of a head's dimensions [HeadDim/2], rounded to float32 as in
+// transformers.
 //
-// linear divides all by the factor (Chen et al. 2023). llama3 divides those whose wavelength is longer than
+// linear divides all frequencies by the factor (Chen et al. 2023). llama3 divides those whose wavelength is longer than
 // original/low_freq_factor, keeps those shorter than original/high_freq_factor, and blends in between.
 func (r RoPE) Frequencies() []float32 {
 	f := make([]float32, r.HeadDim/2)
@@ -74,7 +74,7 @@ func (r RoPE) scaled(f float64) float64 {
 	case RoPELinear:
 		return f / r.Factor
 	case RoPELlama3:
-		turns := float64(r.OriginalMaxPositions) * f / (2 * math.Pi) // over the original context
+		turns := float64(r.OriginalMaxPositions) * f / (2 * math.Pi) // number of turns over the original context
 		keep := (turns - r.LowFreqFactor) / (r.HighFreqFactor - r.LowFreqFactor)
 		keep = min(1, max(0, keep))
 		return f*keep + f/r.Factor*(1-keep)
@@ -82,8 +82,8 @@ func (r RoPE) scaled(f float64) float64 {
 	return f
 }
 
-// Angles is cos and sin [N,HeadDim/2] of the tokens' positions, for torch.RoPE. As in transformers the angle is rounded to
-// float32 before its cosine is taken.
+// Angles returns cos and sin [N,HeadDim/2] of the tokens' positions, for torch.RoPE. As in
+// transformers the angle is rounded to float32 before its cosine is taken.
 func (r RoPE) Angles(s *torch.Scope, positions []int32) (cos, sin torch.Tensor) {
 	f := r.Frequencies()
 	n := len(positions) * len(f)

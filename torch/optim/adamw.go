@@ -6,11 +6,11 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Param is a trained tensor with its name in the checkpoint.
+// Param is a trained tensor under its name in the checkpoint.
 type Param struct {
 	Name    string
 	Tensor  torch.Tensor
-	NoDecay bool // without weight decay
+	NoDecay bool // exclude the tensor from weight decay
 }
 
 // AdamWOptions has the constants of AdamW.
@@ -119,15 +119,15 @@ func (a *AdamW) moments() []*torch.Tensor {
 // master reports whether parameter i has a float32 master.
 func (a *AdamW) master(i int) bool { return a.params[i].Tensor.DType().Size() == 2 }
 
-// Share is one optimiser of a joint step, with its learning rate and the norm that the gradients of its parameters are
-// clipped to (0: no limit).
+// Share is the part of one optimiser in a joint step: its learning rate, and
+// the maximal norm to which its gradients are clipped (0: no limit).
 type Share struct {
 	Of          *AdamW
 	LR, MaxNorm float64
 }
 
-// StepAll is AdamW.Step for several optimisers whose gradients come from one backward pass. It returns each norm before
-// clipping. If the gradients of one optimiser are not finite, none of them steps.
+// StepAll runs AdamW.Step for several optimisers whose gradients come from one backward pass. It returns the
+// norm of each before clipping. If the gradients of one optimiser are not finite, no optimiser steps.
 func StepAll(s *torch.Scope, shares ...Share) (norms []float64, err error) {
 	norms = make([]float64, len(shares))
 	s.Do(func(s *torch.Scope) {

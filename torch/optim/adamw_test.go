@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { torchtest.Main(m) }
 
-// problem is the problem of testdata/adamw.py.
+// problem holds the input of testdata/adamw.py.
 type problem struct {
 	owner  *torch.Owner
 	params []Param
@@ -47,7 +47,7 @@ func (p *problem) backward() {
 	a.Mul(a).MulScalar(.25).Sum().Add(sin(a).Mul(b).Sum()).Add(c.AddScalar(-1).Square().Sum().Mul(b.Mean())).Backward()
 }
 
-// sin is the Taylor series, exact to float64 for the |x| < 3 that occur.
+// sin returns the Taylor series of the sine, exact to float64 for the |x| < 3 that occur.
 func sin(x torch.Tensor) torch.Tensor {
 	term, sum := x, x
 	for k := 3.0; k < 30; k += 2 {
@@ -115,7 +115,8 @@ func TestAdamWMatchesTorch(t *testing.T) {
 	}
 }
 
-// In bfloat16 a step of lr is far below the spacing of the numbers; the master weights must accumulate it.
+// TestAdamWMasterWeights checks that the master weights accumulate steps that are far below the spacing of bfloat16
+// numbers.
 func TestAdamWMasterWeights(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		x := s.Full(256, torch.BFloat16, 2) // spacing 2
@@ -172,7 +173,8 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// In a joint step either all optimisers step, with the same result as separate steps, or none does.
+// TestStepAll checks that in a joint step either all optimisers step, with the same result as separate steps, or none
+// does.
 func TestStepAll(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		p, alone := newProblem(s, torch.Float32), newProblem(s, torch.Float32)
@@ -244,7 +246,7 @@ func TestMovedMoments(t *testing.T) {
 			p.owner.Close()
 		}
 		if !slices.Equal(got[0], got[1]) {
-			t.Error("other weights after moments were moved")
+			t.Error("the weights changed after moments were moved")
 		}
 	})
 }

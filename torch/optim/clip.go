@@ -21,7 +21,7 @@ func (e *NotFiniteError) Error() string {
 	return fmt.Sprintf("optim: the gradient norm is %v%s: training diverged, the weights were left as they were; lower the learning rate or the clipping norm", e.Norm, where)
 }
 
-// gradsOf returns the gradient of each parameter; Tensor{} if it has none.
+// gradsOf returns the gradient of each parameter, or the zero Tensor for a parameter without one.
 func gradsOf(params []Param) []torch.Tensor {
 	grads := make([]torch.Tensor, len(params))
 	for i, p := range params {
@@ -30,7 +30,7 @@ func gradsOf(params []Param) []torch.Tensor {
 	return grads
 }
 
-// clipScale returns the global L2 norm of grads and the factor that brings it to at most maxNorm (0: no limit), as
+// clipScale returns the global L2 norm of grads and the factor that reduces it to at most maxNorm (0: no limit), as
 // torch.nn.utils.clip_grad_norm_: min(1, maxNorm/(norm+1e-6)). A norm that is not finite is a *NotFiniteError.
 func clipScale(params []Param, grads []torch.Tensor, maxNorm float64) (norm, scale float64, err error) {
 	norm = torch.GlobalNorm(grads)

@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/torch/store"
 )
 
-// Suffixes of the parameter's name under which the state is saved, as in torch.
+// Suffixes of the names under which the state of a parameter is saved, as in torch.
 const (
 	expAvg   = ".exp_avg"
 	expAvgSq = ".exp_avg_sq"
@@ -18,7 +18,7 @@ const (
 
 const stepKey = "step"
 
-// tensors lists the state under its names in a file.
+// tensors lists the state tensors under their names in a file.
 func (a *AdamW) tensors() []store.Param {
 	var l []store.Param
 	for i, p := range a.params {

@@ -2,7 +2,7 @@ package optim
 
 import "math"
 
-// Shapes of a Schedule after the warm-up.
+// The shapes of a Schedule after the warm-up.
 const (
 	Constant = "constant"
 	Linear   = "linear"
@@ -17,7 +17,7 @@ type Schedule struct {
 	Shape    string  // Constant, Linear or Cosine
 	Base     float64 // the learning rate at factor 1
 	Warmup   int     // steps of warm-up; 0 for none
-	Steps    int     // of the whole run, warm-up included
+	Steps    int     // steps of the whole run, warm-up included
 	MinRatio float64 // factor at the end of Linear and Cosine
 }
 

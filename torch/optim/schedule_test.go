@@ -9,7 +9,7 @@ func TestFactor(t *testing.T) {
 	tests := []struct {
 		name string
 		s    Schedule
-		want []float64 // of steps 0, 1, …
+		want []float64 // factors at steps 0, 1, …
 	}{
 		{"constant", Schedule{Shape: Constant, Steps: 5}, []float64{1, 1, 1, 1, 1}},
 		{"constant, one step of warm-up", Schedule{Shape: Constant, Warmup: 1, Steps: 5}, []float64{1, 1, 1}},

@@ -26,7 +26,7 @@ const (
 
 var sizes = map[DType]int{F64: 8, F32: 4, F16: 2, BF16: 2, I64: 8, I32: 4, I16: 2, I8: 1, U8: 1, Bool: 1}
 
-// Size returns the bytes one element takes, or 0 for an unknown type.
+// Size returns the size of one element in bytes, or 0 for an unknown type.
 func (d DType) Size() int { return sizes[d] }
 
 // Info describes a tensor. A scalar has an empty shape.
@@ -35,7 +35,7 @@ type Info struct {
 	Shape []int
 }
 
-// ByteSize returns the bytes the tensor takes. It fails on an unsupported
+// ByteSize returns the size of the tensor in bytes. It fails on an unsupported
 // dtype, a negative dimension, or a product that no file can hold.
 func (i Info) ByteSize() (int64, error) {
 	// 8-bit floats are part of the format, but their scales are separate tensors.
@@ -45,7 +45,7 @@ func (i Info) ByteSize() (int64, error) {
 	if slices.ContainsFunc(i.Shape, func(d int) bool { return d < 0 }) {
 		return 0, fmt.Errorf("shape %v has a negative dimension", i.Shape)
 	}
-	if slices.Contains(i.Shape, 0) { // the other dimensions do not matter then
+	if slices.Contains(i.Shape, 0) { // the tensor is empty for any other dimensions
 		return 0, nil
 	}
 	n := uint64(i.DType.Size())

@@ -95,7 +95,7 @@ func image(header string, data []byte) []byte {
 	return append(append(b, header...), data...)
 }
 
-// hostile is a table of invalid files. The fuzzer starts from them.
+// hostile lists invalid files, which are also the seeds of the fuzzer.
 var hostile = map[string]struct {
 	file []byte
 	want string // a part of the error
@@ -168,8 +168,8 @@ func TestHostileHeaders(t *testing.T) {
 	}
 }
 
-// TestTooManyNames parses headers and an index with more names than maxNames, and
-// the index of a model with many experts.
+// TestTooManyNames checks that headers and an index with more names than maxNames
+// are refused, and that the index of a model with many experts is accepted.
 func TestTooManyNames(t *testing.T) {
 	many := func(n int, value string) string {
 		var sb strings.Builder

@@ -9,13 +9,13 @@ import (
 	"slices"
 )
 
-// The file names of weights in a Hugging Face model folder.
+// The names of weight files in a Hugging Face model folder.
 const (
 	SingleFile = "model.safetensors"
 	IndexFile  = "model.safetensors.index.json"
 )
 
-// Folder has the weights of a model folder: one file or several shards.
+// Folder holds the weights of a model folder: one file or several shards.
 type Folder struct {
 	dir   string
 	files []*File

@@ -48,7 +48,7 @@ func TestOpenFolderIndex(t *testing.T) {
 			if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			writeTestFile(t, filepath.Join(parent, "s1.safetensors"), "a") // outside of the folder: must not be opened
+			writeTestFile(t, filepath.Join(parent, "s1.safetensors"), "a") // this file is outside of the folder and must not be opened
 			writeTestFile(t, filepath.Join(dir, "s1.safetensors"), "a")
 			writeTestFile(t, filepath.Join(dir, "s2.safetensors"), "b")
 			writeTestFile(t, filepath.Join(dir, "sub", "s3.safetensors"), "c")

@@ -33,7 +33,7 @@ type entry struct {
 type header struct {
 	dataAt   int64 // offset of the data in the file
 	tensors  map[string]entry
-	names    []string // of tensors, in the order of their data
+	names    []string // tensor names, in the order of their data
 	metadata map[string]string
 }
 
@@ -93,8 +93,8 @@ func (h header) byOffset() []string {
 	return names
 }
 
-// object splits the text of a JSON object into the texts of its values.
-// encoding/json alone would accept duplicate keys.
+// object splits the text of a JSON object into the texts of its values. It
+// refuses duplicate keys, which encoding/json accepts.
 func object(text []byte) (map[string]json.RawMessage, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not UTF-8")
@@ -102,7 +102,7 @@ func object(text []byte) (map[string]json.RawMessage, error) {
 	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
 		return nil, errors.New("expected a JSON object")
 	}
-	if err := json.Unmarshal(text, &struct{}{}); err != nil { // checks the syntax of the whole text
+	if err := json.Unmarshal(text, &struct{}{}); err != nil { // check the syntax of the whole text
 		return nil, err
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))

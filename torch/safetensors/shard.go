@@ -44,7 +44,7 @@ func writeFolder(dir string, specs []Spec, data func(i int) ([]byte, error), o W
 		}
 	}()
 	index := shardIndex{WeightMap: map[string]string{}}
-	at := 0 // of the shard's first tensor in specs
+	at := 0 // index in specs of the shard's first tensor
 	for i, shard := range shards {
 		name := SingleFile
 		if len(shards) > 1 {
@@ -56,7 +56,7 @@ func writeFolder(dir string, specs []Spec, data func(i int) ([]byte, error), o W
 		}
 		at += len(shard)
 		for _, s := range shard {
-			size, _ := s.Info.ByteSize() // checked by splitShards
+			size, _ := s.Info.ByteSize() // splitShards has checked the size
 			index.Metadata.TotalSize += size
 			index.WeightMap[s.Name] = name
 		}

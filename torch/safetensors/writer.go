@@ -27,7 +27,7 @@ type WriteOptions struct {
 	create func(path string) (tempFile, error) // replaced in tests to make writes fail
 }
 
-// tempFile is the part of os.File that writing needs.
+// tempFile has the methods of os.File that the writer uses.
 type tempFile interface {
 	io.WriterAt
 	Sync() error
@@ -145,7 +145,7 @@ func buildHeader(specs []Spec, metadata map[string]string) ([]byte, map[string]e
 	buf.Write(make([]byte, lengthBytes))
 	buf.WriteByte('{')
 	if len(metadata) > 0 {
-		text, err := json.Marshal(metadata) // sorts its keys
+		text, err := json.Marshal(metadata) // json.Marshal sorts the keys
 		if err != nil {
 			return nil, nil, err
 		}
@@ -185,7 +185,7 @@ func buildHeader(specs []Spec, metadata map[string]string) ([]byte, map[string]e
 		if err != nil {
 			return nil, nil, err
 		}
-		buf.Write(text[1 : len(text)-1]) // the inside of the object: "name":{...}
+		buf.Write(text[1 : len(text)-1]) // text without its braces: "name":{...}
 	}
 	buf.WriteByte('}')
 	for buf.Len()%lengthBytes != 0 {

@@ -129,7 +129,7 @@ type faultFile struct {
 func (f faultFile) WriteAt(p []byte, off int64) (int, error) {
 	if f.op == "write" && off > 0 || f.op == "header" && off == 0 {
 		*f.hit = true
-		n, _ := f.File.WriteAt(p[:len(p)/2], off) // a short write comes first
+		n, _ := f.File.WriteAt(p[:len(p)/2], off) // write a part before the fault
 		return n, syscall.ENOSPC
 	}
 	return f.File.WriteAt(p, off)
@@ -148,7 +148,7 @@ func TestFullDiskLeavesNothing(t *testing.T) {
 	data := map[string][]byte{"a": make([]byte, 16), "b": make([]byte, 16)}
 	for _, limit := range []int64{0, 16} {
 		for _, op := range []string{"create", "header", "write", "sync"} {
-			// The fault hits the nth file: with two shards, a shard or the index.
+			// The fault occurs in the nth file; with two shards this is a shard or the index.
 			for nth := range 3 {
 				t.Run(fmt.Sprintf("%s limit %d file %d", op, limit, nth), func(t *testing.T) {
 					dir := t.TempDir()
@@ -208,7 +208,7 @@ func TestWriteFileKeepsOldFileOnError(t *testing.T) {
 			t.Errorf("the old file is now %q", got)
 		}
 		if _, err := os.Stat(path + tempSuffix); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the temporary file is still there: %v", err)
+			t.Errorf("the temporary file exists after the error: %v", err)
 		}
 	}
 }

@@ -23,7 +23,7 @@ var dtypes = map[safetensors.DType]torch.DType{
 	safetensors.F16: torch.Float16, safetensors.BF16: torch.BFloat16,
 }
 
-// Spec declares a tensor of a file. Error: the dtype is not a floating-point type.
+// Spec declares a tensor of a file. It fails if the dtype is not a floating-point type.
 func Spec(name string, dt torch.DType, shape []int) (safetensors.Spec, error) {
 	for stored, t := range dtypes {
 		if t == dt {
@@ -95,7 +95,7 @@ func Load(ctx context.Context, t *torch.Thread, f *safetensors.File, params []Pa
 	})
 }
 
-// Source is a safetensors.File or Folder.
+// Source is implemented by safetensors.File and Folder.
 type Source interface {
 	Tensor(name string) (safetensors.Info, []byte, error)
 }

@@ -15,10 +15,10 @@ type Input struct {
 	Shape []int
 }
 
-// Rand is an input of numbers between -1 and 1.
+// Rand returns an input of numbers between -1 and 1.
 func Rand(seed uint64, shape ...int) Input { return RandIn(seed, -1, 1, shape...) }
 
-// RandIn is an input of numbers between lo and hi.
+// RandIn returns an input of numbers between lo and hi.
 func RandIn(seed uint64, lo, hi float64, shape ...int) Input {
 	n := 1
 	for _, d := range shape {
@@ -35,8 +35,8 @@ func RandIn(seed uint64, lo, hi float64, shape ...int) Input {
 // Func is a function of tensors that have the types and shapes of the inputs.
 type Func func(s *torch.Scope, in []torch.Tensor) torch.Tensor
 
-// GradCheck fails the test unless the gradients of f agree with central finite differences, in float64. f's result may
-// have any shape; a fixed random weighting of its elements is differentiated. An element may be off by tol · max(1, |it|).
+// GradCheck fails the test unless the gradients of f agree with central finite differences, in float64. f's result may have any
+// shape; a fixed random weighting of its elements is differentiated. The tolerance of an element y is tol · max(1, |y|).
 func GradCheck(t testing.TB, f Func, tol float64, inputs ...Input) {
 	t.Helper()
 	const h = 1e-5
@@ -66,8 +66,8 @@ func GradCheck(t testing.TB, f Func, tol float64, inputs ...Input) {
 	})
 }
 
-// Same fails the test unless got, computed in dt, and want, computed in float64 from the same inputs, agree in value and
-// in every gradient. An element may be off by tol · max(1, |it|).
+// Same fails the test unless got, computed in dt, and want, computed in float64 from the same
+// inputs, agree in value and in every gradient. The tolerance of an element y is tol · max(1, |y|).
 func Same(t testing.TB, dt torch.DType, got, want Func, tol float64, inputs ...Input) {
 	t.Helper()
 	Run(t, func(s *torch.Scope) {
@@ -93,7 +93,7 @@ func Same(t testing.TB, dt torch.DType, got, want Func, tol float64, inputs ...I
 	})
 }
 
-// valueAndGrad is f's result and, per input, the gradient of its weighted sum.
+// valueAndGrad returns f's result and, per input, the gradient of the weighted sum of the result.
 func valueAndGrad(s *torch.Scope, dt torch.DType, f Func, inputs []Input) (value []float64, grads [][]float64) {
 	s.Do(func(s *torch.Scope) {
 		xs := tensors(s, dt, inputs)
@@ -123,7 +123,7 @@ func tensors(s *torch.Scope, dt torch.DType, inputs []Input) []torch.Tensor {
 	return xs
 }
 
-// weighted is Σ w·y with fixed random weights w, so that errors of different elements do not cancel.
+// weighted returns Σ w·y with fixed random weights w, so that errors of different elements do not cancel.
 func weighted(s *torch.Scope, y torch.Tensor) torch.Tensor {
 	w := RandIn(99, 0.5, 1.5, y.Numel())
 	return y.To(torch.Float64).Mul(s.Float64s(w.Data, y.Shape()...)).Sum()

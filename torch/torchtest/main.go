@@ -1,5 +1,5 @@
-// Package torchtest supports tests of code that computes with package torch: one shared CPU thread per test binary, checks
-// that nothing stays alive, comparisons, and gradients checked against finite differences.
+// Package torchtest supports tests of code that computes with package torch: one shared CPU thread per test binary,
+// checks that no tensor and no goroutine is left, comparisons, and gradients checked against finite differences.
 //
 // It owns the shared thread, which [Main] ends. Its functions may be called from many tests at once.
 package torchtest
@@ -60,7 +60,7 @@ func leakedTensors() error {
 	return errors.New(s)
 }
 
-// Thread is the CPU thread that the tests of a binary share.
+// Thread returns the CPU thread that the tests of a binary share.
 func Thread(t testing.TB) *torch.Thread {
 	t.Helper()
 	mu.Lock()
@@ -83,7 +83,7 @@ func Run(t testing.TB, f func(s *torch.Scope)) {
 	}
 }
 
-// RunErr is Run for tests that want the error.
+// RunErr is the variant of Run that returns the error.
 func RunErr(t testing.TB, f func(s *torch.Scope)) error {
 	t.Helper()
 	return torch.Run(context.Background(), Thread(t), func(s *torch.Scope) error {

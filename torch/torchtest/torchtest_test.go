@@ -25,7 +25,7 @@ func (r *recorder) Errorf(f string, args ...any) {
 
 func TestFailuresAreSeen(t *testing.T) {
 	square := func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Square() }
-	half := func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Mul(x[0].Detach()) } // loses half of the gradient
+	half := func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Mul(x[0].Detach()) } // the result loses half of the gradient
 	other := func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Square().MulScalar(1.01) }
 	sum := func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Sum() }
 	in := Rand(1, 2, 3)
@@ -35,7 +35,7 @@ func TestFailuresAreSeen(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		f    func(r *recorder)
-		want string // none: no failure
+		want string // empty: no failure
 	}{
 		{"GradCheck right", func(r *recorder) { GradCheck(r, square, 1e-7, in) }, ""},
 		{"GradCheck wrong", func(r *recorder) { GradCheck(r, half, 1e-7, in) }, "gradient of input 0: 6 of 6 elements differ"},

@@ -39,9 +39,9 @@ type Backend interface {
 // chunk of prefill.
 type Work struct {
 	Seq         SeqID
-	Tokens      []int32 // to append at Pos; valid only during Step
+	Tokens      []int32 // tokens to append at Pos; valid only during Step
 	Pos         int     // tokens of the sequence that are already in the backend
-	From        SeqID   // not 0: take the first Pos tokens from this sequence
+	From        SeqID   // if not 0, the new sequence copies the first Pos tokens of this sequence
 	Sample      bool    // sample the token after the last of Tokens
 	Draw        Draw    // key of the draw, if Sample is set
 	Temperature float32 // > 0, also if Greedy
@@ -76,9 +76,9 @@ func TaskHash(task string) uint64 {
 	return h.Sum64()
 }
 
-// Mix is the output function of SplitMix64 with its increment (Steele, Lea and
-// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, fig.
-// 17): a bijection whose output bits each depend on all input bits.
+// Mix returns the output of SplitMix64 for one step from state x (Steele, Lea and
+// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, fig. 17).
+// It is a bijection in which each output bit depends on all input bits.
 func Mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -90,8 +90,8 @@ func Mix(x uint64) uint64 {
 // recorded episode is replayed token by token. The scheduler's goroutine calls
 // it.
 type Teacher interface {
-	// Say returns the recorded token of a draw; ok is false if the sampler's
-	// token is used.
+	// Say returns the recorded token of a draw. If ok is false, the
+	// scheduler uses the sampler's token.
 	Say(d Draw) (token int32, ok bool)
 	// Differs is called if the sampler drew another token than the recorded
 	// one. margin is the difference of their scores; a margin as small as the

@@ -52,12 +52,12 @@ func (s *Scheduler) calls() []*sequence {
 	return calls
 }
 
-// fill makes a batch of the calls that are selected and fit.
+// fill makes a batch of the selected calls that fit.
 func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequence) bool) ([]*sequence, []Work) {
 	type row struct {
 		q    *sequence
 		n    int       // tokens to run
-		from *sequence // shares its first held tokens with q; nil: no prefix is shared
+		from *sequence // sequence that shares its first held tokens with q; nil: no shared prefix
 		held int
 	}
 	var decode, prefill []row
@@ -100,7 +100,7 @@ func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequen
 	var batch []*sequence
 	var work []Work
 	for _, r := range append(decode, prefill...) {
-		// Making room for a later row may have evicted the other sequence; q then begins with its first token.
+		// If a later row has evicted the other sequence, q is computed from its first token.
 		if r.from != nil && r.from.blocks > 0 {
 			r.q.from, r.q.cached = r.from.id, r.held
 			s.stats.SharedTokens += int64(r.held)

@@ -25,7 +25,7 @@ type Engine interface {
 // draw, so that a draw does not depend on the rest of the batch.
 type SessionOptions struct {
 	Key        Key
-	MaxContext int // most tokens of the context; Generate stops with StopContext at this length
+	MaxContext int // maximum number of tokens in the context; Generate stops with StopContext at this length
 }
 
 // Key identifies a session across runs: the run's seed, the task and the sample.
@@ -39,19 +39,19 @@ type Key struct {
 // of 0 means off.
 type Params struct {
 	MaxNew      int
-	Temperature float32 // > 0; log-probs are those of logits / Temperature
+	Temperature float32 // > 0; log-probs are computed from logits / Temperature
 	Greedy      bool
 	TopP        float32
 	TopK        int
 	StopTokens  []int32
-	StopStrings []string // generation stops after the token that completes one of them
-	Turn        int      // part of the key of every draw
+	StopStrings []string // generation stops after the token that completes any of these strings
+	Turn        int      // number of the turn; part of the key of every draw
 }
 
 // StopReason is the reason why a reply ended.
 type StopReason string
 
-// The stop reasons. StopEOS: a stop token was sampled (it is in IDs).
+// The stop reasons. StopEOS means that a stop token was sampled; it is in IDs.
 const (
 	StopEOS     StopReason = "eos"
 	StopString  StopReason = "stop_string"
@@ -67,7 +67,7 @@ type Reply struct {
 	// nil if neither is on or the engine does not report them.
 	Kept    []data.TokenSet
 	Stop    StopReason
-	Version int64 // of the weights that produced the last token
+	Version int64 // version of the weights that produced the last token
 }
 
 // Session is one growing context inside an Engine. Its state belongs to the
@@ -110,7 +110,7 @@ type BackendError struct {
 	Err  error
 }
 
-// Error names the step and the cause.
+// Error returns a message with the step and the cause.
 func (e *BackendError) Error() string {
 	return fmt.Sprintf("engine step %d (%d sequences): %v", e.Step, e.Rows, e.Err)
 }

@@ -62,8 +62,8 @@ func TestExclusiveKeepsStepsOut(t *testing.T) {
 	wg.Wait()
 }
 
-// After a change of the weights an open session is prefilled again. The fake
-// backend reports samples over KV of another version.
+// TestNewWeights checks that an open session is prefilled again after a change of
+// the weights. The fake backend reports samples over KV of another version.
 func TestNewWeights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(4096, 16)

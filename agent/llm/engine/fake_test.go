@@ -19,15 +19,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fakeBackend struct {
 	capacity, block int
 	version         atomic.Int64
-	before          func(batch []Work) error // called in Step, may block or fail
+	before          func(batch []Work) error // called in Step; may block or fail
 
 	inStep atomic.Bool
 	mu     sync.Mutex
 	kv     map[SeqID][]fakeKV
 	faults []string
 	shapes []string // one line per batch
-	run    int      // tokens
-	kept   int      // tokens reused from a previous or another context
+	run    int      // number of computed tokens
+	kept   int      // number of tokens reused from a previous or another context
 }
 
 type fakeKV struct {
@@ -201,7 +201,7 @@ func makeScript(n int) script {
 	return s
 }
 
-// want plays the script without a scheduler.
+// want returns the replies to the script, computed without a scheduler.
 func (s script) want() []Reply {
 	var ids []int32
 	var replies []Reply

@@ -47,8 +47,8 @@ func (s *Scheduler) expected(q *sequence) int {
 }
 
 // observeLength updates the expected context length with the length of a
-// context that has ended. It keeps a slowly decaying maximum: too low an
-// estimate parks every session, too high a one only leaves memory idle. The
+// context that has ended. It keeps a slowly decaying maximum, because a low
+// estimate parks every session while a high one only leaves memory idle. The
 // first observation replaces Options.ExpectTokens.
 func (s *Scheduler) observeLength(tokens int) {
 	if tokens == 0 { // closed before its first Generate
@@ -62,7 +62,7 @@ func (s *Scheduler) observeLength(tokens int) {
 
 func (s *Scheduler) free() int { return s.capacity - s.used }
 
-// running counts the running replies other than q's that hold memory.
+// running returns the number of running replies other than q that hold memory.
 func (s *Scheduler) running(q *sequence) int {
 	n := 0
 	for _, other := range s.open {
@@ -73,8 +73,8 @@ func (s *Scheduler) running(q *sequence) int {
 	return n
 }
 
-// reclaimable counts the blocks that can be freed for calls[i] without parking
-// a running reply.
+// reclaimable returns the number of blocks that can be freed for calls[i]
+// without parking a running reply.
 func (s *Scheduler) reclaimable(calls []*sequence, i int) int {
 	n := 0
 	for _, q := range s.open {
@@ -101,7 +101,7 @@ func (s *Scheduler) idlest() *sequence {
 	return best
 }
 
-// youngest returns the last of calls that holds memory and is selected.
+// youngest returns the last selected call in calls that holds memory.
 func youngest(calls []*sequence, selected func(*sequence) bool) *sequence {
 	for _, q := range slices.Backward(calls) {
 		if q.blocks > 0 && selected(q) {
@@ -146,8 +146,8 @@ func (s *Scheduler) evict(q *sequence) {
 func (s *Scheduler) shares() bool { return !s.options.NoSharing && !s.options.Deterministic }
 
 // common returns the length of the common prefix of q's context and ids, in
-// whole blocks. It leaves at least one token of q, which must be computed to
-// sample the next.
+// whole blocks. It excludes the last token of q, whose hidden state is needed
+// to sample the next token.
 func (s *Scheduler) common(q *sequence, ids []int32) int {
 	most := min(len(ids), len(q.ids)-1)
 	n := 0
@@ -175,8 +175,8 @@ func (s *Scheduler) longestPrefix(q *sequence, version int64) (from *sequence, n
 	return from, n
 }
 
-// reusePrevious keeps the part of a restarted session's previous context that
-// is also the prefix of its new one.
+// reusePrevious keeps the KV of the common prefix of a restarted session's
+// previous and new contexts.
 func (s *Scheduler) reusePrevious(q *sequence) {
 	if q.previous == nil {
 		return

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// Options of a Scheduler. The zero value is usable without stop strings.
+// Options configure a Scheduler. The zero value is valid if no session uses stop strings.
 type Options struct {
-	// ChunkTokens is the most tokens of one sequence in one batch; 0 means 256.
+	// ChunkTokens is the maximum number of tokens of one sequence in one batch; 0 means 256.
 	ChunkTokens int
-	// PrefillTokens is the most prefill tokens in one batch, over all
+	// PrefillTokens is the maximum number of prefill tokens in one batch, over all
 	// sequences; 0 means 512. Decode steps, one token each, are not counted.
 	PrefillTokens int
 	// ExpectTokens is the expected length of a context, used until the first
@@ -19,8 +19,8 @@ type Options struct {
 	// as many sessions as fit at this length.
 	ExpectTokens int
 	// NewDecoder returns a function that decodes one reply to find stop
-	// strings in it: given its ids in order, it returns the text that each one
-	// completes. Without NewDecoder, Params.StopStrings is an error.
+	// strings: given its ids in order, it returns the text that each id
+	// completes. If NewDecoder is nil, Params.StopStrings is an error.
 	NewDecoder func() func(id int32) string
 	// NoSharing computes every context from its first token. Otherwise a
 	// context copies the keys and values of a prefix that another context has

@@ -37,7 +37,7 @@ func letIn(t *testing.T, s *Scheduler, n, limit int) int {
 	return in
 }
 
-// Open counts the expected memory of sessions that have not generated yet.
+// TestOpenReserves checks that Open counts the expected memory of sessions that have not generated yet.
 func TestOpenReserves(t *testing.T) {
 	const n, budget = 8, 320
 	for _, c := range []struct {
@@ -62,8 +62,8 @@ func TestOpenReserves(t *testing.T) {
 	}
 }
 
-// Observed lengths replace the expected length, so that short episodes do not
-// wait because of a long limit, or because of a single long episode.
+// TestOpenUsesObservedLengths checks that observed lengths replace the expected length, so that
+// short episodes do not wait because of a long limit, or because of a single long episode.
 func TestOpenUsesObservedLengths(t *testing.T) {
 	const n, budget = 12, 320
 	s := start(t, newFake(budget, 16), Options{ExpectTokens: budget})
@@ -94,7 +94,7 @@ func TestOpenUsesObservedLengths(t *testing.T) {
 	check("after many short ones", 10)
 }
 
-// Sessions with reserved memory take turns and never park each other.
+// TestReservedNeverParked checks that sessions with reserved memory take turns and never park each other.
 func TestReservedNeverParked(t *testing.T) {
 	const n = 6
 	s := start(t, newFake(64, 16), Options{ExpectTokens: 64, ChunkTokens: 5})

@@ -35,8 +35,8 @@ func contextsOf(ctx context.Context, e Engine, session *Session, sc script, paus
 // closeAndOpen hides that a Scheduler can restart.
 type closeAndOpen struct{ Engine }
 
-// A context after a restart gives the same replies as the context of a new
-// session, for any size of the memory, and frees the memory of the old context.
+// TestRestartedSessionIsFresh checks that a context after a restart gives the same replies as the context of
+// a new session, for any size of the memory, and that Restart frees the memory of the old context.
 func TestRestartedSessionIsFresh(t *testing.T) {
 	const n = 12
 	want := make([][]Reply, n)
@@ -107,7 +107,7 @@ func TestRestartedSessionIsFresh(t *testing.T) {
 	}
 }
 
-// In deterministic mode the other sessions wait for a restarted session.
+// TestRestartIsDeterministic checks that in deterministic mode the other sessions wait for a restarted session.
 func TestRestartIsDeterministic(t *testing.T) {
 	var first []string
 	for run := range 4 {

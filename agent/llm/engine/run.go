@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// run is the scheduler's goroutine.
+// run is the main loop of the scheduler's goroutine.
 func (s *Scheduler) run(ctx context.Context) {
 	defer close(s.done)
 	for {

@@ -24,20 +24,20 @@ type Scheduler struct {
 	backend  Backend
 	options  Options
 	block    int
-	capacity int // blocks
+	capacity int // number of blocks
 
-	cancel context.CancelFunc // of the context that Step gets
+	cancel context.CancelFunc // cancels the context of Step
 	done   chan struct{}      // closed when the goroutine has ended
 	wake   chan struct{}      // signals a change of state
 	turn   chan struct{}      // holds a value while a batch or an Exclusive runs
 
 	mu       sync.Mutex  // guards everything below and every sequence
-	open     []*sequence // in order of opening
-	opening  []*sequence // of Opens that wait for room, in order of arrival
+	open     []*sequence // open sessions in order of opening
+	opening  []*sequence // sessions whose Open waits for room, in order of arrival
 	drops    []SeqID     // sequences to drop in the backend
 	used     int         // blocks held by all sequences
 	usual    int         // expected length of a context
-	observed bool        // usual comes from sessions that have ended
+	observed bool        // usual was measured on sessions that have ended
 	nextID   SeqID
 	nextCall int64
 	shutdown bool
@@ -262,15 +262,15 @@ func remove(list []*sequence, q *sequence) []*sequence {
 // Stats are counters since the start of the scheduler, and the gauges Open and
 // Active.
 type Stats struct {
-	Steps         int64 // batches run
-	Rows          int64 // sequences over all batches
+	Steps         int64 // number of batches
+	Rows          int64 // number of sequences, summed over all batches
 	PrefillTokens int64
-	SharedTokens  int64 // copied from a shared prefix instead of prefilled
-	DecodeTokens  int64 // tokens run one at a time
+	SharedTokens  int64 // tokens copied from a shared prefix instead of prefilled
+	DecodeTokens  int64 // tokens computed in decode steps, one per step
 	SampledTokens int64
-	Parked        int64 // times a session lost its KV to others
-	Open          int   // open sessions
-	Active        int   // open sessions with a call in progress
+	Parked        int64 // number of times that the KV of a session was dropped for another
+	Open          int   // number of open sessions
+	Active        int   // number of open sessions with a call in progress
 }
 
 // Stats returns the current counters.

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Replies depend on a session's input only, not on batches, prefill chunks or
-// parking.
+// TestRepliesDoNotDependOnBatches checks that replies depend only on a
+// session's input, not on batches, prefill chunks or parking.
 func TestRepliesDoNotDependOnBatches(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -83,8 +83,8 @@ func TestRepliesDoNotDependOnBatches(t *testing.T) {
 	}
 }
 
-// With Deterministic the batches are equal for every order in which the
-// goroutines run.
+// TestDeterministicBatches checks that with Deterministic the batches are
+// equal for every order in which the goroutines run.
 func TestDeterministicBatches(t *testing.T) {
 	for _, capacity := range []int{1 << 16, 300} {
 		t.Run(fmt.Sprint(capacity), func(t *testing.T) {
@@ -172,8 +172,8 @@ func TestContinuousBatching(t *testing.T) {
 	if got := len(<-st.entered); got != 1 {
 		t.Fatalf("%d rows in the first step, want 1", got)
 	}
-	// A call that arrives during a step joins the next step: a prefill chunk
-	// beside the decode step.
+	// A call that arrives during a step joins the next step, which has a
+	// prefill chunk and the decode step.
 	b := generate(t.Context(), s, short, []int32{1, 2, 3, 4, 5}, Params{MaxNew: 2, Temperature: 1})
 	for s.Stats().Active < 2 {
 		runtime.Gosched()
@@ -300,7 +300,7 @@ func TestRefusals(t *testing.T) {
 	}
 	if _, err := New(f, Options{ChunkTokens: -1, PrefillTokens: -2, ExpectTokens: -3}); err == nil ||
 		strings.Count(err.Error(), "want at least 1") != 2 || !strings.Contains(err.Error(), "expected tokens is -3") {
-		t.Errorf("bad options: %v, want all faults", err)
+		t.Errorf("New with invalid options: error %v, want one that names every option", err)
 	}
 	session := mustOpen(t, s, SessionOptions{})
 	ok := Params{MaxNew: 1, Temperature: 1}

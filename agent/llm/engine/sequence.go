@@ -13,14 +13,14 @@ type sequence struct {
 	id       SeqID
 	session  *Session
 	taskHash uint64
-	limit    int           // most tokens
+	limit    int           // maximum number of tokens in the context
 	ids      []int32       // the context: given and sampled tokens
 	cached   int           // ids[:cached] are in the backend
-	from     SeqID         // not 0: the sequence whose KV of ids[:cached] the next batch copies
+	from     SeqID         // if not 0, the next batch copies the KV of ids[:cached] from this sequence
 	previous []int32       // after a Restart: the part of the previous context that is still in the backend
 	blocks   int           // reserved blocks of the KV budget
-	version  int64         // of the weights that computed the cached KV
-	touched  int64         // step of its last batch
+	version  int64         // version of the weights that computed the cached KV
+	touched  int64         // number of the step that ran its last batch
 	call     *call         // nil between turns
 	inFlight bool          // part of the batch that the backend runs now
 	admitted chan struct{} // closed when Open may return
@@ -33,11 +33,11 @@ type call struct {
 	params Params
 	ticket int64 // order of arrival
 	start  int   // sequence.ids[start:] is the reply so far
-	begun  bool  // part of it has run
+	begun  bool  // a part of the call has run
 	scan   *stopScan
 	decode func(id int32) string
 
-	reply Reply // without its IDs until the call ends
+	reply Reply // reply so far; its IDs are set when the call ends
 	err   error
 	done  chan struct{} // closed once reply and err are set
 }
@@ -58,8 +58,8 @@ func (q *sequence) work(n int) Work {
 	return w
 }
 
-// accept appends a sampled token to the reply. If the reply ends with it, it
-// returns the reason and true.
+// accept appends a sampled token to the reply. It returns the stop reason and
+// true if the token ends the reply.
 func (q *sequence) accept(t Sampled) (StopReason, bool) {
 	c := q.call
 	q.ids = append(q.ids, t.Token)
@@ -117,7 +117,7 @@ func (s *Scheduler) wait(ctx context.Context, q *sequence, c *call) (Reply, erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q.call == c { // else it finished in the meantime
+	if q.call == c { // the call may have finished in the meantime
 		s.finish(q, "", ctx.Err())
 		s.changed()
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// begun returns n tokens, a common prefix of several scripts.
+// begun returns n tokens that are a common prefix of several scripts.
 func begun(n int) []int32 {
 	ids := make([]int32, n)
 	for i := range ids {
@@ -19,8 +19,8 @@ func begun(n int) []int32 {
 	return ids
 }
 
-// The samples of a task compute their common prompt once, and their replies are
-// the same as without sharing.
+// TestGroupSharesItsPrompt checks that the samples of a task compute their
+// common prompt once and give the same replies as without sharing.
 func TestGroupSharesItsPrompt(t *testing.T) {
 	const group, prompt, block = 8, 100, 16
 	for _, tt := range []struct {
@@ -46,7 +46,7 @@ func TestGroupSharesItsPrompt(t *testing.T) {
 			}
 			var wg sync.WaitGroup
 			for i, sc := range scripts {
-				// Sessions stay open, so that later ones can share their prompt. In
+				// Sessions stay open, so that later sessions can share their prompt. In
 				// deterministic mode an open session without a call stops the others.
 				if !tt.options.Deterministic {
 					defer s.Close(sessions[i])
@@ -71,7 +71,7 @@ func TestGroupSharesItsPrompt(t *testing.T) {
 			if tt.shares {
 				want = (group - 1) * (prompt - prompt%block)
 			}
-			// Replies can have a common block by chance.
+			// Unrelated replies can have a common block by chance.
 			if f.kept < want || want == 0 && f.kept > 0 {
 				t.Errorf("%d tokens were reused, want %d", f.kept, want)
 			}
@@ -82,7 +82,7 @@ func TestGroupSharesItsPrompt(t *testing.T) {
 	}
 }
 
-// A restarted session keeps only the common prefix of its two contexts.
+// TestRestartKeepsTheBeginning checks that a restarted session keeps only the common prefix of its two contexts.
 func TestRestartKeepsTheBeginning(t *testing.T) {
 	const block = 16
 	f := newFake(1<<12, block)
@@ -121,8 +121,8 @@ func TestRestartKeepsTheBeginning(t *testing.T) {
 	s.Close(session)
 }
 
-// Sharing changes no reply while memory runs out, weights change and calls are
-// cancelled.
+// TestSharingUnderPressure checks that sharing changes no reply while memory
+// runs out, weights change and calls are cancelled.
 func TestSharingUnderPressure(t *testing.T) {
 	const n, rounds = 16, 4
 	for _, capacity := range []int{20 * 16, 40 * 16, 1 << 14} {
@@ -195,7 +195,7 @@ func TestSharingUnderPressure(t *testing.T) {
 	}
 }
 
-// A change of the weights invalidates shared prefixes.
+// TestSharingEndsWithNewWeights checks that a change of the weights invalidates shared prefixes.
 func TestSharingEndsWithNewWeights(t *testing.T) {
 	f := newFake(1<<12, 16)
 	s := start(t, f, Options{})

@@ -5,7 +5,7 @@ import "strings"
 // stopScan searches text that arrives in pieces for stop strings.
 type stopScan struct {
 	stops []string
-	keep  int // bytes of old text that could begin a stop string
+	keep  int // number of trailing bytes of old text that could begin a stop string
 	tail  string
 }
 

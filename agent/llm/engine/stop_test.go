@@ -51,7 +51,7 @@ func TestStopConditions(t *testing.T) {
 		{"false start", ids("<</act>"), Params{StopStrings: []string{"</act>"}}, 0, 7, StopString},
 		{"stop token", []int32{'a', 'b', 9, 'c'}, Params{StopTokens: []int32{9, 11}}, 0, 3, StopEOS},
 		{"stop token wins over length", []int32{'a', 9}, Params{StopTokens: []int32{9}, MaxNew: 2}, 0, 2, StopEOS},
-		// Spec 12.3, eos mask: up to the first end token, which is in the loss.
+		// Spec 12.3, eos mask: the loss includes the tokens up to and including the first end token.
 		{"an end among tokens", []int32{0, 0, 2, 42, 3, 5, 1, 0, 0}, Params{StopTokens: []int32{1}}, 0, 7, StopEOS},
 		{"an end at once", []int32{1, 1, 7}, Params{StopTokens: []int32{1}}, 0, 1, StopEOS},
 		{"length", ids("abcdef"), Params{MaxNew: 4}, 0, 4, StopLength},

@@ -17,12 +17,12 @@ const (
 	maxKey           = 1<<16 - 1
 	alignmentKey     = "general.alignment"
 
-	// The minimal sizes of a key-value pair and of a tensor's entry. Together with the size of the file they bound
-	// the counts in its header.
+	// The minimal sizes of a key-value pair and of a tensor's entry. With
+	// the size of the file they limit the counts that a header may have.
 	minPair   = 8 + 4 + 1
 	minTensor = 8 + 4 + 8 + 4 + 8
 
-	// Models have far fewer metadata keys and tensors than these.
+	// These limits are far above the numbers of metadata keys and tensors of real models.
 	maxPairs   = 1 << 16
 	maxTensors = 1 << 18
 )
@@ -83,7 +83,7 @@ func parse(m []byte) (*File, error) {
 		return nil, fmt.Errorf("%d metadata keys and %d tensors do not fit into the file", pairs, tensors)
 	}
 	if pairs > maxPairs || tensors > maxTensors {
-		return nil, fmt.Errorf("%d metadata keys and %d tensors: at most %d and %d are read", pairs, tensors, maxPairs, maxTensors)
+		return nil, fmt.Errorf("%d metadata keys and %d tensors in the file, want at most %d and %d", pairs, tensors, maxPairs, maxTensors)
 	}
 	if err := f.readMetadata(c, pairs); err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func (f *File) checkLayout(c *cursor, alignment int64) error {
 	end := start
 	for _, name := range byOffset {
 		t := f.tensors[name]
-		t.offset += start // both are at most the file's size plus a page or so
+		t.offset += start // no overflow: both are at most slightly larger than the file
 		if t.offset < end {
 			return fmt.Errorf("tensor %.80q: its data overlap the data of another tensor", name)
 		}

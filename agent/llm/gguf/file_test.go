@@ -166,7 +166,7 @@ func head(tensors, pairs uint64) *builder {
 	return b.put(uint32(3), tensors, pairs)
 }
 
-// oneTensor is a file with one tensor entry and 64 bytes of data.
+// oneTensor returns a file with one tensor entry and 64 bytes of data.
 func oneTensor(dims []uint64, kind uint32, offset uint64) []byte {
 	b := head(1, 0).put("w", uint32(len(dims)), dims, kind, offset)
 	for b.Len()%defaultAlignment != 0 {
@@ -234,7 +234,7 @@ var hostile = map[string]hostileFile{
 }
 
 func TestHostileFiles(t *testing.T) {
-	files := maps.Clone(hostile) // and files that are too large for the fuzzer
+	files := maps.Clone(hostile) // the table also gets files that are too large for the fuzzer
 	files["too many tensors"] = hostileFile{append(pad(head(maxTensors+1, 0)), make([]byte, 40*maxTensors)...), "at most"}
 	files["too many keys"] = hostileFile{append(pad(head(0, maxPairs+1)), make([]byte, 20*maxPairs)...), "at most"}
 	for name, tc := range files {
@@ -254,7 +254,7 @@ func TestHostileFiles(t *testing.T) {
 		})
 	}
 	for name, file := range map[string][]byte{"one": oneTensor([]uint64{16}, 0, 0), "two": twoTensors(64), "none": pad(head(0, 0))} {
-		if _, err := parse(file); err != nil { // valid files
+		if _, err := parse(file); err != nil { // other entries are valid files
 			t.Errorf("%s: %v", name, err)
 		}
 	}

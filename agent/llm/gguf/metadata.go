@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// ErrNoKey is wrapped by the getters' errors where a key is absent, so that a
-// caller can tell an optional key from a wrong one.
+// ErrNoKey is wrapped by the errors of the getters if a key is absent, so
+// that callers can distinguish a missing optional key from an invalid value.
 var ErrNoKey = errors.New("no such key")
 
 // Metadata is the key-value part of a file. Values have the Go type of their
@@ -60,8 +60,8 @@ func (m *Metadata) Int(key string) (int, error) {
 	return int(n), nil
 }
 
-// Int32s returns a value that is an array of any integer type, all of whose
-// elements fit into int32.
+// Int32s returns a value that is an array of any integer type. It fails if an
+// element does not fit into int32.
 func (m *Metadata) Int32s(key string) ([]int32, error) {
 	v, ok := m.values[key]
 	if !ok {
@@ -116,7 +116,7 @@ type valueType struct {
 	many func(c *cursor, n uint64) any
 }
 
-// values describes a type whose values take at least size bytes.
+// values returns the valueType of values that take at least size bytes each.
 func values[T any](size uint64, read func(*cursor) T) valueType {
 	return valueType{
 		one:  func(c *cursor) any { return read(c) },
@@ -124,7 +124,7 @@ func values[T any](size uint64, read func(*cursor) T) valueType {
 	}
 }
 
-// The numbers of the value types, which index valueTypes.
+// The type numbers of the format, which index valueTypes.
 const (
 	valueUint8 uint32 = iota
 	valueInt8
@@ -168,8 +168,8 @@ func (c *cursor) value(kind uint32) any {
 	return nil
 }
 
-// array reads an array. The format's grammar allows arrays of arrays, but no
-// writer makes them, and llama.cpp refuses them too.
+// array reads an array. The format allows arrays of arrays, but no writer
+// makes them and llama.cpp refuses them.
 func (c *cursor) array() any {
 	kind, n := c.u32(), c.u64()
 	switch {

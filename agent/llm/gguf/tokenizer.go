@@ -12,15 +12,15 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 )
 
-// schemes are the values of tokenizer.ggml.pre whose original tokenizer.json is
-// known. llama.cpp knows more names and treats some alike although their
-// originals differ.
+// schemes lists the values of tokenizer.ggml.pre whose original
+// tokenizer.json is known. llama.cpp knows more values and treats some alike
+// although their originals differ.
 var schemes = map[string]tokenizer.Scheme{
 	"llama-bpe": tokenizer.Llama3, "llama3": tokenizer.Llama3, "llama-v3": tokenizer.Llama3,
 	"qwen2": tokenizer.Qwen2, "smollm": tokenizer.SmolLM, "gpt-2": tokenizer.GPT2,
 }
 
-// addsBOS are the values of tokenizer.ggml.pre with which llama.cpp begins a
+// addsBOS lists the values of tokenizer.ggml.pre for which llama.cpp begins a
 // text with the BOS token if the file has no add_bos_token (llama-vocab.cpp).
 var addsBOS = []string{"llama-bpe", "llama3", "llama-v3"}
 
@@ -67,7 +67,7 @@ func (m *Metadata) Tokenizer() (*tokenizer.Tokenizer, tokenizer.Config, error) {
 	return tok, c, err
 }
 
-// vocabulary reads the keys.
+// vocabulary reads the keys below tokenizer.ggml.
 func (m *Metadata) vocabulary() (v vocabulary, err error) {
 	const prefix = "tokenizer.ggml."
 	var errs [6]error

@@ -13,8 +13,8 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 )
 
-// TestSchemes compares the scheme of a value of tokenizer.ggml.pre with the
-// published tokenizer.json.
+// TestSchemes checks that each value of tokenizer.ggml.pre gives the scheme
+// of the published tokenizer.json.
 func TestSchemes(t *testing.T) {
 	dir := os.Getenv("OPENMANUS_TESTDATA")
 	if dir == "" {
@@ -34,7 +34,7 @@ func TestSchemes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tok.Size() != 4 {
-				t.Errorf("size %d: padding at the end is not left out", tok.Size())
+				t.Errorf("size %d: the tokenizer includes the padding tokens at the end", tok.Size())
 			}
 			original, err := tokenizer.Load(filepath.Join(dir, "tokenizers", name))
 			if err != nil {
@@ -50,7 +50,7 @@ func TestSchemes(t *testing.T) {
 				"BOS":           {addsToken(original), addsToken(tok)},
 			} {
 				if traits[0] != traits[1] {
-					t.Errorf("%s is %v, in the original %v", what, traits[1], traits[0])
+					t.Errorf("%s is %v, want %v as in the original", what, traits[1], traits[0])
 				}
 			}
 		})
@@ -75,7 +75,7 @@ func addsToken(tok *tokenizer.Tokenizer) bool {
 	return len(tok.Encode("a", tokenizer.Options{AddSpecial: true})) > len(tok.Encode("a", tokenizer.Options{}))
 }
 
-// component returns a part of a tokenizer.json without the settings of offsets.
+// component returns a part of a tokenizer.json without its offset settings.
 func component(t *testing.T, tok *tokenizer.Tokenizer, name string) string {
 	t.Helper()
 	var parts map[string]json.RawMessage

@@ -6,10 +6,10 @@ import (
 	"math/bits"
 )
 
-// Type is the storage type of a tensor, with ggml's numbers.
+// Type is the storage type of a tensor. The values are ggml's type numbers.
 type Type uint32
 
-// The tensor types that can be read.
+// The tensor types that the package can read.
 const (
 	F32  Type = 0
 	F16  Type = 1
@@ -22,7 +22,7 @@ const (
 // blockSize is the number of elements that share a scale in Q8_0, Q4_0 and Q4_1.
 const blockSize = 32
 
-// blocks holds the number of elements per block of the readable types, and the bytes that a block takes.
+// blocks holds, for each readable type, the number of elements per block and the size of a block in bytes.
 var blocks = map[Type]struct{ elements, bytes int64 }{
 	F32: {1, 4}, F16: {1, 2}, BF16: {1, 2},
 	Q8_0: {blockSize, 2 + blockSize}, Q4_0: {blockSize, 2 + blockSize/2}, Q4_1: {blockSize, 2 + 2 + blockSize/2},
@@ -60,7 +60,7 @@ func (i Info) Elements() int {
 	return n
 }
 
-// byteSize returns the bytes that the tensor takes. Open calls it for every
+// byteSize returns the size of the tensor in bytes. Open calls it for every
 // tensor, so that Elements cannot overflow later.
 func (i Info) byteSize() (int64, error) {
 	block, ok := blocks[i.Type]
@@ -74,7 +74,7 @@ func (i Info) byteSize() (int64, error) {
 	n := uint64(1)
 	for _, d := range i.Shape {
 		hi, lo := bits.Mul64(n, uint64(d))
-		// An element takes at least half a byte, so that this also bounds the bytes.
+		// An element takes at least half a byte, so this check also limits the byte size.
 		if hi != 0 || lo > math.MaxInt64/8 {
 			return 0, fmt.Errorf("shape %v overflows", i.Shape)
 		}

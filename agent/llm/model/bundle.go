@@ -18,14 +18,14 @@ type Bundle struct {
 	Tokenizer       *tokenizer.Tokenizer
 	TokenizerConfig tokenizer.Config // special tokens and chat template
 	Generation      GenerationConfig
-	Path            string // that it was opened from; "" for a new model
+	Path            string // path that Open was given; "" for a new model
 	// TokenizerErr is the reason why Tokenizer is nil (Options.TokenizerOptional).
 	TokenizerErr error
 }
 
 // Options configure Open.
 type Options struct {
-	DType torch.DType // of the weights; the zero value is float32
+	DType torch.DType // dtype of the weights; the zero value is float32
 	// Classifier accepts only a reward model, a sequence classifier with one
 	// label. Without it Open accepts only a language model.
 	Classifier bool
@@ -107,8 +107,8 @@ func (b *Bundle) Save(ctx context.Context, dir string, dt torch.DType) error {
 	return b.Model.SaveWeights(ctx, dir, dt)
 }
 
-// SaveAdapters writes a folder that PEFT opens: the adapters, and the files
-// beside the weights.
+// SaveAdapters writes a folder that PEFT opens: the adapters, the tokenizer
+// and the settings files.
 func (b *Bundle) SaveAdapters(ctx context.Context, dir string) error {
 	if err := b.saveRest(dir); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (b *Bundle) SaveAdapters(ctx context.Context, dir string) error {
 	return b.Model.SaveAdapters(ctx, dir)
 }
 
-// saveRest writes the files beside the weights.
+// saveRest writes the tokenizer and the settings files, which are stored next to the weights.
 func (b *Bundle) saveRest(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("save model: %w", err)

@@ -82,7 +82,7 @@ func TestSaveAndOpenAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} { // the stored numbers are exact in both
+	for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} { // both dtypes represent the stored numbers exactly
 		t.Run(dt.String(), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "saved here")
 			if err := b.Save(ctx, dir, dt); err != nil {
@@ -98,7 +98,7 @@ func TestSaveAndOpenAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got != want {
-				t.Errorf("the weights' hash is %s, was %s", got, want)
+				t.Errorf("hash of the weights: got %s, want %s", got, want)
 			}
 			config := again.Model.Config
 			config.DType = b.Model.Config.DType // the dtype of the file
@@ -122,7 +122,7 @@ func TestSaveAndOpenAgain(t *testing.T) {
 	}
 }
 
-// TestGGUFToFolder opens a GGUF file and saves it as a folder.
+// TestGGUFToFolder checks that a GGUF file can be opened and saved as a folder.
 func TestGGUFToFolder(t *testing.T) {
 	ctx := context.Background()
 	th := newThread(t)
@@ -274,7 +274,7 @@ func editConfig(t *testing.T, dir string, change func(map[string]any)) {
 	}
 }
 
-// TestOpenAccepts opens unusual layouts that are valid.
+// TestOpenAccepts checks that Open accepts unusual layouts that are valid.
 func TestOpenAccepts(t *testing.T) {
 	const embed = "model.embed_tokens.weight"
 	tests := []struct {

@@ -12,11 +12,11 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// scorers are the classifiers of testdata (make_goldens.py).
+// scorers lists the classifiers of testdata (make_goldens.py).
 var scorers = []string{"llama-score", "qwen2-score"}
 
-// Scores equal the scores of AutoModelForSequenceClassification for single and
-// packed sequences, with and without padding at the end.
+// TestScoresMatchTransformers checks that scores equal those of AutoModelForSequenceClassification
+// for single and packed sequences, with and without padding at the end.
 func TestScoresMatchTransformers(t *testing.T) {
 	ctx := context.Background()
 	for _, name := range scorers {
@@ -50,7 +50,7 @@ func TestScoresMatchTransformers(t *testing.T) {
 	}
 }
 
-// tinyClassifier is a classifier with random weights, and a tokenizer.
+// tinyClassifier returns a classifier with random weights and a tokenizer.
 func tinyClassifier(t *testing.T, th *torch.Thread, modelType string, labels int) *Bundle {
 	t.Helper()
 	pad := int32(0)
@@ -75,7 +75,7 @@ func tinyClassifier(t *testing.T, th *torch.Thread, modelType string, labels int
 	return b
 }
 
-// A saved reward model opens as a reward model with the same scores.
+// TestClassifierRoundTrip checks that a saved reward model opens as a reward model with the same scores.
 func TestClassifierRoundTrip(t *testing.T) {
 	ctx := context.Background()
 	th := newThread(t)
@@ -137,7 +137,7 @@ func TestNoRewardModel(t *testing.T) {
 	editConfig(t, unsaid, func(c map[string]any) { delete(c, "id2label") })
 	for _, c := range []struct {
 		name, path, words string
-		kind              bool // the error is ErrNoReward
+		kind              bool // want ErrNoReward
 	}{
 		{"a language model", filepath.Join("testdata", "llama-tied"), "without a score head", true},
 		{"three labels", saved(3), "3 labels", true},

@@ -50,7 +50,7 @@ type Setting struct {
 	Key   string // in config.json
 	GGUF  string // in GGUF metadata, after the architecture and a dot; "": not there
 	Field any    // *int, *float64 or *bool
-	Max   int    // of an *int, which is at least 1
+	Max   int    // largest valid value of an *int; the smallest is 1
 }
 
 // settings lists the hyper-parameters that are read from config.json and from
@@ -95,7 +95,7 @@ func (c *Config) Validate() error {
 	if !(c.RMSNormEps > 0) || math.IsInf(c.RMSNormEps, 0) {
 		errs = append(errs, fmt.Errorf("rms_norm_eps is %v, want a positive number", c.RMSNormEps))
 	}
-	if c.HeadDim > 0 && c.HeadDim%2 == 0 { // else it was reported above
+	if c.HeadDim > 0 && c.HeadDim%2 == 0 { // other values were reported above
 		errs = append(errs, c.rope().Validate())
 	}
 	for _, id := range slices.Concat(c.EOSTokenIDs, ids(c.BOSTokenID), ids(c.PadTokenID)) {

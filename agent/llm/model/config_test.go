@@ -88,7 +88,7 @@ func TestParseConfig(t *testing.T) {
 				got.RopeScaling.Type = "default"
 			}
 			if d := cmp.Diff(got, again); d != "" {
-				t.Errorf("written and read again (-want +got)\n%s", d)
+				t.Errorf("the configuration changed in a write and a read (-want +got)\n%s", d)
 			}
 		})
 	}
@@ -201,7 +201,7 @@ func TestBothLayouts(t *testing.T) {
 	}
 }
 
-// TestLayoutsAgree writes one configuration in both layouts of transformers.
+// TestLayoutsAgree checks that both layouts of transformers give the same configuration.
 func TestLayoutsAgree(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "llama-tied", "config.json"))
 	if err != nil {

@@ -89,7 +89,7 @@ func (r *configReader) get(key string, v any) bool {
 	return true
 }
 
-// must is get for a required key.
+// must decodes a required key into v; a missing key is an error.
 func (r *configReader) must(key string, v any) {
 	if n := len(r.errs); !r.get(key, v) && len(r.errs) == n {
 		r.errs = append(r.errs, fmt.Errorf("%s is missing", key))
@@ -205,18 +205,18 @@ func (r *configReader) rope(c *Config) {
 	}
 }
 
-// ropeObject reads one of the two objects into c and reports whether it has no fault.
+// ropeObject reads rope_scaling or rope_parameters into c and reports whether it is valid.
 func (r *configReader) ropeObject(key string, raw map[string]json.RawMessage, c *Config, haveTheta bool) bool {
 	o := &configReader{raw: raw, seen: map[string]bool{}}
 	s := &c.RopeScaling
 	if !o.get("rope_type", &s.Type) {
 		o.get("type", &s.Type)
 	}
-	o.seen["type"] = true // both are written by some releases
+	o.seen["type"] = true // some releases write both keys
 	theta := c.RopeTheta
 	if o.get("rope_theta", &theta) {
 		if haveTheta && theta != c.RopeTheta {
-			o.errs = append(o.errs, fmt.Errorf("rope_theta is %v here and %v at the top", theta, c.RopeTheta))
+			o.errs = append(o.errs, fmt.Errorf("rope_theta is %v here and %v at the top level", theta, c.RopeTheta))
 		}
 		c.RopeTheta = theta
 	}
@@ -285,7 +285,7 @@ func (t tokenIDs) MarshalJSON() ([]byte, error) {
 // checkRest reports unread keys that may change the arithmetic.
 func (r *configReader) checkRest(c Config) {
 	if _, err := lookupFamily(c.ModelType); err != nil {
-		return // one clear error is enough
+		return // the error about model_type is enough
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.raw)) {
 		want, fixed := fixedKeys[k]
@@ -294,7 +294,7 @@ func (r *configReader) checkRest(c Config) {
 		case fixed:
 			r.errs = append(r.errs, fmt.Errorf("%s is %.80s, supported is %s", k, got, strings.Join(want, " or ")))
 		case !slices.Contains(ignoredKeys, k):
-			r.errs = append(r.errs, fmt.Errorf("key %.80q is not known, so the model may compute something else; remove it if it does not", k))
+			r.errs = append(r.errs, fmt.Errorf("key %.80q is not known and may change the results of the model; remove it if it has no effect", k))
 		}
 	}
 }

@@ -40,13 +40,13 @@ func (c *Config) JSON(dtype string) ([]byte, error) {
 	return indented(f)
 }
 
-// indented returns the JSON of a settings file.
+// indented returns v as indented JSON, the format of a settings file.
 func indented(v any) ([]byte, error) {
 	text, err := json.MarshalIndent(v, "", "  ")
 	return append(text, '\n'), err
 }
 
-// ropeParameters is rope_parameters of transformers 5.
+// ropeParameters returns the value of rope_parameters (transformers 5).
 func (c *Config) ropeParameters() map[string]any {
 	p := c.ropeScaling()
 	if p == nil {
@@ -56,7 +56,7 @@ func (c *Config) ropeParameters() map[string]any {
 	return p
 }
 
-// ropeScaling is rope_scaling of transformers 4; nil, written as null, means none.
+// ropeScaling returns the value of rope_scaling (transformers 4); nil, written as null, means none.
 func (c *Config) ropeScaling() map[string]any {
 	s := c.RopeScaling
 	switch s.Type {
@@ -72,8 +72,8 @@ func (c *Config) ropeScaling() map[string]any {
 	return nil
 }
 
-// float is written with a fraction or an exponent even if it is whole, because
-// transformers warns about a rope factor that is an integer.
+// float is a number that is written with a fraction or an exponent even if it is
+// whole, because transformers warns about a rope factor that is an integer.
 type float float64
 
 // MarshalJSON implements json.Marshaler.

@@ -21,7 +21,7 @@ type weight struct {
 	field  *torch.Tensor
 	shape  []int
 	init   nn.Init
-	rotary bool // of a rotated projection
+	rotary bool // RoPE rotates the output of the projection
 }
 
 // linear is a linear layer of a block under its name in the checkpoint.
@@ -30,15 +30,15 @@ type linear struct {
 	l    *nn.Linear
 }
 
-// short is the last part of the name: q_proj.
+// short returns the last part of the name, such as q_proj.
 func (l linear) short() string { return l.name[strings.LastIndexByte(l.name, '.')+1:] }
 
 // declaration is everything that the structs of a model declare, in the order
 // of their fields.
 type declaration struct {
 	weights   []weight
-	linears   []linear // of the blocks
-	attention int      // Σ over the blocks' attentions of the queries' width Hq·Dh
+	linears   []linear // linear layers of the blocks
+	attention int      // query width Hq·Dh, summed over the attention layers of all blocks
 }
 
 // declare lists the declarations of m. Tied embeddings are one weight.
@@ -130,7 +130,7 @@ func newDecoder(c Config) (*Model, error) {
 	return m, nil
 }
 
-// Cost counts the arithmetic of a decoder's blocks, from which FLOPs follow.
+// Cost holds the sizes of a decoder's blocks from which the FLOPs are computed.
 type Cost struct {
 	Linear    int // weights of the linear layers; each token is multiplied by every one of them
 	Attention int // width of the queries, Hq·Dh, summed over the layers

@@ -12,10 +12,10 @@ type Model struct {
 	Config Config
 
 	EmbedTokens nn.Embedding // model.embed_tokens
-	Layers      []nn.Layer   // model.layers: one block of the family each
+	Layers      []nn.Layer   // model.layers: each is one block of the family
 	Norm        nn.RMSNorm   // model.norm
 	LMHead      nn.Linear    // lm_head; its weight is EmbedTokens.Weight in models that tie them
-	Score       nn.Linear    // score, of sequence classifiers, which have no lm_head
+	Score       nn.Linear    // score; only in sequence classifiers, which have no lm_head
 
 	family   family
 	declared declaration
@@ -23,10 +23,10 @@ type Model struct {
 	thread   *torch.Thread
 	owner    *torch.Owner // nil in a view of another model (Base, Frozen)
 	dtype    torch.DType
-	lora     *adapters // nil: every weight is trained
+	lora     *adapters // nil: all weights are trained
 
 	checkpointing bool
-	tapes         []*tape // of forward passes that Backward has not done yet
+	tapes         []*tape // state of the forward passes that Backward has not processed yet
 }
 
 // Forward returns the hidden states [N,D] of packed sequences after the last
@@ -77,7 +77,7 @@ func (m *Model) Decode(s *torch.Scope, c *Cache, b DecodeBatch) (hidden torch.Te
 	return hidden
 }
 
-// run applies the decoder; pass returns the pass as block i sees it.
+// run applies the decoder; pass(i) returns the pass for block i.
 func (m *Model) run(s *torch.Scope, ids []int32, pass func(i int) *nn.Pass) torch.Tensor {
 	x := m.EmbedTokens.Forward(s.Int32s(ids, len(ids)))
 	for i, block := range m.Layers {

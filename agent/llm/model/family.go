@@ -9,10 +9,10 @@ import (
 	"github.com/openmanus/openmanus/torch/nn"
 )
 
-// family describes one model_type. A family is registered by init of the file
-// that describes it, and that file is all it needs: weight names, LoRA
-// targets, FLOPs, copies and GGUF names follow from the fields and tags of the
-// layers that block returns (docs/howto-model.md has an example).
+// family describes one model_type. The file of a family registers it in init
+// and needs no changes in other files: weight names, LoRA targets, FLOPs,
+// copies and GGUF names follow from the fields and tags of the layers that
+// block returns (docs/howto-model.md has an example).
 type family struct {
 	class string // transformers' class of the causal language model
 
@@ -22,15 +22,15 @@ type family struct {
 
 	// defaults sets keys that config.json leaves out; nil: none has a default.
 	defaults func(c *Config)
-	// extra returns storage for hyper-parameters that only this family has;
-	// nil: Config has them all.
+	// extra returns storage for hyper-parameters that only this family
+	// has; nil: the family has none.
 	extra func() Extra
 
 	ignored     []string // keys of config.json that do not change the result
 	writesFalse []string // keys that are written to config.json as false
 
-	// ggufInterleaved: GGUF files store the rows of a rotated projection as
-	// ggml's rotation pairs them (i, i+1), not as transformers does (i, i+Dh/2).
+	// ggufInterleaved is set if GGUF files order the rows of a rotated projection by
+	// ggml's pairs (i, i+1) instead of transformers' pairs (i, i+Dh/2).
 	ggufInterleaved bool
 }
 
@@ -40,7 +40,7 @@ type Extra interface {
 	Settings() []Setting
 }
 
-// classifier is the class of the family's sequence classifiers.
+// classifier returns transformers' class of the family's sequence classifiers.
 func (f family) classifier() string {
 	return strings.TrimSuffix(f.class, "ForCausalLM") + "ForSequenceClassification"
 }
@@ -58,7 +58,7 @@ var families = registry.New[family]("model_type")
 // ModelTypes returns the supported values of config.json's model_type.
 func ModelTypes() []string { return families.Names() }
 
-// lookupFamily returns the family of a model_type that a user's file names.
+// lookupFamily returns the family of a model_type, which may come from a user's file.
 func lookupFamily(modelType string) (family, error) {
 	f, err := families.Lookup(modelType)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // branches, and without attention in the last blocks.
 type scaled struct {
 	attn  int     // blocks with attention
-	scale float64 // of the residual branches
+	scale float64 // factor of the residual branches
 }
 
 func (e *scaled) Settings() []Setting {
@@ -67,7 +67,7 @@ func TestFamilyWithExtraSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e := again.Extra.(*scaled); e.attn != 2 || e.scale != .25 {
-		t.Errorf("written and read again: %+v", e)
+		t.Errorf("after a write and a read the configuration is %+v", e)
 	}
 	again.Extra = nil
 	if _, err := again.NumParameters(); err == nil {

@@ -38,7 +38,7 @@ func resolve(path string) (base string, chain []adapterFolder, err error) {
 			return path, chain, err
 		}
 		if len(chain) == maxAdapted {
-			return "", nil, fmt.Errorf("%s: a chain of more than %d adapter folders", adapterConfigFile, maxAdapted)
+			return "", nil, fmt.Errorf("%s: the chain of adapter folders is longer than %d", adapterConfigFile, maxAdapted)
 		}
 		lora, err := readLoRA(path)
 		if err != nil {
@@ -208,12 +208,12 @@ type Description struct {
 	Config          Config
 	Parameters      int
 	Tokens          int    // size of the tokenizer
-	ChatTemplate    string // source
+	ChatTemplate    string // source of the template
 	Format          string // "safetensors" or "gguf"
 	TensorTypes     map[string]int
 	WeightBytes     int64
 	TokenizerConfig tokenizer.Config
-	Adapters        *LoRA // of a folder of adapters; the other fields then describe the base model
+	Adapters        *LoRA // set for a folder of adapters; the other fields then describe the base model
 }
 
 // Describe reads everything that Open reads except the weights.

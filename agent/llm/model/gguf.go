@@ -16,8 +16,8 @@ import (
 // ropeFactors is the tensor with which GGUF files express llama3 scaling.
 const ropeFactors = "rope_freqs.weight"
 
-// ggufKeys are the keys below the architecture's name that are understood,
-// besides the settings. Any other key may change the arithmetic and is an error.
+// ggufKeys are the supported keys below the architecture's name that are not
+// settings. Any other key may change the arithmetic and is an error.
 var ggufKeys = []string{
 	"vocab_size", "tensor_data_layout", "attention.value_length", "rope.freq_base", "rope.dimension_count", "rope.scaling.type",
 	"rope.scaling.factor", "rope.scaling.original_context_length", "rope.scaling.finetuned",
@@ -62,9 +62,9 @@ type ggufReader struct {
 	errs []error
 }
 
-// settings reads the settings that GGUF has and refuses keys that are not
-// known. As in llama.cpp, heads of keys default to the heads of queries, and
-// the width of a head to their share of the hidden size.
+// settings reads the settings that GGUF has and refuses unknown keys. As in
+// llama.cpp, the number of key heads defaults to the number of query heads,
+// and the head width to the hidden size divided by the number of query heads.
 func (r *ggufReader) settings(c *Config) {
 	var known []string
 	for _, s := range c.settings() {
@@ -98,7 +98,7 @@ func (r *ggufReader) settings(c *Config) {
 		switch {
 		case !ok, slices.Contains(known, k), slices.Contains(ggufKeys, k):
 		case k != "expert_count" && k != "expert_used_count":
-			r.errs = append(r.errs, fmt.Errorf("metadata key %.80q is not known, so the model may compute something else", key))
+			r.errs = append(r.errs, fmt.Errorf("metadata key %.80q is not known and may change the results of the model", key))
 		case r.int(k) != 0:
 			r.errs = append(r.errs, fmt.Errorf("%s is %d: mixtures of experts are not supported", key, r.int(k)))
 		}
@@ -111,7 +111,7 @@ func (r *ggufReader) int(key string) int { return read(r, key, r.meta.Int) }
 
 func (r *ggufReader) bool(key string) bool { return read(r, key, r.meta.Bool) }
 
-// read reads a key below the architecture's name and keeps the error.
+// read reads a key below the architecture's name and records an error.
 func read[T any](r *ggufReader, key string, get func(string) (T, error)) T {
 	v, err := get(r.arch + "." + key)
 	if err != nil {
@@ -185,11 +185,11 @@ func (r *ggufReader) specials(c *Config) {
 			r.errs = append(r.errs, err)
 			return nil
 		}
-		n := int32(min(max(int64(v), -1), 1<<31-1)) // Validate compares it with the vocabulary
+		n := int32(min(max(int64(v), -1), 1<<31-1)) // Validate checks the id against the vocabulary
 		return &n
 	}
 	c.BOSTokenID, c.PadTokenID = id("bos_token_id"), id("padding_token_id")
-	// eot ends a turn where eos ends a text; they are equal in most files.
+	// eot ends a turn and eos ends a text; they are equal in most files.
 	for _, p := range []*int32{id("eos_token_id"), id("eot_token_id")} {
 		if p != nil && !slices.Contains(c.EOSTokenIDs, *p) {
 			c.EOSTokenIDs = append(c.EOSTokenIDs, *p)
@@ -200,8 +200,8 @@ func (r *ggufReader) specials(c *Config) {
 // ggufSource reads a GGUF file's tensors under checkpoint names.
 type ggufSource struct {
 	f       *gguf.File
-	m       *Model            // declares the tensors; it has no weights
-	weights map[string]weight // by checkpoint name
+	m       *Model            // declares the tensors; has no weights
+	weights map[string]weight // weights by checkpoint name
 }
 
 func newGGUFSource(f *gguf.File, c Config) (*ggufSource, error) {
@@ -227,7 +227,7 @@ func (g *ggufSource) Names() []string {
 		switch name, ok := known[raw]; {
 		case ok:
 			list = append(list, name)
-		case raw != ropeFactors: // read by ggufConfig
+		case raw != ropeFactors: // ggufConfig reads ropeFactors
 			list = append(list, raw)
 		}
 	}

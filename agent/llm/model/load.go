@@ -16,7 +16,7 @@ import (
 // decoder does not have keep their own names.
 type source interface {
 	safetensors.Listing
-	// count adds the tensors to types by stored type, and returns their bytes.
+	// count adds the number of tensors of each stored type to types and returns their total size in bytes.
 	count(types map[string]int) (bytes int64, err error)
 	// read returns the whole tensor in any floating-point dtype.
 	read(s *torch.Scope, name string) (torch.Tensor, error)

@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// longIDs is long_ids of make_goldens.py.
+// longIDs returns long_ids of make_goldens.py.
 func longIDs(n, vocab int) []int32 {
 	out := make([]int32, n)
 	x := uint64(1)

@@ -28,7 +28,7 @@ type LoRA struct {
 	Base    string   // base_model_name_or_path: the path of the frozen weights
 }
 
-// LoRATargets returns the names of the linear layers that adapters may be on,
+// LoRATargets returns the names of the linear layers that can have adapters
 // in any family.
 func LoRATargets() []string {
 	var names []string
@@ -41,7 +41,7 @@ func LoRATargets() []string {
 	return names
 }
 
-// appendShort appends the short names of the linear layers that names lacks.
+// appendShort adds to names the short name of every linear layer, without duplicates.
 func (d *declaration) appendShort(names []string) []string {
 	for _, l := range d.linears {
 		if !slices.Contains(names, l.short()) {
@@ -168,7 +168,7 @@ func (m *Model) adapterType() torch.DType {
 }
 
 func uniform(s *torch.Scope, seed uint64, limit float64, shape ...int) torch.Tensor {
-	r := rand.New(rand.NewPCG(seed, 0x6c6f7261)) // any constant: the stream of adapters
+	r := rand.New(rand.NewPCG(seed, 0x6c6f7261)) // an arbitrary constant selects the random stream of the adapters
 	v := make([]float32, shape[0]*shape[1])
 	for i := range v {
 		v[i] = float32(limit * (2*r.Float64() - 1))

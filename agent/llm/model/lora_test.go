@@ -52,8 +52,8 @@ func furthest(a, b []float64) float64 {
 	return worst
 }
 
-// New adapters do not change the log-probs, Base ignores adapters, and merging
-// them does not change the log-probs.
+// TestLoRA checks that new adapters do not change the log-probs, that Base
+// ignores adapters, and that merging them does not change the log-probs.
 func TestLoRA(t *testing.T) {
 	ctx := context.Background()
 	th := newThread(t)
@@ -120,8 +120,8 @@ func TestLoRA(t *testing.T) {
 	}
 }
 
-// A frozen copy does not change when the adapters do, and shares their
-// weights.
+// TestFrozenAdapters checks that a frozen copy shares the weights of the
+// model and does not change with its adapters.
 func TestFrozenAdapters(t *testing.T) {
 	ctx := context.Background()
 	m := openTiny(t, newThread(t), "qwen2", torch.Float32)
@@ -137,7 +137,7 @@ func TestFrozenAdapters(t *testing.T) {
 		size += 4 * p.Tensor.Numel()
 	}
 	if more := torch.LiveBytes() - live; more != int64(size) {
-		t.Errorf("the copy takes %d bytes, the adapters have %d", more, size)
+		t.Errorf("the copy takes %d bytes, want the %d bytes of the adapters", more, size)
 	}
 	before := loraLogProbs(t, m)
 	run(t, m.Thread(), func(s *torch.Scope) { m.Adapters()[1].Tensor.Add_(s.Ones(torch.Float32), .1) })
@@ -154,8 +154,8 @@ func TestFrozenAdapters(t *testing.T) {
 	}
 }
 
-// The gradient of every adapter agrees with finite differences, and the frozen
-// weights have none.
+// TestLoRAGradients checks that the gradient of every adapter agrees with
+// finite differences and that the frozen weights have no gradient.
 func TestLoRAGradients(t *testing.T) {
 	for _, name := range []string{"llama", "qwen2", "qwen3"} {
 		t.Run(name, func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestLoRADropout(t *testing.T) {
 	case !(furthest(one, two) > 1e-3) || !(furthest(one, off) > 1e-3):
 		t.Error("dropout has no effect")
 	case furthest(loraLogProbs(t, m), off) != 0:
-		t.Error("dropout is not off again")
+		t.Error("SetDropout(false) did not switch dropout off")
 	case furthest(base, loraLogProbs(t, m.Base())) != 0:
 		t.Error("dropout has an effect without the adapters")
 	}
@@ -251,7 +251,8 @@ func loraFolder(t *testing.T, th *torch.Thread, o LoRA) (b *Bundle, dir string) 
 	return b, dir
 }
 
-// A folder of adapters has PEFT's format and opens as the adapted model; the merged model is saved as a full model.
+// TestSaveAdapters checks that a folder of adapters has PEFT's format and opens as the adapted model, and that the
+// merged model is saved as a full model.
 func TestSaveAdapters(t *testing.T) {
 	ctx := context.Background()
 	th := newThread(t)
@@ -349,7 +350,7 @@ func TestAdaptersThatDoNotFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The same model with one number changed.
+	// This folder has the same model with one number changed.
 	b, err := Open(ctx, th, other, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -72,7 +72,7 @@ type golden struct {
 	Sequences []struct {
 		IDs      []int32   `json:"ids"`
 		LogProbs []float64 `json:"logprobs"`
-		Score    float64   `json:"score"` // of classifiers
+		Score    float64   `json:"score"` // set for classifiers
 	} `json:"sequences"`
 }
 
@@ -97,7 +97,7 @@ func readJSON[T any](t testing.TB, path string) T {
 	return v
 }
 
-// maxDiff is the largest absolute difference; different lengths fail the test.
+// maxDiff returns the largest absolute difference; different lengths fail the test.
 func maxDiff(t testing.TB, got []float32, want []float64) float64 {
 	t.Helper()
 	if len(got) != len(want) {
@@ -105,7 +105,7 @@ func maxDiff(t testing.TB, got []float32, want []float64) float64 {
 	}
 	worst := 0.0
 	for i := range got {
-		// The negation counts NaN as a difference.
+		// The negated comparison is true for NaN.
 		if d := abs(float64(got[i]) - want[i]); !(d <= worst) {
 			worst = d
 		}

@@ -85,8 +85,8 @@ func TestGradientsMatchTransformers(t *testing.T) {
 	}
 }
 
-// meanNLL is the mean negative log-likelihood of all predicted tokens, with
-// gradients switched on.
+// meanNLL returns the mean negative log-likelihood of all predicted tokens.
+// Gradients are switched on.
 func meanNLL(s *torch.Scope, m *Model, g golden) torch.Tensor {
 	m.SetTrainable(true)
 	ids, positions, offsets := Pack(g.ids()...)
@@ -98,8 +98,8 @@ func meanNLL(s *torch.Scope, m *Model, g golden) torch.Tensor {
 	return logp.Sum().MulScalar(-1 / float64(n))
 }
 
-// TestShadowTrains moves gradients from a copy to the model. They must equal the
-// gradients that the model computes itself.
+// TestShadowTrains checks that gradients moved from a copy to the model equal
+// the gradients that the model computes itself.
 func TestShadowTrains(t *testing.T) {
 	ctx := context.Background()
 	th := newThread(t)
@@ -149,7 +149,7 @@ func TestShadowTrains(t *testing.T) {
 	}
 }
 
-// TestBFloat16IsClose bounds the error of a bfloat16 copy.
+// TestBFloat16IsClose checks that the error of a bfloat16 copy is small.
 func TestBFloat16IsClose(t *testing.T) {
 	for _, name := range tiny {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestNewIsRandomAndRepeatable(t *testing.T) {
 		}
 		key := fmt.Sprint(seed)
 		if before, ok := hash[key]; ok && before != h {
-			t.Errorf("seed %d gave %s and then %s", seed, before, h)
+			t.Errorf("seed %d: the first model has hash %s, the second %s", seed, before, h)
 		}
 		hash[key] = h
 		run(t, th, func(*torch.Scope) {

@@ -32,8 +32,8 @@ const (
 	baseKey = "openmanus_base"
 )
 
-// peftConfig is adapter_config.json: the fields of LoRA, and settings of PEFT
-// that change the arithmetic and are supported with their default only.
+// peftConfig is adapter_config.json: the fields of LoRA, and PEFT settings
+// that change the arithmetic and are supported only with their default value.
 type peftConfig struct {
 	PeftType    string          `json:"peft_type"`
 	TaskType    string          `json:"task_type"`
@@ -217,8 +217,8 @@ func (m *Model) checkBase(ctx context.Context, fingerprint string) error {
 	if err != nil {
 		return err
 	}
-	// Another processor may sum in another order; in another dtype the weights
-	// themselves are rounded.
+	// Another processor may add in another order. Another dtype rounds
+	// the weights.
 	tolerance := 1e-9
 	if kind != m.dtype.String() {
 		tolerance = 1e-4

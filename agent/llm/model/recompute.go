@@ -19,8 +19,8 @@ import (
 type tape struct {
 	pass     *nn.Pass
 	embedded torch.Tensor   // the first layer's input, in the graph of the embedding
-	inputs   []torch.Tensor // of each layer, without history
-	out      torch.Tensor   // of the last layer; a leaf, from whose gradient Backward starts
+	inputs   []torch.Tensor // input of each layer, without history
+	out      torch.Tensor   // output of the last layer, a leaf; Backward starts from its gradient
 }
 
 // SetGradientCheckpointing switches gradient checkpointing on or off for forward
@@ -28,8 +28,8 @@ type tape struct {
 // instead of the loss's own Backward.
 func (m *Model) SetGradientCheckpointing(on bool) { m.checkpointing = on }
 
-// forwardCheckpointed is run for a pass whose layers Backward recomputes. Its
-// tensors belong to s.
+// forwardCheckpointed computes the hidden states and records a tape for
+// Backward. The tape's tensors belong to s.
 func (m *Model) forwardCheckpointed(s *torch.Scope, ids []int32, p *nn.Pass) torch.Tensor {
 	x := m.EmbedTokens.Forward(s.Int32s(ids, len(ids)))
 	t := &tape{pass: p, embedded: x}
@@ -90,5 +90,5 @@ func (m *Model) rewind(s *torch.Scope, t *tape) {
 	t.embedded.BackwardWith(grad)
 }
 
-// onRewind is called when a backward pass holds the most memory; for tests.
+// onRewind is a hook for tests. It runs when a backward pass uses the most memory.
 var onRewind func()

@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// checkedLoss is a loss over two forward passes, and its gradients.
+// checkedGrads returns a loss over two forward passes and its gradients.
 func checkedGrads(t *testing.T, m *Model, batches ...[][]int32) (loss float64, grads map[string][]float64) {
 	t.Helper()
 	grads = map[string][]float64{}
@@ -37,8 +37,8 @@ func checkedGrads(t *testing.T, m *Model, batches ...[][]int32) (loss float64, g
 	return loss, grads
 }
 
-// Gradients of one backward pass are bit-identical with and without gradient
-// checkpointing, for models with and without adapters, dropout and tied embeddings.
+// TestGradientCheckpointing checks that the gradients of one backward pass are bit-identical with and without
+// gradient checkpointing, for models with and without adapters, dropout and tied embeddings.
 func TestGradientCheckpointing(t *testing.T) {
 	th := newThread(t)
 	for _, name := range tiny {
@@ -62,7 +62,7 @@ func TestGradientCheckpointing(t *testing.T) {
 						}
 					}
 					if len(m.tapes) != 0 {
-						t.Errorf("%d forward passes were left behind", len(m.tapes))
+						t.Errorf("%d tapes are left after Backward, want 0", len(m.tapes))
 					}
 				})
 			}
@@ -70,13 +70,13 @@ func TestGradientCheckpointing(t *testing.T) {
 	}
 }
 
-// Gradients accumulate over micro-batches, and a pass that the loss does not use
-// adds none.
+// TestGradientCheckpointingAccumulates checks that gradients accumulate over
+// micro-batches and that a pass that the loss does not use adds none.
 func TestGradientCheckpointingAccumulates(t *testing.T) {
 	m := openTiny(t, newThread(t), "llama-tied", torch.Float64)
 	_, want := checkedGrads(t, m, loraIDs[:1], loraIDs[1:])
 	m.SetGradientCheckpointing(true)
-	run(t, m.Thread(), func(s *torch.Scope) { // leaves a tape behind, as a step with a loss that is not finite
+	run(t, m.Thread(), func(s *torch.Scope) { // a forward pass without Backward, as in a step whose loss is not finite
 		m.SetTrainable(true)
 		m.Forward(s, []int32{1, 2}, []int32{0, 1}, []int{0, 2})
 		m.DropTapes()
@@ -89,8 +89,8 @@ func TestGradientCheckpointingAccumulates(t *testing.T) {
 	}
 }
 
-// With checkpointing, the peak memory of a pass falls from the activations of all layers to the inputs of all layers
-// and the activations of one.
+// TestGradientCheckpointingSavesMemory checks that with checkpointing the peak memory of a pass
+// falls from the activations of all layers to the inputs of all layers and the activations of one.
 func TestGradientCheckpointingSavesMemory(t *testing.T) {
 	if torch.HeapBytes() == 0 {
 		t.Skip("glibc before 2.33 does not report the allocated bytes")
@@ -117,7 +117,7 @@ func TestGradientCheckpointingSavesMemory(t *testing.T) {
 		defer func() { onRewind = nil }()
 		run(t, m.Thread(), func(s *torch.Scope) {
 			m.SetTrainable(true)
-			for _, p := range m.Params() { // gradients take the same memory in both cases
+			for _, p := range m.Params() { // gradients take the same memory with and without checkpointing
 				p.Tensor.SetGrad(s.Zeros(torch.Float32, p.Tensor.Shape()...))
 			}
 			before = torch.HeapBytes()
@@ -135,8 +135,8 @@ func TestGradientCheckpointingSavesMemory(t *testing.T) {
 	peak(false) // the first pass includes one-time allocations of libtorch
 	whole, checked := peak(false), peak(true)
 	inputs := int64(layers * len(seq) * c.HiddenSize * 4)
-	t.Logf("activations: %d KiB whole, %d KiB with checkpointing, of which %d KiB are the layers' inputs", whole>>10, checked>>10, inputs>>10)
+	t.Logf("activations: %d KiB without checkpointing, %d KiB with it, of which %d KiB are the layers' inputs", whole>>10, checked>>10, inputs>>10)
 	if !(checked < whole/3) {
-		t.Errorf("checkpointing holds %d bytes of %d", checked, whole)
+		t.Errorf("activations take %d bytes with checkpointing and %d without it, want less than a third", checked, whole)
 	}
 }

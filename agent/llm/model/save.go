@@ -11,8 +11,8 @@ import (
 	"github.com/openmanus/openmanus/torch/store"
 )
 
-// maxShard splits larger weights into files, as transformers' save_pretrained
-// does.
+// maxShard is the limit in bytes of one weights file, as in transformers'
+// save_pretrained.
 const maxShard = 5 << 30
 
 // SaveWeights writes config.json and the weights in dtype dt, with adapters

@@ -66,12 +66,12 @@ func moveGrad(to, from torch.Tensor) {
 	from.ZeroGrad()
 }
 
-// To moves the weights to a device; only on the thread's device can they be used.
-// It runs inside torch.Run. It panics for views (Base, Frozen), which share
-// their weights, and for models with adapters.
+// To moves the weights to a device. They can be used only on the thread's
+// device. It runs inside torch.Run. It panics for views (Base, Frozen), which
+// share their weights, and for models with adapters.
 func (m *Model) To(s *torch.Scope, d torch.Device) {
 	if m.owner == nil || m.lora != nil {
-		panic("model: weights that another model or adapters use cannot move")
+		panic("model: To cannot move the weights of a view or of a model with adapters")
 	}
 	var list []*torch.Tensor
 	for _, w := range m.declared.weights {

@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// smollm2 is the real model that ./build.sh model fetches.
+// smollm2 returns the path of the real model that ./build.sh model fetches.
 func smollm2(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "..", "build", "models", "SmolLM2-135M-Instruct*.gguf"))
@@ -28,7 +28,7 @@ func smollm2(t *testing.T) string {
 func TestSmolLM2(t *testing.T) {
 	path := smollm2(t)
 	if testing.Short() {
-		t.Skip("loads a model of 135 million parameters")
+		t.Skip("the test loads a model of 135 million parameters")
 	}
 	ctx := context.Background()
 	golden := readJSON[struct {

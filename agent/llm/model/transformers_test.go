@@ -79,7 +79,7 @@ func TestSavedOpensInTransformers(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := saved{name, b, torch.Float32, want[0]}
-		if name == "llama-tied" { // its weights are exact in bfloat16
+		if name == "llama-tied" { // the weights of llama-tied are exact in bfloat16
 			s.dt = torch.BFloat16
 		}
 		dir := filepath.Join(t.TempDir(), "saved")
@@ -133,7 +133,7 @@ func TestSavedOpensInTransformers(t *testing.T) {
 				t.Errorf("scaling (-ours +transformers)\n%s", d)
 			}
 			if d := cmp.Diff(s.b.EOSTokenIDs(), got.EOS); d != "" {
-				t.Errorf("ends of a reply (-ours +transformers)\n%s", d)
+				t.Errorf("EOS token ids (-ours +transformers)\n%s", d)
 			}
 			if want := "<|im_start|>user\n" + text + "<|im_end|>\n<|im_start|>assistant\n"; got.Chat != want {
 				t.Errorf("a chat is %q, want %q", got.Chat, want)

@@ -67,8 +67,8 @@ func build(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, fill 
 	return m, nil
 }
 
-// tie makes the output head share the embedding's weight where the
-// configuration says so.
+// tie makes the output head share the embedding's weight if
+// tie_word_embeddings is set.
 func (m *Model) tie() {
 	if m.Config.TieWordEmbeddings {
 		m.LMHead.Weight = m.EmbedTokens.Weight
@@ -90,8 +90,8 @@ func New(ctx context.Context, t *torch.Thread, c Config, seed uint64, dt torch.D
 	})
 }
 
-// mix returns the seed of the i-th weight: the finaliser of SplitMix64 (Steele
-// et al., OOPSLA 2014) over a Weyl sequence.
+// mix returns the seed of the i-th weight. It applies the finaliser of
+// SplitMix64 (Steele et al., OOPSLA 2014) to a Weyl sequence.
 func mix(seed, i uint64) uint64 {
 	z := seed + (i+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

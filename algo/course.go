@@ -16,7 +16,7 @@ type Course struct {
 	Sampler curriculum.Options // selection of tasks
 }
 
-// course numbers the training tasks for a Sampler. Equal tasks have one number. A nil
+// course numbers the training tasks for a Sampler. Equal tasks share one number. A nil
 // course means that tasks are played in their order.
 type course struct {
 	tasks   []data.Task

@@ -76,7 +76,7 @@ type Scoring struct {
 	Scorer               *reward.Composer // replaces the environment's signal as score; nil: off
 	Signal               string           // name in reward.Signals
 	Allocation           string           // name in reward.Allocations
-	AllocationGamma      float64          // discount of the allocation discounted
+	AllocationGamma      float64          // discount of the allocation named discounted
 	TurnPenalty          float64          // subtracted from the score for every turn
 	InvalidActionPenalty float64          // subtracted for every turn without a valid action, from the score or at the turn (advantage.Estimator.PenaltyByTurn)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// badAfter is the number of instances in a row on which an episode's reset must
-// fail before its task is considered bad. Each client has retried the request.
+// badAfter is the number of consecutive instances on which an episode's reset must
+// fail, in spite of the client's retries, before its task is considered bad.
 const badAfter = 3
 
 // resets records the resets of one task. A task that fails in the same way on

@@ -30,7 +30,7 @@ func StartsOf(episodes []*data.Episode) map[string]Start {
 
 // group ensures that the episodes that are compared with each other have the same
 // start. The first episode that is reset decides the start. Servers can have different
-// tasks under one index (textcraft does under another PYTHONHASHSEED). An
+// tasks under one index (in textcraft they depend on PYTHONHASHSEED). An
 // episode with another start on another server moves to the server of the
 // group's start before the model generates anything, with the same seed, and
 // later episodes of the group start there.
@@ -83,9 +83,9 @@ func (g *group) releaseLeader(j *job) {
 	}
 }
 
-// join makes an episode that has been reset a member of the group, and reports
-// whether it has the same start as the others. It returns an error if the episode cannot
-// be a member with this start.
+// join adds an episode to the group after its reset, and reports whether it has
+// the same start as the other members. It returns an error if the episode cannot
+// join with this start.
 func (g *group) join(ctx context.Context, j *job, s Start) (alike bool, err error) {
 	defer g.releaseLeader(j)
 	g.mu.Lock()
@@ -116,7 +116,7 @@ func (g *group) join(ctx context.Context, j *job, s Start) (alike bool, err erro
 	return alike, nil
 }
 
-// leave undoes join for an episode that a server or the engine failed.
+// leave undoes join for an episode that failed because of a server or the engine.
 func (g *group) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

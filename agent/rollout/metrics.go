@@ -11,8 +11,8 @@ import (
 
 // Metrics summarises episodes under the names of spec 2.7, over sampled tokens
 // instead of the original's padded window. Shares of outcomes are over all
-// episodes; all other metrics are over trainable ones, because the rest ended
-// for reasons outside the model. Metrics that do not apply are omitted.
+// episodes; all other metrics are over trainable episodes, because the others
+// ended for reasons outside the model. Metrics that do not apply are omitted.
 func Metrics(episodes []*data.Episode) map[string]float64 {
 	m := map[string]float64{}
 	if len(episodes) == 0 {

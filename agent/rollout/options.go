@@ -28,8 +28,8 @@ type Options struct {
 	// it forms a new group with another uid and other random draws.
 	Earlier []data.Task
 	// Attempts is the maximal number of attempts at an episode; 0 means 3. An
-	// attempt that a server or the engine failed is repeated from the same seed
-	// with a new lease.
+	// attempt that fails because of a server or the engine is repeated from the
+	// same seed with a new lease.
 	Attempts int
 	// Replays bounds how many instances in a row an attempt may lose at one point.
 	// Each is replaced by another instance, on which the actions so far are repeated

@@ -120,7 +120,7 @@ func TestWeightMetrics(t *testing.T) {
 				near(t, name, got, want)
 			}
 			if len(m) != len(c.want) {
-				t.Errorf("metrics %v, want no others than the expected ones", m)
+				t.Errorf("metrics %v, want only the expected ones", m)
 			}
 		})
 	}
@@ -162,7 +162,7 @@ func TestIcePopOfVerl(t *testing.T) {
 				near(t, name, got, want)
 			}
 			if len(m) != len(c.Metrics) {
-				t.Errorf("metrics %v, want no others than the expected ones", m)
+				t.Errorf("metrics %v, want only the expected ones", m)
 			}
 		})
 	}

@@ -1,6 +1,6 @@
 package correction
 
-// Rejection removes tokens or value episodes from the loss if the two policies
+// Rejection removes tokens or whole episodes from the loss if the two policies
 // differ too much. The statistics of a token are
 //
 //	k1 = -x,  k2 = x²/2,  k3 = exp(x) - 1 - x

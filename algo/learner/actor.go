@@ -24,7 +24,7 @@ type Actor struct {
 	adamw        *optim.AdamW
 	extra        []optim.Param // float32 weights that the optimiser also updates: a critic's head
 	sharedHead   []optim.Param // head of a shared critic, which has another optimiser
-	inconsistent bool          // result of Inconsistent
+	inconsistent bool          // the weights may be between two training steps
 
 	dropoutSeed uint64
 	passes      int // number of micro-batches so far in the current step

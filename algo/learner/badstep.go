@@ -50,7 +50,7 @@ func (e *DivergedError) Unwrap() error { return e.Last }
 // BadStep is a skipped optimiser step.
 type BadStep struct {
 	Cause         error
-	OptimizerStep int // number that the step would have had, counted from the making of the optimiser
+	OptimizerStep int // number of the step since the optimiser was made, as if it had not been skipped
 	LR            float64
 	Rows          []data.Row
 }

@@ -13,7 +13,7 @@ var atSetAside = crash.New("checkpoint/set-aside") // before a newer checkpoint 
 
 // SetAside moves the checkpoints after a step from root into the folder to, which must
 // be on the same file system, and returns their steps. It moves the newest first, so
-// that a crash leaves a run up to some step. The caller must hold the run's lock.
+// that the steps left after a crash have no gap. The caller must hold the run's lock.
 func SetAside(root string, step int, to string) ([]int, error) {
 	return disk{}.setAside(root, step, to)
 }

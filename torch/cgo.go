@@ -20,7 +20,7 @@ const _ = uint(unsafe.Sizeof(int(0))-8) + uint(8-unsafe.Sizeof(int(0)))
 
 func init() {
 	if ompenv.Set {
-		// Only gotorch's initialization needs it. Unsetenv cannot fail for a valid name.
+		// Only gotorch's initialization needs the variable. Unsetenv cannot fail for a valid name.
 		_ = os.Unsetenv("OMP_NUM_THREADS")
 	}
 }

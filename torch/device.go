@@ -25,7 +25,7 @@ func (d Device) String() string {
 	return "cpu"
 }
 
-// c returns the device in the C header's form.
+// c returns the kind and the index of the device for the C interface.
 func (d Device) c() (C.int64_t, C.int64_t) {
 	if d.CUDA {
 		return C.OM_CUDA, C.int64_t(d.Index)

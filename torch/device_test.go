@@ -10,7 +10,7 @@ import (
 func TestParseDevice(t *testing.T) {
 	auto, err := torch.AutoDevice()
 	if err != nil && auto.CUDA {
-		t.Errorf("AutoDevice gives %v and the error %v", auto, err)
+		t.Errorf("AutoDevice = %v, error %v", auto, err)
 	}
 	for _, test := range []struct {
 		in, want, err string

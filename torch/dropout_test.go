@@ -32,7 +32,7 @@ func TestDropout(t *testing.T) {
 			t.Errorf("%d of %d elements were dropped, want about %v", zeros, n, p*n)
 		}
 		if again := x.Dropout(p, 7, 1).ToFloat32s(); !slices.Equal(again, got) {
-			t.Error("the same key and index drop other elements")
+			t.Error("a second call with the same key and index drops other elements")
 		}
 		for _, other := range [][2]uint64{{8, 1}, {7, 2}} {
 			if slices.Equal(x.Dropout(p, other[0], other[1]).ToFloat32s(), got) {
@@ -46,7 +46,7 @@ func TestDropout(t *testing.T) {
 	for _, p := range []float64{1, -.1, math.NaN()} {
 		err := torchtest.RunErr(t, func(s *torch.Scope) { s.Ones(torch.Float32, 2).Dropout(p, 1, 1) })
 		if err == nil || !strings.Contains(err.Error(), "must be at least 0 and below 1") {
-			t.Errorf("share %v: %v", p, err)
+			t.Errorf("share %v: got %v, want an error", p, err)
 		}
 	}
 }

@@ -106,10 +106,10 @@ func TestGlobalNorm(t *testing.T) {
 				t.Errorf("norm %v, want %v", got, math.Sqrt(sum))
 			}
 			if n := torch.GlobalNorm(nil); n != 0 {
-				t.Errorf("norm of no tensors %v", n)
+				t.Errorf("the norm of no tensors is %v, want 0", n)
 			}
 			if n := torch.GlobalNorm([]torch.Tensor{s.Full(math.Inf(1), torch.Float32, 2)}); !math.IsInf(n, 1) {
-				t.Errorf("norm of infinities %v", n)
+				t.Errorf("the norm of infinities is %v, want +Inf", n)
 			}
 		})
 	})

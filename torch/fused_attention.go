@@ -29,7 +29,7 @@ func CacheWrite(kc, vc, k, v Tensor, slots []int64) {
 // CachedSeqs maps the new tokens of one call to sequences and cache blocks.
 type CachedSeqs struct {
 	QOffsets []int     // sequence i has the new tokens QOffsets[i] … QOffsets[i+1]-1
-	Lens     []int     // its context length, the new tokens included
+	Lens     []int     // its context length, including the new tokens
 	Blocks   [][]int32 // the blocks of the cache that hold its context, in order
 }
 

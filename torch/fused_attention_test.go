@@ -158,7 +158,7 @@ func cachedCase(t *testing.T, news, lens []int, cache, query torch.DType, heads,
 		seqs.Blocks = p.blocks
 		got := torch.AttentionCached(torch.Cat(qs, 0), p.k, p.v, seqs, scale)
 		if got.DType() != query {
-			t.Errorf("the result is %v, want %v", got.DType(), query)
+			t.Errorf("the result has type %v, want %v", got.DType(), query)
 		}
 		torchtest.Close(t, got.To(torch.Float32), torch.Cat(want, 0), tol)
 	})

@@ -37,7 +37,7 @@ func skinnyCase(t *testing.T, xt, wt torch.DType, rows, outs, k int) {
 		want := x.To(d).Linear(w.To(d), b.To(d)).To(torch.Float32)
 		got := torch.LinearSkinny(x, w, b)
 		if got.DType() != xt {
-			t.Errorf("the result is %v, want %v", got.DType(), xt)
+			t.Errorf("the result has type %v, want %v", got.DType(), xt)
 		}
 		torchtest.Close(t, got.To(torch.Float32), want, tol)
 		both := torch.LinearsSkinny(x, []torch.Tensor{w, v}, []torch.Tensor{b, {}})
@@ -103,6 +103,6 @@ func TestThreadsDoNotChangeResults(t *testing.T) {
 		})
 	}
 	if !slices.Equal(linear[0], linear[1]) || !slices.Equal(attention[0], attention[1]) || norm[0] != norm[1] {
-		t.Error("one thread and three give different results")
+		t.Error("the results with 1 and 3 threads differ")
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// SampleRow holds the sampling parameters of one row of logits.
+// SampleRow has the sampling parameters of one row of logits.
 type SampleRow struct {
 	Key         uint64 // key of the generator: one per sequence
 	Position    uint64 // position of the draw in its sequence

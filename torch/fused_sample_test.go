@@ -172,7 +172,7 @@ func TestSampleFrequencies(t *testing.T) {
 					chi2 += (count[i] - n*p[i]) * (count[i] - n*p[i]) / (n * p[i])
 				}
 				if chi2 > 18.5 {
-					t.Errorf("χ² = %.1f for counts %v of %v", chi2, count, p)
+					t.Errorf("χ² = %.1f, want below 18.5; counts %v of probabilities %v", chi2, count, p)
 				}
 			})
 		})
@@ -221,7 +221,7 @@ func TestSampleAlone(t *testing.T) {
 		for i := range rows {
 			id, logp, _ := torch.Sample(logits.Narrow(0, i, 1).To(torch.Float32), rows[i:i+1])
 			if id[0] != ids[i] || logp[0] != logps[i] {
-				t.Errorf("row %d: %d, %v alone and %d, %v in the batch", i, id[0], logp[0], ids[i], logps[i])
+				t.Errorf("row %d: token %d with log-prob %v alone, token %d with %v in the batch", i, id[0], logp[0], ids[i], logps[i])
 			}
 		}
 	})

@@ -57,14 +57,14 @@ if spec and spec.submodule_search_locations:
   printf '%s\n' "$here"/../build/peer/lib/python3*/site-packages/torch/lib
 }
 
-# find_torch sets torch to the first torch/lib that fits, and version.
+# find_torch sets torch to the first suitable torch/lib, and version to its release.
 find_torch() {
   local dir have seen=()
   while IFS= read -r dir; do
     if [ ! -d "$dir" ]; then
       seen+=("$dir: no such folder")
     elif [ ! -f "$dir/../version.py" ]; then
-      seen+=("$dir: no version.py beside it, so it is not the torch/lib of PyTorch")
+      seen+=("$dir: no version.py in the parent folder, so it is not the torch/lib of PyTorch")
     else
       have=$(sed -n "s/^__version__ *= *['\"]\([^'\"]*\)['\"].*/\1/p" "$dir/../version.py" | head -n 1)
       if [ "${have%%+*}" != "$release" ]; then
@@ -164,7 +164,7 @@ check() { # check NAME COMMAND...: runs the command and records the result
   fi
 }
 
-tests() { # tests FOLDER PATTERN: runs its Go tests with every model on the GPU
+tests() { # tests FOLDER PATTERN: runs Go tests of the folder with every model on the GPU
   (cd "$work/agent/llm/$1" && OPENMANUS_TEST_DEVICE=cuda ./check -test.v -test.timeout 10m -test.run "$2")
 }
 
@@ -175,7 +175,7 @@ one_step() { # one_step DEVICE: runs the warm start of the quickstart and one st
     grep '"step":1[,}]' "$work/run-$1/quickstart/metrics.jsonl" | grep -q '"actor/grad_norm":[0-9.e-]*[1-9]'
 }
 
-# CUDA installs signal handlers of its own; Go must still receive SIGINT.
+# interrupted checks that Go receives SIGINT, although CUDA installs signal handlers.
 interrupted() {
   local out=$work/log/interrupted.out pid code=0
   rm -rf "$work/run-int"
@@ -206,7 +206,7 @@ speed() { # speed DEVICE: prints the tokens per second of the training step
 
 case ${1:-} in
   --pack)
-    [ $# = 2 ] || die "--pack takes the folder to pack into"
+    [ $# = 2 ] || die "--pack needs a folder, into which it packs"
     pack "$2"
     say "done; copy $2 to the machine with the GPU and run gpu_check.sh there"
     exit ;;

@@ -30,6 +30,6 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 	}
 	loop(2000) // 1 GiB in all
 	if grown := torch.RSS() - before; grown > 100<<20 {
-		t.Errorf("grew by %d MiB", grown>>20)
+		t.Errorf("the process grew by %d MiB", grown>>20)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"errors"
 )
 
-// Owner holds tensors that outlive a Run: parameters, optimiser state, a KV cache. Own and Release are called inside Run on
-// its thread, Close from anywhere.
+// Owner holds tensors that outlive a Run: parameters, optimiser state, a KV cache. Own
+// and Release must be called inside Run on its thread; Close may be called anywhere.
 type Owner struct {
 	home
 	t      *Thread

@@ -19,7 +19,7 @@ func TestOwnerReplace(t *testing.T) {
 		first := x
 		o.To(s, s.Thread().Device(), &x, &none)
 		if x != first {
-			t.Error("a tensor was copied to the device that it is on")
+			t.Error("To copied a tensor that is on the device already")
 		}
 		live := torch.LiveBytes()
 		o.Replace(s, func(x torch.Tensor) torch.Tensor { return x.Detach().To(torch.Float64).MulScalar(2) }, &x, &none)

@@ -16,8 +16,8 @@ type job struct {
 	exited bool // f called runtime.Goexit, as testing's FailNow does
 }
 
-// Run calls f on the thread with a new root scope and returns f's error. Everything made in f is freed at the end unless
-// an Owner took it. A failed operation ends f and is returned as an *Error; any other panic of f reaches the caller.
+// Run calls f on the thread with a new root scope and returns f's error. Tensors made in f are freed at the end unless
+// given to an Owner. A failed operation ends f and is returned as an *Error; any other panic of f reaches the caller.
 //
 // Functions of several callers run one after the other. ctx ends only the wait for the thread. A call of Run inside f for the
 // same thread would deadlock and panics.

@@ -265,7 +265,7 @@ func TestClosedThread(t *testing.T) {
 	}
 	o.Close()
 	if n := torch.LiveTensors() - before; n != 0 {
-		t.Errorf("%d tensors alive", n)
+		t.Errorf("%d live tensors, want 0", n)
 	}
 }
 

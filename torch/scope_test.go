@@ -63,7 +63,7 @@ func TestScopesFree(t *testing.T) {
 	o.Close()
 	live("after Close", 0)
 	if b := torch.LiveBytes() - baseBytes; b != 0 {
-		t.Errorf("%d live bytes at the end", b)
+		t.Errorf("%d live bytes at the end, want 0", b)
 	}
 }
 
@@ -108,16 +108,16 @@ func TestNoGrad(t *testing.T) {
 		x.SetRequiresGrad(true)
 		s.NoGrad(func() {
 			if x.Exp().RequiresGrad() {
-				t.Error("recorded inside NoGrad")
+				t.Error("an operation inside NoGrad was recorded")
 			}
 			s.NoGrad(func() {})
 			if x.Exp().RequiresGrad() {
-				t.Error("recorded after a nested NoGrad")
+				t.Error("an operation after a nested NoGrad was recorded")
 			}
 		})
 		_ = recoverIn(func() { s.NoGrad(func() { panic("x") }) })
 		if !x.Exp().RequiresGrad() {
-			t.Error("not recorded after a panic inside NoGrad")
+			t.Error("an operation after a panic inside NoGrad was not recorded")
 		}
 	})
 	_ = torchtest.RunErr(t, func(s *torch.Scope) { s.NoGrad(func() { a(s).MatMul(b(s)) }) })
@@ -125,7 +125,7 @@ func TestNoGrad(t *testing.T) {
 		x := s.Ones(torch.Float32, 2)
 		x.SetRequiresGrad(true)
 		if !x.Exp().RequiresGrad() {
-			t.Error("not recorded after an error inside NoGrad")
+			t.Error("an operation after an error inside NoGrad was not recorded")
 		}
 	})
 }
@@ -138,7 +138,7 @@ func TestGrad(t *testing.T) {
 		}
 		x.SetRequiresGrad(true)
 		if !x.Grad().None() {
-			t.Error("a gradient before Backward")
+			t.Error("the tensor has a gradient before Backward")
 		}
 		x.Square().Sum().Backward()
 		torchtest.Values(t, x.Grad(), 0, 2, 4)
@@ -149,13 +149,13 @@ func TestGrad(t *testing.T) {
 		}
 		x.ZeroGrad()
 		if !x.Grad().None() {
-			t.Error("a gradient after ZeroGrad")
+			t.Error("the tensor has a gradient after ZeroGrad")
 		}
 		x.SetGrad(s.Float32s([]float32{5, 6}, 2))
 		torchtest.Values(t, x.Grad(), 0, 5, 6)
 		d := x.Exp().Detach()
 		if d.RequiresGrad() {
-			t.Error("Detach requires a gradient")
+			t.Error("the result of Detach requires a gradient")
 		}
 		s.NoGrad(func() { x.Copy_(s.Zeros(torch.Float32, 2)) })
 		torchtest.Values(t, x, 0, 0, 0)

@@ -33,7 +33,7 @@ func TestShortWaits(t *testing.T) {
 			cmd.Env = append(cmd.Env, "OPENMANUS_TEST_SHORT_WAITS=1", tt.set)
 			out, err := cmd.CombinedOutput()
 			if err != nil || strings.Count(string(out), tt.want) != 1 {
-				t.Errorf("%v, want %s in the output:\n%s", err, tt.want, out)
+				t.Errorf("error %v, want %s in the output:\n%s", err, tt.want, out)
 			}
 		})
 	}

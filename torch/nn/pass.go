@@ -2,8 +2,8 @@ package nn
 
 import "github.com/openmanus/openmanus/torch"
 
-// Layer is a part of a decoder that maps states [N,D] to states [N,D]: attention, a feed-forward block, or a whole block of
-// both. The same Forward serves training, scoring and generation; the Pass holds the differences.
+// Layer is a part of a decoder that maps states [N,D] to states [N,D]: attention, a feed-forward block, or a whole
+// block of both. The same Forward serves training, scoring and generation; the Pass contains their differences.
 //
 // A new kind (sliding-window attention, a mixture of experts) is a new type with this method. It calls Pass for linear
 // layers, rotation and attention, and names its parameters in field tags (see Params). An attention kind also has a method

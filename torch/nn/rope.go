@@ -14,8 +14,8 @@ const (
 	RoPELlama3  = "llama3"
 )
 
-// RoPEScaling stretches rotary frequencies to longer contexts. The zero value leaves them unchanged. The fields have the
-// names of config.json; each Type reads only some.
+// RoPEScaling stretches rotary frequencies to longer contexts. The zero value leaves them
+// unchanged. The fields have the names of config.json; each Type uses only some fields.
 type RoPEScaling struct {
 	Type                 string  // default (also when empty), linear or llama3
 	Factor               float64 // linear, llama3

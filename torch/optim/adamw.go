@@ -30,8 +30,8 @@ func DefaultAdamW() AdamWOptions {
 //	m ← β₁m + (1-β₁)g,  v ← β₂v + (1-β₂)g²
 //	w ← w·(1-lr·λ) - lr · (m/(1-β₁ᵗ)) / (√(v/(1-β₂ᵗ)) + ε)
 //
-// Differs from torch's in that t counts the steps of all parameters together, including steps in which a parameter has
-// no gradient. Parameters of a 16-bit type are updated in float32 and rounded from there.
+// It differs from torch.optim.AdamW in that t counts the steps of all parameters together, including steps in which
+// a parameter has no gradient. Parameters of a 16-bit type are updated in float32 and rounded from there.
 type AdamW struct {
 	o      AdamWOptions
 	t      *torch.Thread

@@ -197,7 +197,7 @@ func TestStepAll(t *testing.T) {
 		p.params[0].Tensor.MulScalar(math.NaN()).Sum().Backward()
 		var e *NotFiniteError
 		if _, err := StepAll(s, shares...); !errors.As(err, &e) || a.Steps() != 0 || b.Steps() != 0 {
-			t.Errorf("%v after %d and %d steps, want a NotFiniteError", err, a.Steps(), b.Steps())
+			t.Errorf("StepAll returned %v after %d and %d steps, want a NotFiniteError", err, a.Steps(), b.Steps())
 		}
 		if !slices.Equal(before, values()) || !p.params[2].Tensor.Grad().None() {
 			t.Error("the weights changed or a gradient was kept")
@@ -216,7 +216,7 @@ func TestStepAll(t *testing.T) {
 			}
 		}
 		if slices.Equal(before[:6], values()[:6]) {
-			t.Error("the first optimiser did not move")
+			t.Error("the first optimiser did not change its parameters")
 		}
 	})
 }
@@ -237,7 +237,7 @@ func TestMovedMoments(t *testing.T) {
 					o.To(s, s.Thread().Device()) // the state is on this device already
 					o.owner.Replace(s, torch.Tensor.Clone, o.moments()...)
 					if now := torch.LiveTensors(); now != live {
-						t.Errorf("%d tensors, %d before", now, live)
+						t.Errorf("%d live tensors, want %d as before", now, live)
 					}
 				}
 			}

@@ -11,8 +11,8 @@ const (
 
 // Schedule is a learning rate over the steps of a run.
 //
-// Differs from OpenManus-RL, whose warm-up factor k/warmup is 0 at the first step, so that the step changes nothing;
-// here the factor is (k+1)/warmup.
+// It differs from OpenManus-RL, whose warm-up factor k/warmup is 0 at the first
+// step, so that the step changes nothing; here the factor is (k+1)/warmup.
 type Schedule struct {
 	Shape    string  // Constant, Linear or Cosine
 	Base     float64 // the learning rate at factor 1

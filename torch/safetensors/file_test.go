@@ -185,7 +185,7 @@ func TestTooManyNames(t *testing.T) {
 	const want = "more than 524288 names"
 	const experts = 60 * 384 * 3 * 4 // layers, experts, matrices, tensors of a quantised matrix
 	if index, err := parseIndex([]byte(`{"weight_map":` + many(experts, `"model.safetensors"`) + `}`)); err != nil || len(index) != experts {
-		t.Errorf("an index of %d names: %d, error %v", experts, len(index), err)
+		t.Errorf("an index of %d names gives %d names, error %v", experts, len(index), err)
 	}
 	texts := many(maxNames+1, `""`)
 	for name, header := range map[string]string{
@@ -207,7 +207,7 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Skipf("no named pipes here: %v", err)
+		t.Skipf("this system has no named pipes: %v", err)
 	}
 	for _, path := range []string{dir, pipe} {
 		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
@@ -257,7 +257,7 @@ func FuzzParse(f *testing.F) {
 			total += len(view)
 		}
 		if total != len(data) {
-			t.Fatalf("tensors take %d of %d bytes", total, len(data))
+			t.Fatalf("the tensors take %d of %d bytes", total, len(data))
 		}
 		names := h.names
 		for i := 1; i < len(names); i++ {

@@ -74,7 +74,7 @@ func TestOpenFolderIndex(t *testing.T) {
 				}
 			}
 			if _, _, err := f.Tensor("zzz"); err == nil {
-				t.Error("Tensor found an absent tensor")
+				t.Error("Tensor returned no error for an absent tensor")
 			}
 		})
 	}

@@ -68,7 +68,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 			if d := cmp.Diff(s.Info, info); d != "" || !bytes.Equal(b, data[s.Name]) {
-				t.Errorf("seed %d: %s was read back with a difference: %s", seed, s.Name, d)
+				t.Errorf("seed %d: %s differs after reading: %s", seed, s.Name, d)
 			}
 			if len(b) > 0 && uintptr(unsafe.Pointer(&b[0]))%uintptr(info.DType.Size()) != 0 {
 				t.Errorf("seed %d: %s is not aligned to its elements", seed, s.Name)
@@ -177,7 +177,7 @@ func TestFullDiskLeavesNothing(t *testing.T) {
 					}
 					left, _ := os.ReadDir(dir)
 					if len(left) > 0 {
-						t.Errorf("left behind: %v", left)
+						t.Errorf("files left after the error: %v", left)
 					}
 				})
 			}
@@ -228,7 +228,7 @@ func TestWriteFileRefuses(t *testing.T) {
 			t.Errorf("WriteFile = %v, want %q", err, want)
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
-			t.Errorf("%s: left %v", want, left)
+			t.Errorf("%s: files left after the error: %v", want, left)
 		}
 	}
 }
@@ -238,7 +238,7 @@ func TestWriteFileRefuses(t *testing.T) {
 func TestReferenceReads(t *testing.T) {
 	python := filepath.Join("..", "..", "build", "peer", "bin", "python")
 	if err := exec.Command(python, "-c", "import numpy, safetensors").Run(); err != nil {
-		t.Skipf("%s with numpy and safetensors is not here: %v", python, err)
+		t.Skipf("%s with numpy and safetensors is not installed: %v", python, err)
 	}
 	dir := t.TempDir()
 	specs := []Spec{{"x é", Info{F32, []int{1, 2}}}, {"y", Info{BF16, nil}}, {"z", Info{Bool, []int{3}}}}

@@ -72,14 +72,14 @@ func Same(t testing.TB, dt torch.DType, got, want Func, tol float64, inputs ...I
 	t.Helper()
 	Run(t, func(s *torch.Scope) {
 		t.Helper()
-		rounded := make([]Input, len(inputs)) // both start from numbers that dt can hold
+		rounded := make([]Input, len(inputs)) // both start from numbers that dt represents exactly
 		for i, in := range inputs {
 			rounded[i] = Input{Data: s.Float64s(in.Data, in.Shape...).To(dt).ToFloat64s(), Shape: in.Shape}
 		}
 		gv, gg := valueAndGrad(s, dt, got, rounded)
 		wv, wg := valueAndGrad(s, torch.Float64, want, rounded)
 		if len(gv) != len(wv) {
-			t.Errorf("a result of %d elements, want %d", len(gv), len(wv))
+			t.Errorf("the result has %d elements, want %d", len(gv), len(wv))
 			return
 		}
 		if err := difference(gv, wv, tol); err != nil {

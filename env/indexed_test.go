@@ -60,7 +60,7 @@ func TestWebshopTranscript(t *testing.T) {
 			if tt.again {
 				want = append(want, "GET /observation?env_idx=23180412")
 			}
-			asked(t, s, append(want, `POST /step {"action":"search[men's shorts]","env_idx":23180412}`,
+			checkRequests(t, s, append(want, `POST /step {"action":"search[men's shorts]","env_idx":23180412}`,
 				`POST /step {"action":"click[Buy Now]","env_idx":23180412}`, `POST /close {"env_idx":23180412}`)...)
 		})
 	}
@@ -93,7 +93,7 @@ func TestSQLGymTranscript(t *testing.T) {
 		if err := c.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
-		asked(t, s, "POST /create", `POST /reset {"item_id":9428,"env_idx":238663}`, "GET /observation?env_idx=238663",
+		checkRequests(t, s, "POST /create", `POST /reset {"item_id":9428,"env_idx":238663}`, "GET /observation?env_idx=238663",
 			`POST /step {"action":"SELECT name FROM item ORDER BY price LIMIT 1","env_idx":238663}`,
 			`POST /step {"action":"SELECT nme FROM item","env_idx":238663}`)
 	}
@@ -132,7 +132,7 @@ func TestToolTranscript(t *testing.T) {
 				if err := c.Close(context.Background()); err != nil {
 					t.Error(err)
 				}
-				asked(t, s, `POST /create {"id":0}`, `POST /reset {"id":0,"env_idx":3}`, "GET /observation?env_idx=3",
+				checkRequests(t, s, `POST /create {"id":0}`, `POST /reset {"id":0,"env_idx":3}`, "GET /observation?env_idx=3",
 					`POST /step {"action":"Thought: x\n\nAction: get_user_current_date with Action Input: {}","env_idx":3}`,
 					`POST /step {"action":"Action: foo\nAction Input: {}\n\n","env_idx":3}`,
 					`POST /step {"action":"Action: finish with Action Input: {\"answer\": 18.5}","env_idx":3}`)
@@ -165,7 +165,7 @@ func TestSearchQATranscript(t *testing.T) {
 	if err := c.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	asked(t, s, `POST /create {"id":0}`, `POST /reset {"id":221327,"env_idx":0}`, "GET /observation?env_idx=0",
+	checkRequests(t, s, `POST /create {"id":0}`, `POST /reset {"id":221327,"env_idx":0}`, "GET /observation?env_idx=0",
 		`POST /step {"action":"`+search+`","env_idx":0}`, `POST /step {"action":"`+answer+`","env_idx":0}`, `POST /close {"env_idx":0}`)
 }
 
@@ -217,7 +217,7 @@ func TestWebarenaTranscript(t *testing.T) {
 				`POST /reset {"seed":0,"idx":3,"env_idx":0}`, "GET /observation?env_idx=0", `POST /step {"action":"` + click + `","env_idx":0}`,
 			}
 			want = append(want, sent...)
-			asked(t, s, append(want, "POST /step {\"action\":\"```stop [4]```\",\"env_idx\":0}", `POST /close {"env_idx":0}`)...)
+			checkRequests(t, s, append(want, "POST /step {\"action\":\"```stop [4]```\",\"env_idx\":0}", `POST /close {"env_idx":0}`)...)
 		})
 	}
 }
@@ -245,7 +245,7 @@ func TestGaiaTranscript(t *testing.T) {
 	if err := c.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	asked(t, s, `POST /create {"id":0,"dataset_type":"validation","tool_list":null}`,
+	checkRequests(t, s, `POST /create {"id":0,"dataset_type":"validation","tool_list":null}`,
 		`POST /reset {"id":5,"dataset_type":"validation","env_idx":"0b6e-11 f"}`, "GET /observation?env_idx=0b6e-11+f",
 		`POST /step {"action":"y","env_idx":"0b6e-11 f"}`, `POST /step {"action":"`+end+`","env_idx":"0b6e-11 f"}`)
 }

@@ -42,7 +42,7 @@ type played = []struct {
 	want StepResult
 }
 
-func asked(t *testing.T, s script, want ...string) {
+func checkRequests(t *testing.T, s script, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, s.Requests()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
@@ -86,7 +86,7 @@ func TestBabyAITranscript(t *testing.T) {
 			if err := c.Close(ctx); err != nil {
 				t.Error(err)
 			}
-			asked(t, s, "POST /create", `POST /reset {"data_idx":2,"id":0}`, `POST /step {"action":"`+tt.sent[0]+`","id":0}`,
+			checkRequests(t, s, "POST /create", `POST /reset {"data_idx":2,"id":0}`, `POST /step {"action":"`+tt.sent[0]+`","id":0}`,
 				`POST /step {"action":"`+tt.sent[1]+`","id":0}`, `POST /close {"id":0}`)
 		})
 	}
@@ -151,7 +151,7 @@ func TestSciworldTranscript(t *testing.T) {
 			if o.ActionFormat == "" {
 				want = append(want, `POST /step {"action":"focus on pot","id":0}`)
 			}
-			asked(t, s, append(want, `POST /close {"id":0}`)...)
+			checkRequests(t, s, append(want, `POST /close {"id":0}`)...)
 		})
 	}
 }
@@ -193,7 +193,7 @@ func TestAlfworldTranscript(t *testing.T) {
 			if err := c.Close(context.Background()); err != nil { // the server has no /close
 				t.Error(err)
 			}
-			asked(t, s, "POST /create", `POST /reset {"game":4,"world_type":"Text","id":0}`, `POST /step {"action":"go to desk 1","id":0}`,
+			checkRequests(t, s, "POST /create", `POST /reset {"game":4,"world_type":"Text","id":0}`, `POST /step {"action":"go to desk 1","id":0}`,
 				`POST /close {"id":0}`)
 		})
 	}

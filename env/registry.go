@@ -96,7 +96,7 @@ func (s Spec) CheckIndex(index int) error {
 	return nil
 }
 
-// Specs holds the environments by name.
+// Specs contains the environments by name.
 var Specs = registry.New[Spec]("environment")
 
 // Register adds an environment. It is called from init functions, and panics if the

@@ -76,7 +76,7 @@ type turnPart struct {
 	Facts turnFacts
 }
 
-// tokenStream holds the tokens that the page's script colours. It is escaped as JSON
+// tokenStream contains the tokens that the page's script colours. It is escaped as JSON
 // in a script element that browsers do not run.
 type tokenStream struct {
 	IDs   []int32   `json:"ids"`

@@ -104,9 +104,9 @@ func textBlock(b *strings.Builder, name, text string) {
 	}
 }
 
-// Origin returns the rollouts that a file of a run's folder contains: "step 21" for
-// step_21.jsonl, and the name without extensions for other files, for example of a
-// validation.
+// Origin returns a name for the rollouts in a file of a run's folder: "step 21" for
+// step_21.jsonl, and the file name without extensions for other files, such as those
+// of a validation.
 func Origin(file string) string {
 	name := strings.TrimSuffix(filepath.Base(file), ".zst")
 	name = strings.TrimSuffix(name, ".jsonl")

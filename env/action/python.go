@@ -210,7 +210,7 @@ func (r *pyReader) str() (s string, ok bool) {
 }
 
 // pyUnescape returns the text of the escape sequence with that name. ok is false if
-// Python rejects it. An unknown sequence stands for itself.
+// Python rejects it. An unknown sequence is unchanged.
 func pyUnescape(name string) (text string, ok bool) {
 	base, digits := 16, name[1:]
 	switch ch := name[0]; {

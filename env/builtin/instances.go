@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// instances holds the instances of a server by id. As in the originals, ids count
+// instances contains the instances of a server by id. As in the originals, ids count
 // from 0 and are not reused. Requests for the same instance are serialized.
 type instances[G any] struct {
 	limit int
@@ -30,7 +30,7 @@ func (in *instances[G]) add(build func(id int64) G) (int64, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if len(in.all) >= in.limit {
-		return 0, gameError(fmt.Sprintf("The server holds its limit of %d environments.", in.limit))
+		return 0, gameError(fmt.Sprintf("The server is at its limit of %d environments.", in.limit))
 	}
 	id := in.next
 	in.next++

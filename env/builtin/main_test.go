@@ -43,8 +43,8 @@ func serve(t *testing.T, name string, o builtin.Options) *builtin.Server {
 	return s
 }
 
-// ask sends a request and returns the status, the content type and the body.
-func ask(t *testing.T, method, url, contentType, body string) (int, string, string) {
+// send sends a request and returns the status, the content type and the body.
+func send(t *testing.T, method, url, contentType, body string) (int, string, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
@@ -76,7 +76,7 @@ func post(t *testing.T, url, body string) string {
 	if body == "" {
 		kind = ""
 	}
-	status, got, text := ask(t, "POST", url, kind, body)
+	status, got, text := send(t, "POST", url, kind, body)
 	if status != 200 || got != "application/json" {
 		t.Fatalf("POST %s %s: %d %s %s", url, body, status, got, text)
 	}
@@ -86,15 +86,15 @@ func post(t *testing.T, url, body string) string {
 // get returns the body of a reply with status 200.
 func get(t *testing.T, url string) string {
 	t.Helper()
-	status, _, text := ask(t, "GET", url, "", "")
+	status, _, text := send(t, "GET", url, "", "")
 	if status != 200 {
 		t.Fatalf("GET %s: %d %s", url, status, text)
 	}
 	return text
 }
 
-// is fails the test if a reply differs from want.
-func is(t *testing.T, got, want string) {
+// equal fails the test if a reply differs from want.
+func equal(t *testing.T, got, want string) {
 	t.Helper()
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

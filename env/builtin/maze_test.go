@@ -13,25 +13,25 @@ import (
 // TestMazeWire checks the replies of the protocol, section 5.5, byte for byte.
 func TestMazeWire(t *testing.T) {
 	u := serve(t, "maze", builtin.Options{}).URL
-	is(t, get(t, u+"/"), `"This is environment LMRL-Gym."`)
-	is(t, get(t, u+"/maze/available_actions"), `["move left","move right","move up","move down"]`)
-	is(t, post(t, u+"/maze/create", ""), `{"id":0}`)
-	is(t, post(t, u+"/maze/create", ""), `{"id":1}`)
+	equal(t, get(t, u+"/"), `"This is environment LMRL-Gym."`)
+	equal(t, get(t, u+"/maze/available_actions"), `["move left","move right","move up","move down"]`)
+	equal(t, post(t, u+"/maze/create", ""), `{"id":0}`)
+	equal(t, post(t, u+"/maze/create", ""), `{"id":1}`)
 
-	is(t, post(t, u+"/maze/step", `{"action":"move up","id":0}`), `{"error":"0"}`)
-	is(t, get(t, u+"/maze/observation?id=0"), `{"error":"'observation'"}`)
-	is(t, get(t, u+"/maze/detail?id=0"), `{"error":"'goal_position'"}`)
+	equal(t, post(t, u+"/maze/step", `{"action":"move up","id":0}`), `{"error":"0"}`)
+	equal(t, get(t, u+"/maze/observation?id=0"), `{"error":"'observation'"}`)
+	equal(t, get(t, u+"/maze/detail?id=0"), `{"error":"'goal_position'"}`)
 
 	const at = `The goal is at position 8, 6. Your current position is at position 7, 6. There are walls to your right, to your left.`
-	is(t, post(t, u+"/maze/reset", `{"game":18,"id":0}`), `{"observation":"`+at+`"}`)
-	is(t, post(t, u+"/maze/step", `{"action":"fly","id":0}`), `{"observation":"`+at+`","reward":0,"done":false}`)
-	is(t, get(t, u+"/maze/observation?id=0"), `"`+at+`"`)
-	is(t, get(t, u+"/maze/detail?id=0"), `{"maze_name":"double_t_maze","observation":"`+at+`","done":false,"reward":0,"deleted":false}`)
-	is(t, post(t, u+"/maze/step", `{"action":"move down","id":0}`), `{"observation":"Success\n","reward":1.0,"done":true}`)
+	equal(t, post(t, u+"/maze/reset", `{"game":18,"id":0}`), `{"observation":"`+at+`"}`)
+	equal(t, post(t, u+"/maze/step", `{"action":"fly","id":0}`), `{"observation":"`+at+`","reward":0,"done":false}`)
+	equal(t, get(t, u+"/maze/observation?id=0"), `"`+at+`"`)
+	equal(t, get(t, u+"/maze/detail?id=0"), `{"maze_name":"double_t_maze","observation":"`+at+`","done":false,"reward":0,"deleted":false}`)
+	equal(t, post(t, u+"/maze/step", `{"action":"move down","id":0}`), `{"observation":"Success\n","reward":1.0,"done":true}`)
 	const finished = `{"error":"The task with environment 0 has finished."}`
-	is(t, post(t, u+"/maze/step", `{"action":"move down","id":0}`), finished)
-	is(t, get(t, u+"/maze/observation?id=0"), finished)
-	is(t, get(t, u+"/maze/detail?id=0"), finished)
+	equal(t, post(t, u+"/maze/step", `{"action":"move down","id":0}`), finished)
+	equal(t, get(t, u+"/maze/observation?id=0"), finished)
+	equal(t, get(t, u+"/maze/detail?id=0"), finished)
 
 	for _, tt := range []struct{ game, want string }{
 		{"0", `{"observation":"The goal is at position 8, 6. Your current position is at position 1, 1. There are walls to your left, above you, below you."}`},
@@ -43,11 +43,11 @@ func TestMazeWire(t *testing.T) {
 		{"-26", `{"observation":"The goal is at position 8, 6. Your current position is at position 1, 1. There are walls to your left, above you, below you."}`},
 		{"-27", `{"error":"list index out of range"}`},
 	} {
-		is(t, post(t, u+"/maze/reset", `{"game":`+tt.game+`,"id":0}`), tt.want)
+		equal(t, post(t, u+"/maze/reset", `{"game":`+tt.game+`,"id":0}`), tt.want)
 	}
-	is(t, post(t, u+"/maze/reset", `{"game":1,"id":7}`), `{"error":"The id 7 is not valid."}`)
-	is(t, post(t, u+"/maze/step", `{"id":-1,"action":"x"}`), `{"error":"The id -1 is not valid."}`)
-	is(t, get(t, u+"/maze/observation?id=7"), `{"error":"The id 7 is not valid."}`)
+	equal(t, post(t, u+"/maze/reset", `{"game":1,"id":7}`), `{"error":"The id 7 is not valid."}`)
+	equal(t, post(t, u+"/maze/step", `{"id":-1,"action":"x"}`), `{"error":"The id -1 is not valid."}`)
+	equal(t, get(t, u+"/maze/observation?id=7"), `{"error":"The id 7 is not valid."}`)
 }
 
 // TestMazeFailedReset checks that a failed reset does not change the episode.
@@ -56,7 +56,7 @@ func TestMazeFailedReset(t *testing.T) {
 	post(t, u+"/maze/create", "")
 	post(t, u+"/maze/reset", `{"game":18,"id":0}`)
 	post(t, u+"/maze/reset", `{"game":25,"id":0}`)
-	is(t, post(t, u+"/maze/step", `{"action":"move down","id":0}`), `{"observation":"Success\n","reward":1.0,"done":true}`)
+	equal(t, post(t, u+"/maze/step", `{"action":"move down","id":0}`), `{"observation":"Success\n","reward":1.0,"done":true}`)
 }
 
 // TestMazeMap checks all four moves from every free cell listed in section 5.5.
@@ -122,8 +122,8 @@ func TestMazeStepLimit(t *testing.T) {
 				t.Fatalf("step %d: %s", i+1, got)
 			}
 		}
-		is(t, post(t, u+"/maze/step", `{"action":"move down","id":0}`), `{"observation":"Failure\n","reward":-1.0,"done":true}`)
-		is(t, post(t, u+"/maze/step", `{"action":"move down","id":0}`), `{"error":"The task with environment 0 has finished."}`)
+		equal(t, post(t, u+"/maze/step", `{"action":"move down","id":0}`), `{"observation":"Failure\n","reward":-1.0,"done":true}`)
+		equal(t, post(t, u+"/maze/step", `{"action":"move down","id":0}`), `{"error":"The task with environment 0 has finished."}`)
 	}
 }
 

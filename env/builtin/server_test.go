@@ -54,7 +54,7 @@ func TestRequestFaults(t *testing.T) {
 		{"too long", "POST", "/step", "application/json", strings.Repeat(" ", 1<<20+1), 413, `~too large`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			status, _, text := ask(t, tt.method, u+tt.path, tt.kind, tt.body)
+			status, _, text := send(t, tt.method, u+tt.path, tt.kind, tt.body)
 			if part, ok := strings.CutPrefix(tt.want, "~"); status != tt.status || ok && !strings.Contains(text, part) || !ok && text != tt.want {
 				t.Errorf("%d %s", status, text)
 			}
@@ -62,7 +62,7 @@ func TestRequestFaults(t *testing.T) {
 	}
 	// A create request without declared fields may have any body.
 	m := serve(t, "maze", builtin.Options{}).URL
-	if status, _, text := ask(t, "POST", m+"/maze/create", "text/plain", "{"); status != 200 || text != `{"id":0}` {
+	if status, _, text := send(t, "POST", m+"/maze/create", "text/plain", "{"); status != 200 || text != `{"id":0}` {
 		t.Errorf("%d %s", status, text)
 	}
 }
@@ -89,12 +89,12 @@ func TestNew(t *testing.T) {
 
 func TestInstanceLimit(t *testing.T) {
 	u := serve(t, "maze", builtin.Options{Instances: 2}).URL
-	is(t, post(t, u+"/maze/create", ""), `{"id":0}`)
-	is(t, post(t, u+"/maze/create", ""), `{"id":1}`)
-	is(t, post(t, u+"/maze/create", ""), `{"error":"The server holds its limit of 2 environments."}`)
+	equal(t, post(t, u+"/maze/create", ""), `{"id":0}`)
+	equal(t, post(t, u+"/maze/create", ""), `{"id":1}`)
+	equal(t, post(t, u+"/maze/create", ""), `{"error":"The server is at its limit of 2 environments."}`)
 	u = serve(t, "textcraft", builtin.Options{Instances: 1}).URL
 	post(t, u+"/create", `{}`)
-	is(t, post(t, u+"/create", `{}`), `{"error":"The server holds its limit of 1 environments."}`)
+	equal(t, post(t, u+"/create", `{}`), `{"error":"The server is at its limit of 1 environments."}`)
 	post(t, u+"/close", `{"id":0}`)
 	if got := post(t, u+"/create", `{}`); !strings.Contains(got, `"id":1,`) {
 		t.Error(got)
@@ -200,7 +200,7 @@ func TestServeEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	is(t, post(t, s.URL+"/maze/create", ""), `{"id":0}`)
+	equal(t, post(t, s.URL+"/maze/create", ""), `{"id":0}`)
 	if _, err := builtin.Serve(ctx, "maze", strings.TrimPrefix(s.URL, "http://"), builtin.Options{}); err == nil {
 		t.Error("a second server on the port: no error")
 	}

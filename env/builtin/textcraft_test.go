@@ -34,12 +34,12 @@ func protocolServer(t *testing.T) string {
 func TestTextcraftWire(t *testing.T) {
 	u := protocolServer(t)
 	const first = `"observation":"Crafting commands:\ncraft 1 emerald block using 9 emerald\n\nGoal: craft emerald block.","done":false,"reward":0}`
-	is(t, get(t, u+"/"), `"This is environment TextCraft."`)
-	is(t, post(t, u+"/create", `{"minecraft_dir":"agentenv_textcraft/","commands":null,"goal":null}`), `{"id":0,`+first)
+	equal(t, get(t, u+"/"), `"This is environment TextCraft."`)
+	equal(t, post(t, u+"/create", `{"minecraft_dir":"agentenv_textcraft/","commands":null,"goal":null}`), `{"id":0,`+first)
 	if got := post(t, u+"/create", `{"commands":"craft x","goal":"minecraft:x"}`); !strings.Contains(got, `"id":1,`) || !strings.Contains(got, "Goal: craft oak planks.") {
 		t.Errorf("the reply to the second create is %s, want id 1 and task 1", got)
 	}
-	is(t, post(t, u+"/reset", `{"data_idx":0,"id":0}`), `{"id":0,`+first)
+	equal(t, post(t, u+"/reset", `{"data_idx":0,"id":0}`), `{"id":0,`+first)
 	for _, tt := range []struct{ action, want string }{
 		{"inventory", "Inventory: You are not carrying anything."},
 		{"get 9 emerald", "Got 9 emerald"},
@@ -85,28 +85,28 @@ func TestTextcraftWire(t *testing.T) {
 			t.Errorf("%q: %s", tt.action, reply)
 		}
 	}
-	is(t, post(t, u+"/step", `{"action":"craft 1 emerald block using 9 emerald","id":0}`), `{"observation":"Crafted 1 minecraft:emerald_block","reward":1,"done":true}`)
-	is(t, get(t, u+"/detail?id=0"), `{"observation":"Crafted 1 minecraft:emerald_block","done":true,"reward":1,"deleted":false}`)
-	is(t, get(t, u+"/observation?id=0"), `"Crafted 1 minecraft:emerald_block"`)
+	equal(t, post(t, u+"/step", `{"action":"craft 1 emerald block using 9 emerald","id":0}`), `{"observation":"Crafted 1 minecraft:emerald_block","reward":1,"done":true}`)
+	equal(t, get(t, u+"/detail?id=0"), `{"observation":"Crafted 1 minecraft:emerald_block","done":true,"reward":1,"deleted":false}`)
+	equal(t, get(t, u+"/observation?id=0"), `"Crafted 1 minecraft:emerald_block"`)
 	// A step after the end of a game is valid: its reply has done false.
-	is(t, post(t, u+"/step", `{"action":"get 1 emerald","id":0}`), `{"observation":"Got 1 emerald","reward":0,"done":false}`)
-	is(t, get(t, u+"/detail?id=0"), `{"observation":"Got 1 emerald","done":false,"reward":0,"deleted":false}`)
+	equal(t, post(t, u+"/step", `{"action":"get 1 emerald","id":0}`), `{"observation":"Got 1 emerald","reward":0,"done":false}`)
+	equal(t, get(t, u+"/detail?id=0"), `{"observation":"Got 1 emerald","done":false,"reward":0,"deleted":false}`)
 
 	for _, path := range []string{"/goal", "/commands"} {
-		if status, kind, text := ask(t, "GET", u+path+"?id=0", "", ""); status != 500 || text != "Internal Server Error" || !strings.HasPrefix(kind, "text/plain") {
+		if status, kind, text := send(t, "GET", u+path+"?id=0", "", ""); status != 500 || text != "Internal Server Error" || !strings.HasPrefix(kind, "text/plain") {
 			t.Errorf("%s: %d %s %s", path, status, kind, text)
 		}
 	}
-	is(t, post(t, u+"/reset", `{"data_idx":null,"id":0}`), `{"error":"unsupported operand type(s) for %: 'NoneType' and 'int'"}`)
-	is(t, post(t, u+"/reset", `{"id":0}`), `{"id":0,`+first)
+	equal(t, post(t, u+"/reset", `{"data_idx":null,"id":0}`), `{"error":"unsupported operand type(s) for %: 'NoneType' and 'int'"}`)
+	equal(t, post(t, u+"/reset", `{"id":0}`), `{"id":0,`+first)
 	if got, want := post(t, u+"/reset", `{"id":0,"data_idx":-1}`), post(t, u+"/reset", `{"id":0,"data_idx":4}`); got != want {
 		t.Errorf("negative index: %s, want %s", got, want)
 	}
-	is(t, post(t, u+"/close", `{"id":0}`), `true`)
-	is(t, post(t, u+"/close", `{"id":0}`), `false`)
-	is(t, post(t, u+"/step", `{"action":"x","id":0}`), `{"error":"The id 0 is not valid."}`)
-	is(t, post(t, u+"/reset", `{"id":9,"data_idx":1}`), `{"error":"The id 9 is not valid."}`)
-	is(t, get(t, u+"/observation?id=0"), `{"error":"The id 0 is not valid."}`)
+	equal(t, post(t, u+"/close", `{"id":0}`), `true`)
+	equal(t, post(t, u+"/close", `{"id":0}`), `false`)
+	equal(t, post(t, u+"/step", `{"action":"x","id":0}`), `{"error":"The id 0 is not valid."}`)
+	equal(t, post(t, u+"/reset", `{"id":9,"data_idx":1}`), `{"error":"The id 9 is not valid."}`)
+	equal(t, get(t, u+"/observation?id=0"), `{"error":"The id 0 is not valid."}`)
 	if got := post(t, u+"/create", `{}`); !strings.Contains(got, `"id":2,`) {
 		t.Errorf("the reply to a create after a close is %s, want a new id", got)
 	}

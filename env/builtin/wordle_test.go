@@ -64,37 +64,37 @@ func words(t *testing.T, reply string) []string {
 // TestWordleReplies checks the replies byte for byte.
 func TestWordleReplies(t *testing.T) {
 	u := serveWordle(t, nil)
-	is(t, get(t, strings.TrimSuffix(u, "wordle")), `"This is environment LMRL-Gym."`)
-	is(t, post(t, u+"/create", ""), `{"id":0}`)
-	is(t, get(t, u+"/observation?id=0"), `{"error":"'observation'"}`)
-	is(t, get(t, u+"/detail?id=0"), `{"done":false,"reward":0,"deleted":false}`)
+	equal(t, get(t, strings.TrimSuffix(u, "wordle")), `"This is environment LMRL-Gym."`)
+	equal(t, post(t, u+"/create", ""), `{"id":0}`)
+	equal(t, get(t, u+"/observation?id=0"), `{"error":"'observation'"}`)
+	equal(t, get(t, u+"/detail?id=0"), `{"done":false,"reward":0,"deleted":false}`)
 	all := words(t, get(t, u+"/filtered_vocab?id=0"))
 	if len(all) != 40 || all[0] != "panic" || all[39] != "trove" {
 		t.Errorf("%d words: %v", len(all), all)
 	}
-	is(t, post(t, u+"/reset", `{"seed":3,"id":0}`), `{"id":0,"observation":"Let's start Wordle!"}`)
-	is(t, get(t, u+"/observation?id=0"), `"Let's start Wordle!"`)
-	is(t, post(t, u+"/step", `{"id":0,"action":"zzzzz"}`), `{"observation":"invalid word","reward":0.0,"done":false}`)
-	is(t, post(t, u+"/step", `{"id":0,"action":"P a n i c"}`), `{"observation":"invalid word","reward":0.0,"done":false}`)
-	is(t, get(t, u+"/detail?id=0"), `{"done":false,"reward":0,"deleted":false,"seed":3,"observation":"invalid word"}`)
+	equal(t, post(t, u+"/reset", `{"seed":3,"id":0}`), `{"id":0,"observation":"Let's start Wordle!"}`)
+	equal(t, get(t, u+"/observation?id=0"), `"Let's start Wordle!"`)
+	equal(t, post(t, u+"/step", `{"id":0,"action":"zzzzz"}`), `{"observation":"invalid word","reward":0.0,"done":false}`)
+	equal(t, post(t, u+"/step", `{"id":0,"action":"P a n i c"}`), `{"observation":"invalid word","reward":0.0,"done":false}`)
+	equal(t, get(t, u+"/detail?id=0"), `{"done":false,"reward":0,"deleted":false,"seed":3,"observation":"invalid word"}`)
 	first := observation(t, post(t, u+"/step", `{"id":0,"action":" p a n i c "}`))
 	left := words(t, get(t, u+"/filtered_vocab?id=0"))
 	if len(left) == 0 || len(left) >= 40 || slices.Contains(left, "panic") {
 		t.Errorf("after %q there are %v", first, left)
 	}
 	for range 2 {
-		is(t, post(t, u+"/step", `{"id":0,"action":""}`), `{"observation":"invalid word","reward":0.0,"done":false}`)
+		equal(t, post(t, u+"/step", `{"id":0,"action":""}`), `{"observation":"invalid word","reward":0.0,"done":false}`)
 	}
-	is(t, post(t, u+"/step", `{"id":0,"action":"too long"}`), `{"observation":"invalid word","reward":0.0,"done":true}`)
+	equal(t, post(t, u+"/step", `{"id":0,"action":"too long"}`), `{"observation":"invalid word","reward":0.0,"done":true}`)
 	const over = `{"error":"The task with environment 0 has finished."}`
-	is(t, post(t, u+"/step", `{"id":0,"action":"panic"}`), over)
-	is(t, get(t, u+"/filtered_vocab?id=0"), over)
-	is(t, get(t, u+"/observation?id=0"), over)
-	is(t, get(t, u+"/detail?id=0"), over)
-	is(t, post(t, u+"/reset", `{"seed":3,"id":0}`), `{"id":0,"observation":"Let's start Wordle!"}`)
-	is(t, observation(t, post(t, u+"/step", `{"id":0,"action":"panic"}`)), first)
-	is(t, post(t, u+"/step", `{"id":7,"action":"panic"}`), `{"error":"The id 7 is not valid."}`)
-	if status, _, text := ask(t, "POST", u+"/close", "application/json", `{"id":0}`); status != 404 {
+	equal(t, post(t, u+"/step", `{"id":0,"action":"panic"}`), over)
+	equal(t, get(t, u+"/filtered_vocab?id=0"), over)
+	equal(t, get(t, u+"/observation?id=0"), over)
+	equal(t, get(t, u+"/detail?id=0"), over)
+	equal(t, post(t, u+"/reset", `{"seed":3,"id":0}`), `{"id":0,"observation":"Let's start Wordle!"}`)
+	equal(t, observation(t, post(t, u+"/step", `{"id":0,"action":"panic"}`)), first)
+	equal(t, post(t, u+"/step", `{"id":7,"action":"panic"}`), `{"error":"The id 7 is not valid."}`)
+	if status, _, text := send(t, "POST", u+"/close", "application/json", `{"id":0}`); status != 404 {
 		t.Errorf("close: %d %s", status, text)
 	}
 }
@@ -108,7 +108,7 @@ func TestWordleGames(t *testing.T) {
 	u := serveWordle(t, one)
 	post(t, u+"/create", "")
 	post(t, u+"/reset", `{"seed":0,"id":0}`)
-	is(t, post(t, u+"/step", `{"id":0,"action":"s o l a r"}`), `{"observation":"g g g g g\n","reward":1,"done":true}`)
+	equal(t, post(t, u+"/step", `{"id":0,"action":"s o l a r"}`), `{"observation":"g g g g g\n","reward":1,"done":true}`)
 
 	u = serveWordle(t, nil)
 	post(t, u+"/create", "")

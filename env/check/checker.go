@@ -214,9 +214,9 @@ func (c *checker) get(path, query string) request {
 // query returns the query string of a GET for s.
 func (c *checker) query(s session) string { return c.env.idKey + "=" + url.QueryEscape(unquote(s.id)) }
 
-// want sends a request that must succeed and returns the decoded reply, which has the
-// shape is. Otherwise it records a failure in n and returns false.
-func (c *checker) want(n *notes, op string, r request, is shape) (any, bool) {
+// require sends a request that must succeed and returns the decoded reply, which has the
+// shape want. Otherwise it records a failure in n and returns false.
+func (c *checker) require(n *notes, op string, r request, want shape) (any, bool) {
 	got, err := c.send(op, r)
 	// webshop and sqlgym return 503 before they act, and clients retry.
 	for tries := 0; tries < 2 && c.env.retry503 && err == nil && got.status == http.StatusServiceUnavailable; tries++ {
@@ -228,7 +228,7 @@ func (c *checker) want(n *notes, op string, r request, is shape) (any, bool) {
 		n.fail("%s: %v", what, err)
 		return nil, false
 	}
-	v, fault := c.judge(n, what, got, is)
+	v, fault := c.judge(n, what, got, want)
 	if fault != "" {
 		n.fail("%s: %s", what, fault)
 		return nil, false
@@ -236,18 +236,18 @@ func (c *checker) want(n *notes, op string, r request, is shape) (any, bool) {
 	return v, true
 }
 
-// judge decodes a reply that must be a success with the shape is, and warns if its
+// judge decodes a reply that must be a success with the shape want, and warns if its
 // content type is not JSON. fault is "" for a success.
-func (c *checker) judge(n *notes, what string, got reply, is shape) (v any, fault string) {
-	v, fault = success(got, is)
+func (c *checker) judge(n *notes, what string, got reply, want shape) (v any, fault string) {
+	v, fault = success(got, want)
 	if media, _, err := mime.ParseMediaType(got.header.Get("Content-Type")); fault == "" && (err != nil || media != "application/json") {
 		n.warn("clients ignore the content type", "%s: JSON with content type %q", what, got.header.Get("Content-Type"))
 	}
 	return v, fault
 }
 
-// success decodes a reply that must be a success with the shape is. fault is "" for a success.
-func success(got reply, is shape) (v any, fault string) {
+// success decodes a reply that must be a success with the shape want. fault is "" for a success.
+func success(got reply, want shape) (v any, fault string) {
 	if got.status != http.StatusOK {
 		return nil, show(got)
 	}
@@ -258,7 +258,7 @@ func success(got reply, is shape) (v any, fault string) {
 	if e, ok := errorText(v); ok {
 		return nil, fmt.Sprintf("the error %q", short(e, 120))
 	}
-	return v, is.fault("the reply", v)
+	return v, want.fault("the reply", v)
 }
 
 // show describes an unexpected reply.

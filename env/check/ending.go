@@ -157,7 +157,7 @@ var wordleEndings = []ending{
 	{ // guess possible words until a guess is right or the sixth guess ends the game
 		tasks: []int{3}, wins: true,
 		action: func(c *checker, _ string, n int) string {
-			left, ok := c.askVocabulary(&notes{}, c.sessions[0])
+			left, ok := c.requestVocabulary(&notes{}, c.sessions[0])
 			if !ok || n >= 6 {
 				return ""
 			}

@@ -97,7 +97,7 @@ var games = []environment{
 		},
 		unknown: errorObject, closing: closeNone,
 		extra: check{name: "actions", expected: `GET /maze/available_actions answers ["move left","move right","move up","move down"]`, run: func(c *checker, n *notes) {
-			v, ok := c.want(n, "observe", c.get("/available_actions", ""), every{text})
+			v, ok := c.require(n, "observe", c.get("/available_actions", ""), every{text})
 			switch {
 			case !ok:
 			case strings.Join(stringsIn(v), ",") != "move left,move right,move up,move down":
@@ -151,9 +151,9 @@ func (c *checker) vocabulary() []string {
 	return c.words
 }
 
-// askVocabulary requests the words that are still possible in a session.
-func (c *checker) askVocabulary(n *notes, s session) ([]string, bool) {
-	v, ok := c.want(n, "observe", c.get("/filtered_vocab", c.query(s)), every{text})
+// requestVocabulary requests the words that are still possible in a session.
+func (c *checker) requestVocabulary(n *notes, s session) ([]string, bool) {
+	v, ok := c.require(n, "observe", c.get("/filtered_vocab", c.query(s)), every{text})
 	if !ok {
 		return nil, false
 	}
@@ -175,7 +175,7 @@ func checkVocabulary(c *checker, n *notes) {
 	if !ok {
 		return
 	}
-	all, ok := c.askVocabulary(n, s)
+	all, ok := c.requestVocabulary(n, s)
 	if !ok {
 		return
 	}
@@ -183,7 +183,7 @@ func checkVocabulary(c *checker, n *notes) {
 	if !ok || p.done {
 		return
 	}
-	left, ok := c.askVocabulary(n, s)
+	left, ok := c.requestVocabulary(n, s)
 	if !ok {
 		return
 	}

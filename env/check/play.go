@@ -8,7 +8,7 @@ import (
 
 // create creates an instance.
 func (c *checker) create(n *notes) (session, bool) {
-	v, ok := c.want(n, "create", c.post("/create", c.env.createBody), c.env.created)
+	v, ok := c.require(n, "create", c.post("/create", c.env.createBody), c.env.created)
 	if !ok {
 		return session{}, false
 	}
@@ -51,7 +51,7 @@ func (c *checker) stepBody(s session, action string) string {
 }
 
 func (c *checker) reset(n *notes, s session, task int) (any, bool) {
-	return c.want(n, "reset", c.post("/reset", c.resetBody(s, task)), c.env.reset)
+	return c.require(n, "reset", c.post("/reset", c.resetBody(s, task)), c.env.reset)
 }
 
 // restart resets the first session to the first task.
@@ -72,7 +72,7 @@ type played struct {
 
 // play sends one step and checks the range of its rewards.
 func (c *checker) play(n *notes, s session, action string) (played, bool) {
-	v, ok := c.want(n, "step", c.post("/step", c.stepBody(s, action)), c.env.step)
+	v, ok := c.require(n, "step", c.post("/step", c.stepBody(s, action)), c.env.step)
 	if !ok {
 		return played{}, false
 	}
@@ -109,7 +109,7 @@ func (e environment) playedOf(v any) played {
 }
 
 func (c *checker) observe(n *notes, s session) (any, bool) {
-	return c.want(n, "observe", c.get("/observation", c.query(s)), c.env.observe)
+	return c.require(n, "observe", c.get("/observation", c.query(s)), c.env.observe)
 }
 
 // firstText returns the first observation after a reset.

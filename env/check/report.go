@@ -16,7 +16,7 @@ type Status string
 const (
 	Pass Status = "PASS"
 	Skip Status = "SKIP" // not tested
-	Warn Status = "WARN" // a deviation that AgentGym's servers share or clients tolerate
+	Warn Status = "WARN" // a deviation that AgentGym's servers also have or that clients tolerate
 	Fail Status = "FAIL" // a deviation that breaks clients
 )
 

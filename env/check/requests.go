@@ -128,7 +128,7 @@ func checkContentType(c *checker, n *notes) {
 	}
 	r := c.post("/step", c.stepBody(s, "look"))
 	r.kind = "application/json; charset=utf-8"
-	if _, ok := c.want(n, "step", r, c.env.step); !ok {
+	if _, ok := c.require(n, "step", r, c.env.step); !ok {
 		return
 	}
 	r.kind = "text/plain"

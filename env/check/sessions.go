@@ -89,7 +89,7 @@ func checkIDs(c *checker, n *notes) {
 
 func checkReset(c *checker, n *notes) {
 	if c.env.name == "wordle" {
-		c.words, _ = c.askVocabulary(n, c.sessions[0]) // AgentGym's client sends this before the first reset
+		c.words, _ = c.requestVocabulary(n, c.sessions[0]) // AgentGym's client sends this before the first reset
 	}
 	for _, task := range c.env.tasks[:2] {
 		v, ok := c.reset(n, c.sessions[0], task)

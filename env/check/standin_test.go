@@ -43,7 +43,7 @@ type standin struct {
 	more  func(w http.ResponseWriter, r *http.Request) bool
 }
 
-// recording holds the replies of AgentGym's own server of an environment; see recorded/record.py.
+// recording contains the replies of AgentGym's own server of an environment; see recorded/record.py.
 type recording struct {
 	Tools string
 	Tasks map[int]struct {

@@ -49,7 +49,7 @@ var tools = []environment{
 				if !ok {
 					return
 				}
-				if v, ok := c.want(n, "observe", c.get("/available_actions", c.query(s)), keys{{"has_search_bar", boolean}, {"clickables", every{text}}}); ok {
+				if v, ok := c.require(n, "observe", c.get("/available_actions", c.query(s)), keys{{"has_search_bar", boolean}, {"clickables", every{text}}}); ok {
 					n.pass("%s", describe(v))
 				}
 			},

@@ -40,7 +40,7 @@ func (p *Pool) create(ctx context.Context, s *server) (*slot, error) {
 			return sl, nil
 		}
 		// Another slot or program uses the instance: it is neither used nor closed.
-		err = fmt.Errorf("environment %s: %s returns instances that are in use: it holds fewer than env.max_instances, or another program uses it", p.spec.Name, s.url)
+		err = fmt.Errorf("environment %s: %s returns instances that are in use: its limit is below env.max_instances, or another program uses it", p.spec.Name, s.url)
 		if b.lost() {
 			err = env.ErrRestarted
 		}

@@ -1,9 +1,9 @@
 // Package pool leases environment instances on the servers of one environment.
 //
-// A Pool balances leases over its servers, reuses instances (Client.Reset makes
-// them new), and takes a server that fails out of service until a probe of it
-// succeeds. It detects the restart of a server and invalidates the
-// instances from before, since their ids belong to other instances now.
+// A Pool balances leases over its servers, reuses instances (Client.Reset starts a new
+// episode), and takes a server that fails out of service until a probe of it succeeds.
+// It detects the restart of a server and invalidates the instances from before the
+// restart, since the new process uses their ids for other instances.
 //
 // A Pool is safe for concurrent use. A Lease belongs to one goroutine at a time.
 package pool

@@ -8,7 +8,7 @@ import (
 
 // ErrFull is the error of AcquireAt with Place.NoWait if every server in service has
 // its maximum of leases.
-var ErrFull = errors.New("every instance that the environment servers in service can hold is in use")
+var ErrFull = errors.New("all instances of the environment servers in service are in use, and no server can create another one")
 
 // ErrClosed is the error of Acquire after Close.
 var ErrClosed = errors.New("the pool of environment servers is closed")

@@ -4,8 +4,8 @@
 // It contains the forwarding, the journal of injected faults, and their counts, which
 // GET /__faults returns. Package env/fault injects the faults.
 //
-// How a client of package env sees each kind of fault, and the name under which it
-// counts it (env.Counts, and servers/faults/NAME in the metrics of a run):
+// The table lists the kind of a fault, the name under which a client of package env
+// counts it (pool.Counts, and servers/faults/NAME in a run's metrics), and its effect:
 //
 //	500, 503, …  http_500, …  the status as injected
 //	hang         timeout      no status until the client's timeout

@@ -34,7 +34,7 @@ type variable struct{ name, doc string }
 // or change the game.
 var webPackages = []string{"fastapi", "uvicorn"}
 
-// lmrlgym serves several games of LMRL-Gym.
+// lmrlgym is the recipe of the server of maze and wordle.
 var lmrlgym = recipe{
 	folder: "agentenv-lmrlgym", module: "agentenv_lmrlgym:app",
 	path:  []string{"agentenv-lmrlgym/lmrlgym"},
@@ -42,8 +42,8 @@ var lmrlgym = recipe{
 	venv:  []string{"numpy", "tqdm", "scikit-image", "ipython", "termcolor", "transformers<5"},
 }
 
-// tool returns the recipe of one of the servers in agentenv-tool. needs is what its
-// tools need from outside, or "".
+// tool returns the recipe of one of the servers in agentenv-tool. needs is the external
+// requirement of its tools, or "".
 func tool(name, needs string) recipe {
 	r := recipe{
 		folder: "agentenv-tool", module: "agentenv_" + name + ":app",

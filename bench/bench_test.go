@@ -191,7 +191,7 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", args, err, want)
 		}
 	}
-	if o, err := parse([]string{"--rounds", "2", "latency", "--json"}, t.Output()); err != nil || o.what != "latency" || o.rounds != 2 || !o.json {
+	if o, err := parse([]string{"--rounds", "2", "latency", "--json"}, t.Output()); err != nil || o.measurement != "latency" || o.rounds != 2 || !o.json {
 		t.Errorf("options before and after the name: got %+v, %v", o, err)
 	}
 }

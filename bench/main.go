@@ -48,7 +48,7 @@ func main() {
 
 // options are the parsed command line.
 type options struct {
-	what              string // the measurement: "" (all), speed, grpo or latency
+	measurement       string // speed, grpo or latency; "": speed and latency
 	model, python     string
 	script, trlScript string
 	program           string // openmanus
@@ -72,18 +72,18 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	f.IntVar(&o.rounds, "rounds", 3, "speed, latency: measured runs on either side, of which the fastest counts; grpo: turns of three steps on either side, whose median counts")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables")
 	for err = f.Parse(args); err == nil && f.NArg() > 0; err = f.Parse(f.Args()[1:]) {
-		if o.what != "" {
+		if o.measurement != "" {
 			return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
 		}
-		o.what = f.Arg(0)
+		o.measurement = f.Arg(0)
 	}
 	if err != nil {
 		return o, err
 	}
-	switch o.what {
+	switch o.measurement {
 	case "", "speed", "grpo", "latency":
 	default:
-		return o, fmt.Errorf("unknown measurement %s; bench --help lists them", o.what)
+		return o, fmt.Errorf("unknown measurement %s; bench --help lists them", o.measurement)
 	}
 	if o.threads < 1 || o.rounds < 1 {
 		return o, errors.New("--threads and --rounds must be at least 1")
@@ -96,13 +96,13 @@ func measure(ctx context.Context, o options, out, log io.Writer) error {
 	torch.SetNumThreads(o.threads)
 	r := report{Threads: o.threads, Rounds: o.rounds}
 	var err error
-	if o.what == "" || o.what == "speed" {
+	if o.measurement == "" || o.measurement == "speed" {
 		err = r.measureSpeed(ctx, o, log)
 	}
-	if err == nil && o.what == "grpo" {
+	if err == nil && o.measurement == "grpo" {
 		err = r.measureGRPO(ctx, o, log)
 	}
-	if err == nil && (o.what == "" || o.what == "latency") {
+	if err == nil && (o.measurement == "" || o.measurement == "latency") {
 		fmt.Fprintln(log, "measuring latency")
 		// The tiny model gains nothing from a second thread. A thread that waits
 		// for a busy core would distort the measurement.

@@ -65,7 +65,7 @@ func peerEnv(threads int) []string {
 		"TQDM_DISABLE=1") // no progress bars on stderr
 }
 
-// Run lets the peer do a job once and returns the duration of the timed part.
+// Run runs a job once on the peer and returns the duration of the timed part.
 func (p *Peer) Run(_ context.Context, j Job) (time.Duration, error) {
 	line, err := json.Marshal(j)
 	if err != nil {

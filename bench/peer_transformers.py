@@ -103,7 +103,7 @@ def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     torch.set_num_threads(int(sys.argv[2]))
-    # stdout is the protocol; what libraries print goes to stderr.
+    # stdout is reserved for the protocol; output of libraries goes to stderr.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 

@@ -95,7 +95,7 @@ def main():
         sys.exit(__doc__)
     with open(sys.argv[1]) as f:
         job = json.load(f)
-    # stdout is the answer; what libraries print goes to stderr.
+    # stdout is reserved for the answer; output of libraries goes to stderr.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     torch.set_num_threads(job["threads"])

@@ -111,7 +111,7 @@ func entryTrials() []trial {
 	}
 	for _, name := range reward.Functions.Names() {
 		if name == "goal" {
-			continue // every other trial includes it
+			continue // all other trials include goal
 		}
 		weight := "0.5"
 		if name == "length" { // length returns the excess, which is to be penalised
@@ -178,7 +178,7 @@ type EntryRun struct {
 	First     float64  `json:"success_first"` // success rate of the first step
 	Last      float64  `json:"success_last"`
 	Seconds   float64  `json:"seconds"`
-	Fault     string   `json:"fault,omitempty"` // the error that ended it
+	Fault     string   `json:"fault,omitempty"` // the error that ended the trial
 	Changed   []string `json:"settings"`        // settings that differ from the quickstart's, except those of entryBase
 	Truth     string   `json:"ground_truth,omitempty"`
 }

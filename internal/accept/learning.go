@@ -58,7 +58,7 @@ func measureLearning(ctx context.Context, program, dir string, n int, log io.Wri
 }
 
 // quickstart trains the quickstart and returns its result and its validations. The
-// parameters are those of trainSeed.
+// parameters have the same meaning as in trainSeed.
 func quickstart(ctx context.Context, program, out string, seed, threads int, sets ...string) (r Run, found []validated, err error) {
 	metrics, seconds, err := trainSeed(ctx, program, out, seed, threads, sets)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // The keys of a training step: sampling, algorithm, updates.
 
 var rolloutKeys = slices.Concat([]entry{
-	ready("rollout.engine", "local", "source of the replies: local generates in this process with the trained weights; openai asks the endpoint of [rollout.api], for eval and rollout only, since its weights cannot be trained", oneOf([]string{"local", "openai"})),
+	ready("rollout.engine", "local", "source of the replies: local generates in this process with the trained weights; openai gets them from the endpoint of [rollout.api], for eval and rollout only, since an endpoint's weights cannot be trained", oneOf([]string{"local", "openai"})),
 	ready("rollout.group_size", 8, "episodes per task in a step", between(1, 4096)),
 	ready("rollout.temperature", 1, "divisor of the logits, in sampling and in every log-prob", aboveTo(0, 100)),
 	ready("rollout.top_p", 1, "nucleus sampling: probability mass to keep; log-probs are normalised over the kept tokens, in the update too", aboveTo(0, 1)),

@@ -186,8 +186,8 @@ func changed(t *testing.T, name, text, diff string) string {
 	return strings.Replace(text, old.String(), now.String(), 1)
 }
 
-// goTest runs go test in root and returns its output. -trimpath lets the build
-// cache serve copies in other folders.
+// goTest runs go test in root and returns its output. With -trimpath,
+// copies in other folders share the build cache.
 func goTest(t *testing.T, root string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"test", "-trimpath", "-count=1"}, args...)...)

@@ -71,7 +71,7 @@ func (b *scriptedBackend) Step(_ context.Context, batch []engine.Work) ([]engine
 		if b.teacher == nil {
 			continue
 		}
-		if forced, ok := b.teacher.Say(w.Draw); ok && forced != drawn {
+		if forced, ok := b.teacher.Recorded(w.Draw); ok && forced != drawn {
 			out[i].Token = forced
 			b.teacher.Differs(w.Draw, forced, drawn, float64(max(forced-drawn, drawn-forced)))
 		}

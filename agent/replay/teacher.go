@@ -60,8 +60,8 @@ func (c *Teacher) reader(d engine.Draw) *reader {
 	return c.readers[episodeKey{d.Seed, d.Task, d.Sample}]
 }
 
-// Say implements engine.Teacher.
-func (c *Teacher) Say(d engine.Draw) (int32, bool) {
+// Recorded implements engine.Teacher.
+func (c *Teacher) Recorded(d engine.Draw) (int32, bool) {
 	r := c.reader(d)
 	if r == nil || d.Turn >= len(r.ep.Turns) {
 		return 0, false

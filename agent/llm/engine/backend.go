@@ -5,12 +5,11 @@ import (
 	"hash/fnv"
 )
 
-// SeqID identifies a sequence in a backend. A scheduler never reuses one.
+// SeqID identifies a sequence in a backend. A scheduler never reuses a SeqID.
 type SeqID int64
 
-// Backend runs the model for a Scheduler, which calls Step and Drop one at a time,
-// and never while the function of Exclusive runs. Any goroutine may call Version at
-// any time.
+// Backend runs the model for a Scheduler, which calls Step and Drop one at a
+// time, and never during Exclusive. Any goroutine may call Version at any time.
 type Backend interface {
 	// Step appends the tokens of every Work to its sequence and samples one
 	// token for each Work with Sample set. The result has one entry per Work,
@@ -23,15 +22,15 @@ type Backend interface {
 	Step(ctx context.Context, batch []Work) ([]Sampled, error)
 	// Drop frees the memory of a sequence. An unknown sequence is ignored.
 	Drop(seq SeqID)
-	// Capacity returns the number of tokens whose keys and values fit. The
-	// scheduler calls it once.
+	// Capacity returns the number of tokens for which the KV cache has space.
+	// The scheduler calls it once.
 	Capacity() int
-	// BlockSize returns the number of tokens per block, the unit in which
-	// sequences take memory. The scheduler calls it once, and never uses more
-	// than Capacity/BlockSize blocks over all sequences.
+	// BlockSize returns the number of tokens per block, the unit of memory. The
+	// scheduler calls it once, and never uses more than Capacity/BlockSize
+	// blocks over all sequences.
 	BlockSize() int
 	// Version returns the version of the weights that the next Step uses. The
-	// scheduler rebuilds KV that was computed with another version.
+	// scheduler recomputes KV of other versions.
 	Version() int64
 }
 
@@ -46,8 +45,8 @@ type Work struct {
 	Draw        Draw    // key of the draw, if Sample is set
 	Temperature float32 // > 0, also if Greedy
 	Greedy      bool
-	TopP        float32 // in (0, 1]; 1 is off
-	TopK        int     // 0 is off
+	TopP        float32 // in (0, 1]; 1 means off
+	TopK        int     // 0 means off
 }
 
 // Draw is the key of one random draw. The noise of a draw depends only on this
@@ -65,7 +64,7 @@ type Draw struct {
 type Sampled struct {
 	Token   int32
 	LogProb float32
-	Kept    []int32 // tokens that top-k and top-p kept, ascending; nil: all
+	Kept    []int32 // tokens that top-k and top-p kept, ascending; nil means all
 }
 
 // TaskHash returns the FNV-1a hash of a task id, which identifies it in a Draw. It
@@ -86,15 +85,15 @@ func Mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Teacher replaces sampled tokens by recorded ones (teacher forcing), so that a
-// recorded episode is replayed token by token. The scheduler's goroutine calls
-// it.
+// Teacher replaces sampled tokens by recorded tokens (teacher forcing), so that
+// a recorded episode is replayed token by token. The scheduler's goroutine
+// calls it.
 type Teacher interface {
-	// Say returns the recorded token of a draw. If ok is false, the
+	// Recorded returns the recorded token of a draw. If ok is false, the
 	// scheduler uses the sampler's token.
-	Say(d Draw) (token int32, ok bool)
+	Recorded(d Draw) (token int32, ok bool)
 	// Differs is called if the sampler drew another token than the recorded
 	// one. margin is the difference of their scores; a margin as small as the
 	// rounding of the logits is not a real difference.
-	Differs(d Draw, said, drawn int32, margin float64)
+	Differs(d Draw, recorded, drawn int32, margin float64)
 }

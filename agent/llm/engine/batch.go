@@ -7,7 +7,7 @@ import (
 
 // form chooses the next batch and reserves its memory: one token for every
 // session that decodes, then chunks of contexts in prefill, oldest call first.
-// s.mu is held and no step is in flight.
+// The caller has locked s.mu, and no step is in flight.
 func (s *Scheduler) form() ([]*sequence, []Work) {
 	version := s.backend.Version()
 	s.evictStale(version)
@@ -27,9 +27,9 @@ func (s *Scheduler) form() ([]*sequence, []Work) {
 	return batch, work
 }
 
-// calls returns the sessions with a call in progress in the order in which they
-// are served: by arrival, or by key in deterministic mode. In deterministic
-// mode it returns none until every open session has a call.
+// calls returns the sessions with a call in progress in the order of service:
+// by arrival, or by key in deterministic mode. In deterministic mode it returns
+// none until every open session has a call.
 func (s *Scheduler) calls() []*sequence {
 	var calls []*sequence
 	for _, q := range s.open {
@@ -62,7 +62,7 @@ func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequen
 	}
 	var decode, prefill []row
 	budget := s.options.PrefillTokens
-	blocked := false // an older call waits for room, so no younger call begins
+	blocked := false // an older call waits for memory, so no younger call begins
 	for i, q := range calls {
 		if !selected(q) || blocked && !q.call.begun {
 			continue

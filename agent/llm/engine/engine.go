@@ -11,13 +11,13 @@ import (
 // Engine generates replies for many sessions at once. Every method may be
 // called by many goroutines; calls for one session must not overlap.
 type Engine interface {
-	// Open starts a session. It waits for room in the KV budget, or returns
+	// Open starts a session. It waits for memory in the KV budget, or returns
 	// ctx's error if ctx ends first.
 	Open(ctx context.Context, o SessionOptions) (*Session, error)
 	// Generate appends ids to the session's context, samples a reply and
-	// appends it as well, its stop token included.
+	// appends the reply with its stop token.
 	Generate(ctx context.Context, s *Session, ids []int32, p Params) (Reply, error)
-	// Close frees the session's memory. Closing twice is harmless.
+	// Close frees the session's memory. A second Close has no effect.
 	Close(s *Session)
 }
 
@@ -63,8 +63,8 @@ const (
 type Reply struct {
 	IDs      []int32
 	LogProbs []float32 // log p under the temperature, top-k and top-p of sampling
-	// Kept holds, for each of IDs, the tokens that top-k and top-p kept. It is
-	// nil if neither is on or the engine does not report them.
+	// Kept[i] lists the tokens that top-k and top-p kept for IDs[i]. Kept is
+	// nil if both are off or the engine does not report them.
 	Kept    []data.TokenSet
 	Stop    StopReason
 	Version int64 // version of the weights that produced the last token
@@ -77,13 +77,12 @@ type Session struct {
 	state   any
 }
 
-// NewSession returns a session that carries the state of an implementation of
-// Engine.
+// NewSession returns a session with the state of an Engine implementation.
 func NewSession(o SessionOptions, state any) *Session {
 	return &Session{options: o, state: state}
 }
 
-// Options returns the options that the session was opened with.
+// Options returns the options passed to Open.
 func (s *Session) Options() SessionOptions { return s.options }
 
 // State returns the state passed to NewSession.
@@ -91,7 +90,7 @@ func (s *Session) State() any { return s.state }
 
 // Errors that callers distinguish.
 var (
-	// ErrShutdown is returned by calls on a scheduler that was shut down.
+	// ErrShutdown is returned by calls during or after Shutdown.
 	ErrShutdown = errors.New("the engine is shut down")
 	// ErrSessionClosed is returned by Generate on a closed session.
 	ErrSessionClosed = errors.New("the session is closed")

@@ -2,8 +2,8 @@ package engine
 
 import "context"
 
-// Exclusive runs f while no step is in flight and none starts, as for phases of
-// training that change the weights. Sessions closed before the call have freed
+// Exclusive runs f while no step is in flight and none starts, for training
+// phases that change the weights. Sessions closed before the call have freed
 // their memory when f starts. f must not call Exclusive or Shutdown.
 func (s *Scheduler) Exclusive(ctx context.Context, f func() error) error {
 	select {

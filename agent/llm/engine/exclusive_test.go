@@ -82,11 +82,11 @@ func TestNewWeights(t *testing.T) {
 			t.Fatal(err)
 		}
 		if batch := <-st.entered; len(batch) != 1 || batch[0].Pos != 0 || len(batch[0].Tokens) != 4 {
-			t.Errorf("after the update the step is %+v, want the whole context from 0", batch)
+			t.Errorf("step after the update: got %+v, want the whole context from position 0", batch)
 		}
 		st.off(f)
 		if r := <-a; r.err != nil || r.reply.Version != 5 || len(r.reply.IDs) != 4 {
-			t.Errorf("got %+v, want 4 ids of version 5", r)
+			t.Errorf("reply %+v, want 4 ids of version 5", r)
 		}
 	})
 }
@@ -100,11 +100,11 @@ func TestExclusiveCancelled(t *testing.T) {
 	<-st.entered
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Exclusive(ctx, func() error { t.Error("ran"); return nil }); !errors.Is(err, context.Canceled) {
+	if err := s.Exclusive(ctx, func() error { t.Error("Exclusive ran its function"); return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 	st.off(f)
-	if r := <-a; r.err != nil { // the cancelled call does not block the scheduler
+	if r := <-a; r.err != nil { // the cancelled call must not block the scheduler
 		t.Error(r.err)
 	}
 }

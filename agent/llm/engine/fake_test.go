@@ -151,10 +151,10 @@ func (f *fakeBackend) check(t *testing.T, s *Scheduler) {
 		t.Error(fault)
 	}
 	if len(f.kv) != 0 {
-		t.Errorf("%d sequences are left in the backend after the shutdown", len(f.kv))
+		t.Errorf("the backend has %d sequences after the shutdown, want none", len(f.kv))
 	}
 	if s.used != 0 {
-		t.Errorf("%d blocks are still reserved after the shutdown", s.used)
+		t.Errorf("%d blocks are reserved after the shutdown, want none", s.used)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 // their memory.
 //
 // A call that begins, or resumes after it was parked, takes only memory that no
-// running reply holds, and leaves one block for each running reply, which would
-// otherwise park it again. A running reply may park the youngest call. The
+// running reply uses, and leaves one block for each running reply, so that the
+// reply does not park it again. A running reply may park the youngest call. The
 // oldest call may park all others, so it always makes progress.
 func (s *Scheduler) admit(calls []*sequence, i int) bool {
 	q := calls[i]
@@ -41,9 +41,9 @@ func (s *Scheduler) admit(calls []*sequence, i int) bool {
 	return true
 }
 
-// expected returns the number of blocks that q is expected to reach.
+// expected returns the number of blocks expected at the end of q's context.
 func (s *Scheduler) expected(q *sequence) int {
-	return s.blocks(max(len(q.ids), min(q.limit, s.usual)))
+	return s.blocks(max(len(q.ids), min(q.limit, s.expectTokens)))
 }
 
 // observeLength updates the expected context length with the length of a
@@ -55,9 +55,9 @@ func (s *Scheduler) observeLength(tokens int) {
 		return
 	}
 	if s.observed {
-		tokens = max(tokens, s.usual-s.usual/16)
+		tokens = max(tokens, s.expectTokens-s.expectTokens/16)
 	}
-	s.usual, s.observed = tokens, true
+	s.expectTokens, s.observed = tokens, true
 }
 
 func (s *Scheduler) free() int { return s.capacity - s.used }
@@ -111,13 +111,13 @@ func youngest(calls []*sequence, selected func(*sequence) bool) *sequence {
 	return nil
 }
 
-// park drops q's KV, which is rebuilt from q.ids when q resumes.
+// park frees q's KV, which is recomputed from q.ids when q resumes.
 func (s *Scheduler) park(q *sequence) {
 	s.stats.Parked++
 	s.evict(q)
 }
 
-// evictStale drops KV that was computed with another version of the weights.
+// evictStale frees KV that was computed with another version of the weights.
 func (s *Scheduler) evictStale(version int64) {
 	for _, q := range s.open {
 		if (q.cached > 0 || q.previous != nil) && q.version != version {
@@ -126,8 +126,8 @@ func (s *Scheduler) evictStale(version int64) {
 	}
 }
 
-// evict frees q's memory. The backend drops it before its next step. A sequence
-// in flight is evicted when its step returns.
+// evict frees q's memory. The backend frees the KV before its next step. A
+// sequence in flight is evicted when its step returns.
 func (s *Scheduler) evict(q *sequence) {
 	if q.inFlight || q.blocks == 0 {
 		return
@@ -139,9 +139,9 @@ func (s *Scheduler) evict(q *sequence) {
 
 // Prefix sharing: contexts with the same prefix compute it once. Samples of one
 // task share their prompt, and consecutive contexts of an episode usually share
-// the instruction. Only whole blocks are shared. Memory is reserved as if
-// nothing were shared, so that a session's memory does not depend on others;
-// sharing saves time only.
+// the instruction. Only whole blocks are shared. Memory is reserved as without
+// sharing, so that a session's memory does not depend on others; sharing saves
+// time only.
 
 func (s *Scheduler) shares() bool { return !s.options.NoSharing && !s.options.Deterministic }
 

@@ -14,9 +14,9 @@ type Options struct {
 	// PrefillTokens is the maximum number of prefill tokens in one batch, over all
 	// sequences; 0 means 512. Decode steps, one token each, are not counted.
 	PrefillTokens int
-	// ExpectTokens is the expected length of a context, used until the first
-	// session ends and its length is known; 0 means no expectation. Open admits
-	// as many sessions as fit at this length.
+	// ExpectTokens is the expected length of a context until the first session
+	// ends; 0 means no expectation. Open admits as many sessions as fit at this
+	// length.
 	ExpectTokens int
 	// NewDecoder returns a function that decodes one reply to find stop
 	// strings: given its ids in order, it returns the text that each id
@@ -29,10 +29,10 @@ type Options struct {
 	NoSharing bool
 	// Deterministic forms batches in an order that depends only on the keys of
 	// the sessions. A batch is formed when every open session has a call
-	// pending, so the slowest environment sets the pace. A goroutine that opens
-	// a session must generate with it or close it before it waits for another
-	// session, and sessions that share batches must all be open before the
-	// first of them generates. Open never waits in this mode.
+	// pending, so all sessions wait for the slowest environment. A goroutine
+	// that opens a session must generate with it or close it before it waits
+	// for another session, and sessions that share batches must all be open
+	// before the first of them generates. Open never waits in this mode.
 	Deterministic bool
 }
 
@@ -48,7 +48,7 @@ func (o Options) normalize() (Options, error) {
 		errs = append(errs, fmt.Errorf("prefill tokens is %d, want at least 1", o.PrefillTokens))
 	}
 	if o.ExpectTokens < 0 {
-		errs = append(errs, fmt.Errorf("expected tokens is %d, want 0 (not known) or more", o.ExpectTokens))
+		errs = append(errs, fmt.Errorf("expected tokens is %d, want 0 (unknown) or more", o.ExpectTokens))
 	}
 	return o, errors.Join(errs...)
 }

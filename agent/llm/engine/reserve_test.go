@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// letIn opens n sessions in parallel and returns the number that Open admits
-// before the first is closed. It closes all of them.
-func letIn(t *testing.T, s *Scheduler, n, limit int) int {
+// countAdmitted opens n sessions in parallel and returns the number that Open
+// admits before the first is closed. It closes all of them.
+func countAdmitted(t *testing.T, s *Scheduler, n, limit int) int {
 	t.Helper()
 	var wg sync.WaitGroup
 	opened := make(chan *Session, n)
@@ -30,7 +30,7 @@ func letIn(t *testing.T, s *Scheduler, n, limit int) int {
 		in, queued = len(s.open)-before, len(s.opening)
 		s.mu.Unlock()
 	}
-	for range n { // closing a session admits others
+	for range n { // a closed session makes space for others
 		s.Close(<-opened)
 	}
 	wg.Wait()
@@ -55,8 +55,8 @@ func TestOpenReserves(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t, newFake(budget, 16), c.options)
-			if got := letIn(t, s, n, c.limit); got != c.want {
-				t.Errorf("%d of %d sessions are admitted, want %d", got, n, c.want)
+			if got := countAdmitted(t, s, n, c.limit); got != c.want {
+				t.Errorf("Open admits %d of %d sessions, want %d", got, n, c.want)
 			}
 		})
 	}
@@ -77,8 +77,8 @@ func TestOpenUsesObservedLengths(t *testing.T) {
 	}
 	check := func(when string, want int) {
 		t.Helper()
-		if got := letIn(t, s, n, budget); got != want {
-			t.Errorf("%s: %d of %d sessions are admitted, want %d", when, got, n, want)
+		if got := countAdmitted(t, s, n, budget); got != want {
+			t.Errorf("%s: Open admits %d of %d sessions, want %d", when, got, n, want)
 		}
 	}
 	check("at first", 1)
@@ -116,6 +116,6 @@ func TestReservedNeverParked(t *testing.T) {
 	}
 	wg.Wait()
 	if parked := s.Stats().Parked; parked != 0 {
-		t.Errorf("parked %d times although every session had its memory reserved", parked)
+		t.Errorf("sessions were parked %d times, want 0: their memory was reserved", parked)
 	}
 }

@@ -2,9 +2,9 @@ package engine
 
 import "context"
 
-// Restarter is an Engine that can empty a session's context in place. A restarted
-// session keeps its position in the deterministic order of batches; closing it
-// and opening another would make the order depend on timing.
+// Restarter is an Engine that can empty a session's context in place. A
+// restarted session keeps its position in the deterministic order of batches.
+// After a close and an open, the order would depend on timing.
 type Restarter interface {
 	// Restart empties the session's context. No call may be in progress.
 	Restart(s *Session) error
@@ -29,7 +29,7 @@ func Restart(ctx context.Context, e Engine, s *Session) (*Session, error) {
 var _ Restarter = (*Scheduler)(nil)
 
 // Restart empties a session's context; see Restarter. The length of the old
-// context is observed like that of a closed session.
+// context counts for the expected length, as for a closed session.
 func (s *Scheduler) Restart(session *Session) error {
 	q, err := s.sequenceOf(session)
 	if err != nil {

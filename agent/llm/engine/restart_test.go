@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// contextsOf plays each turn of a script in a separate context.
+// contextsOf returns the replies of each turn of a script in a separate context.
 func contextsOf(ctx context.Context, e Engine, session *Session, sc script, pause func()) (replies []Reply, err error) {
 	defer func() { e.Close(session) }()
 	for turn, ids := range sc.turns {
@@ -32,7 +32,7 @@ func contextsOf(ctx context.Context, e Engine, session *Session, sc script, paus
 	return replies, nil
 }
 
-// closeAndOpen hides that a Scheduler can restart.
+// closeAndOpen is a Scheduler without the method Restart.
 type closeAndOpen struct{ Engine }
 
 // TestRestartedSessionIsFresh checks that a context after a restart gives the same replies as the context of
@@ -101,7 +101,7 @@ func TestRestartedSessionIsFresh(t *testing.T) {
 			}
 			wg.Wait()
 			if st := s.Stats(); st.Open != 0 {
-				t.Errorf("%d sessions are open after all were closed", st.Open)
+				t.Errorf("%d sessions are open after all were closed, want 0", st.Open)
 			}
 		})
 	}
@@ -149,25 +149,25 @@ func TestRestartRefuses(t *testing.T) {
 	a := generate(t.Context(), s, session, []int32{1, 2, 3}, Params{MaxNew: 3, Temperature: 1})
 	<-st.entered
 	if err := s.Restart(session); err == nil {
-		t.Error("Restart succeeded during a reply")
+		t.Error("Restart during a reply: no error")
 	}
 	st.off(f)
 	if r := <-a; r.err != nil || len(r.reply.IDs) != 3 {
-		t.Errorf("the reply in progress is %+v", r)
+		t.Errorf("reply in progress during Restart: got %+v", r)
 	}
 	s.Close(session)
 	if err := s.Restart(session); !errors.Is(err, ErrSessionClosed) {
-		t.Errorf("closed: %v", err)
+		t.Errorf("Restart of a closed session: got error %v", err)
 	}
 	if _, err := Restart(t.Context(), s, session); !errors.Is(err, ErrSessionClosed) {
-		t.Errorf("closed: %v", err)
+		t.Errorf("Restart of a closed session: got error %v", err)
 	}
 	if err := s.Restart(NewSession(SessionOptions{}, "of another")); err == nil {
-		t.Error("Restart accepted a session of another engine")
+		t.Error("Restart accepts a session of another engine")
 	}
 	open := mustOpen(t, s, SessionOptions{})
 	s.Shutdown()
 	if err := s.Restart(open); err == nil {
-		t.Error("Restart succeeded after the shutdown")
+		t.Error("Restart after the shutdown: no error")
 	}
 }

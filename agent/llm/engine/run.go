@@ -11,7 +11,7 @@ func (s *Scheduler) run(ctx context.Context) {
 	for {
 		s.turn <- struct{}{}
 		worked, ended := s.runBatch(ctx)
-		<-s.turn // a waiting Exclusive takes the turn before the next batch
+		<-s.turn // a waiting Exclusive runs before the next batch
 		if ended {
 			return
 		}
@@ -50,8 +50,8 @@ func (s *Scheduler) runBatch(ctx context.Context) (worked, ended bool) {
 	return true, false
 }
 
-// step runs one batch. It turns a panic of the backend into an error of the
-// batch, so that it does not end the training run.
+// step runs one batch. A panic of the backend becomes an error of the batch, so
+// that the training run continues.
 func (s *Scheduler) step(ctx context.Context, work []Work) (out []Sampled, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -66,7 +66,7 @@ func (s *Scheduler) step(ctx context.Context, work []Work) (out []Sampled, err e
 }
 
 // drop frees sequences in the backend. It ignores a panic: no caller waits for
-// a drop, and a broken backend fails its next step.
+// a drop, and a faulty backend fails its next step.
 func (s *Scheduler) drop(ids []SeqID) {
 	for _, id := range ids {
 		func() {
@@ -76,7 +76,7 @@ func (s *Scheduler) drop(ids []SeqID) {
 	}
 }
 
-// apply distributes the results of a batch to its sequences. s.mu is held.
+// apply distributes the results of a batch to its sequences. The caller has locked s.mu.
 func (s *Scheduler) apply(batch []*sequence, work []Work, out []Sampled, err error) {
 	s.stats.Steps++
 	s.stats.Rows += int64(len(batch))
@@ -91,7 +91,7 @@ func (s *Scheduler) apply(batch []*sequence, work []Work, out []Sampled, err err
 		}
 		q.cached += len(work[i].Tokens)
 		q.touched = s.stats.Steps
-		if q.call == nil { // closed or cancelled while in flight
+		if q.call == nil { // q was closed or cancelled during the step
 			s.evict(q)
 			continue
 		}
@@ -110,7 +110,7 @@ func (s *Scheduler) apply(batch []*sequence, work []Work, out []Sampled, err err
 	}
 }
 
-// abandon closes all sessions and fails their calls. s.mu is held.
+// abandon closes all sessions and fails their calls. The caller has locked s.mu.
 func (s *Scheduler) abandon() {
 	for _, q := range s.open {
 		q.closed = true

@@ -29,19 +29,19 @@ type Scheduler struct {
 	cancel context.CancelFunc // cancels the context of Step
 	done   chan struct{}      // closed when the goroutine has ended
 	wake   chan struct{}      // signals a change of state
-	turn   chan struct{}      // holds a value while a batch or an Exclusive runs
+	turn   chan struct{}      // has a value while a batch or an Exclusive runs
 
-	mu       sync.Mutex  // guards everything below and every sequence
-	open     []*sequence // open sessions in order of opening
-	opening  []*sequence // sessions whose Open waits for room, in order of arrival
-	drops    []SeqID     // sequences to drop in the backend
-	used     int         // blocks held by all sequences
-	usual    int         // expected length of a context
-	observed bool        // usual was measured on sessions that have ended
-	nextID   SeqID
-	nextCall int64
-	shutdown bool
-	stats    Stats
+	mu           sync.Mutex  // guards everything below and every sequence
+	open         []*sequence // open sessions in order of opening
+	opening      []*sequence // sessions whose Open waits for room, in order of arrival
+	drops        []SeqID     // sequences to drop in the backend
+	used         int         // blocks held by all sequences
+	expectTokens int         // expected length of a context
+	observed     bool        // expectTokens was measured on sessions that have ended
+	nextID       SeqID
+	nextCall     int64
+	shutdown     bool
+	stats        Stats
 }
 
 var _ Engine = (*Scheduler)(nil)
@@ -58,19 +58,19 @@ func New(b Backend, o Options) (*Scheduler, error) {
 	}
 	capacity := b.Capacity() / block
 	if capacity < 1 {
-		return nil, fmt.Errorf("the backend holds %d tokens, fewer than one block of %d: raise the KV budget", b.Capacity(), block)
+		return nil, fmt.Errorf("the backend has space for %d tokens, less than one block of %d: raise the KV budget", b.Capacity(), block)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Scheduler{
-		backend:  b,
-		options:  o,
-		block:    block,
-		capacity: capacity,
-		usual:    o.ExpectTokens,
-		cancel:   cancel,
-		done:     make(chan struct{}),
-		wake:     make(chan struct{}, 1),
-		turn:     make(chan struct{}, 1),
+		backend:      b,
+		options:      o,
+		block:        block,
+		capacity:     capacity,
+		expectTokens: o.ExpectTokens,
+		cancel:       cancel,
+		done:         make(chan struct{}),
+		wake:         make(chan struct{}, 1),
+		turn:         make(chan struct{}, 1),
 	}
 	go s.run(ctx)
 	return s, nil
@@ -124,7 +124,7 @@ func (s *Scheduler) Open(ctx context.Context, o SessionOptions) (*Session, error
 	return nil, ErrShutdown
 }
 
-// admitOpeners admits waiting Opens while their contexts fit. s.mu is held.
+// admitOpeners admits waiting Opens while their contexts fit. The caller has locked s.mu.
 func (s *Scheduler) admitOpeners() {
 	for len(s.opening) > 0 && !s.shutdown {
 		if !s.options.Deterministic {
@@ -145,7 +145,7 @@ func (s *Scheduler) admitOpeners() {
 	}
 }
 
-// Generate samples a reply; see Engine. If the context has no room for a new
+// Generate samples a reply; see Engine. If the context has no space for a new
 // token, it returns an empty Reply with StopContext and appends nothing. If ctx
 // ends, it returns at once and the session leaves the batch at the next step.
 // After that, or after a BackendError, the session can only be closed.
@@ -186,7 +186,7 @@ func (s *Scheduler) Generate(ctx context.Context, session *Session, ids []int32,
 	return s.wait(ctx, q, c)
 }
 
-// checkUsable returns an error if q cannot begin a call. s.mu is held.
+// checkUsable returns an error if q cannot begin a call. The caller has locked s.mu.
 func (s *Scheduler) checkUsable(q *sequence) error {
 	switch {
 	case s.shutdown:
@@ -244,7 +244,7 @@ func (s *Scheduler) sequenceOf(session *Session) (*sequence, error) {
 	return nil, errors.New("the session was not opened by this engine")
 }
 
-// changed wakes the goroutine, which then reads the state again.
+// changed notifies the goroutine, which then reads the state again.
 func (s *Scheduler) changed() {
 	select {
 	case s.wake <- struct{}{}:
@@ -252,14 +252,14 @@ func (s *Scheduler) changed() {
 	}
 }
 
-// blocks returns the number of blocks that n tokens take.
+// blocks returns the number of blocks for n tokens.
 func (s *Scheduler) blocks(n int) int { return (n + s.block - 1) / s.block }
 
 func remove(list []*sequence, q *sequence) []*sequence {
 	return slices.DeleteFunc(list, func(other *sequence) bool { return other == q })
 }
 
-// Stats are counters since the start of the scheduler, and the gauges Open and
+// Stats has counters since the start of the scheduler, and the gauges Open and
 // Active.
 type Stats struct {
 	Steps         int64 // number of batches

@@ -74,10 +74,10 @@ func TestRepliesDoNotDependOnBatches(t *testing.T) {
 			wg.Wait()
 			st := s.Stats()
 			if st.Open != 0 || st.Active != 0 {
-				t.Errorf("open %d, active %d after all were closed", st.Open, st.Active)
+				t.Errorf("%d sessions open and %d active after all were closed, want 0", st.Open, st.Active)
 			}
 			if got := st.Parked > 0; got != tt.parks {
-				t.Errorf("parked %d times, want parking: %v", st.Parked, tt.parks)
+				t.Errorf("sessions were parked %d times, want parking: %v", st.Parked, tt.parks)
 			}
 		})
 	}
@@ -124,7 +124,7 @@ func TestDeterministicBatches(t *testing.T) {
 	}
 }
 
-// stepper lets a test observe and release steps one by one.
+// stepper observes and releases the steps of a fakeBackend one by one.
 type stepper struct {
 	entered chan []Work
 	release chan error
@@ -194,11 +194,11 @@ func TestContinuousBatching(t *testing.T) {
 		t.Fatalf("fifth step has %d rows, want 1", len(batch))
 	}
 	if r := <-b; r.err != nil || r.reply.Stop != StopLength || len(r.reply.IDs) != 2 {
-		t.Errorf("short reply is %+v", r)
+		t.Errorf("short reply: got %+v", r)
 	}
 	st.off(f)
 	if r := <-a; r.err != nil || len(r.reply.IDs) != 12 {
-		t.Errorf("long reply is %+v", r)
+		t.Errorf("long reply: got %+v", r)
 	}
 }
 
@@ -224,12 +224,12 @@ func TestCancelFreesTheSession(t *testing.T) {
 	}
 	st.off(f)
 	if r := <-b; r.err != nil || len(r.reply.IDs) != 3 {
-		t.Fatalf("the other session got %+v", r)
+		t.Fatalf("reply of the other session: got %+v", r)
 	}
 	if _, err := s.Generate(t.Context(), gone, []int32{1}, Params{MaxNew: 1, Temperature: 1}); !errors.Is(err, ErrSessionBroken) {
 		t.Errorf("got %v, want ErrSessionBroken", err)
 	}
-	if err := s.Exclusive(t.Context(), func() error { // starts after the drop
+	if err := s.Exclusive(t.Context(), func() error { // Exclusive starts after the drop
 		if n := len(f.kv); n != 1 {
 			t.Errorf("%d sequences in the backend, want 1", n)
 		}
@@ -261,12 +261,12 @@ func TestBackendFaults(t *testing.T) {
 				t.Fatalf("got %v, want %s", err, tt.want)
 			}
 			if _, err := s.Generate(t.Context(), session, []int32{1}, Params{MaxNew: 4, Temperature: 1}); !errors.Is(err, ErrSessionBroken) {
-				t.Errorf("after the failure: %v, want ErrSessionBroken", err)
+				t.Errorf("Generate after the failure: got error %v, want ErrSessionBroken", err)
 			}
 			f.before = nil
 			next := mustOpen(t, s, SessionOptions{})
 			if r, err := s.Generate(t.Context(), next, []int32{1}, Params{MaxNew: 4, Temperature: 1}); err != nil || len(r.IDs) != 4 {
-				t.Errorf("the scheduler did not continue: %+v, %v", r, err)
+				t.Errorf("a new session after the failure: reply %+v, error %v", r, err)
 			}
 		})
 	}
@@ -293,10 +293,10 @@ func TestRefusals(t *testing.T) {
 	f := newFake(64, 16)
 	s := start(t, f, Options{})
 	if _, err := s.Open(t.Context(), SessionOptions{MaxContext: 65}); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("Open of 65 tokens in 64: %v, want ErrTooLarge", err)
+		t.Errorf("Open of 65 tokens in a budget of 64: got error %v, want ErrTooLarge", err)
 	}
 	if _, err := New(newFake(15, 16), Options{}); err == nil {
-		t.Error("New accepted a budget of less than a block")
+		t.Error("New accepts a budget of less than a block")
 	}
 	if _, err := New(f, Options{ChunkTokens: -1, PrefillTokens: -2, ExpectTokens: -3}); err == nil ||
 		strings.Count(err.Error(), "want at least 1") != 2 || !strings.Contains(err.Error(), "expected tokens is -3") {
@@ -319,10 +319,10 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	if _, err := s.Generate(t.Context(), session, nil, ok); err == nil {
-		t.Error("an empty context was accepted")
+		t.Error("Generate accepts an empty context")
 	}
 	if _, err := s.Generate(t.Context(), NewSession(SessionOptions{}, nil), []int32{1}, ok); err == nil {
-		t.Error("a session of another engine was accepted")
+		t.Error("Generate accepts a session of another engine")
 	}
 	s.Close(session)
 	s.Close(session)
@@ -381,7 +381,7 @@ func TestShutdownEndsEverything(t *testing.T) {
 			opened <- err
 		}()
 		go func() {
-			exclusive <- s.Exclusive(t.Context(), func() error { t.Error("ran"); return nil })
+			exclusive <- s.Exclusive(t.Context(), func() error { t.Error("Exclusive ran its function"); return nil })
 		}()
 		synctest.Wait() // both calls wait
 		go func() { s.Shutdown(); close(stopped) }()

@@ -39,10 +39,10 @@ type call struct {
 
 	reply Reply // reply so far; its IDs are set when the call ends
 	err   error
-	done  chan struct{} // closed once reply and err are set
+	done  chan struct{} // closed when reply and err are set
 }
 
-// work returns the Work for the next n ids of q that are not in the backend.
+// work returns the Work for the next n ids of q that the backend does not have.
 func (q *sequence) work(n int) Work {
 	end := q.cached + n
 	w := Work{
@@ -80,7 +80,7 @@ func (q *sequence) accept(t Sampled) (StopReason, bool) {
 	return "", false
 }
 
-// pending returns the number of ids that are not in the backend yet.
+// pending returns the number of ids that the backend does not have yet.
 func (q *sequence) pending() int { return len(q.ids) - q.cached }
 
 // newCall prepares a Generate with normalised parameters.
@@ -93,8 +93,8 @@ func (s *Scheduler) newCall(p Params) *call {
 	return c
 }
 
-// finish ends q's call with a reply or an error. After an error the session
-// can only be closed. s.mu is held.
+// finish ends q's call with a reply or an error. After an error the session can
+// only be closed. The caller has locked s.mu.
 func (s *Scheduler) finish(q *sequence, stop StopReason, err error) {
 	c := q.call
 	q.call = nil

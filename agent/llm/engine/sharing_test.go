@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// begun returns n tokens that are a common prefix of several scripts.
-func begun(n int) []int32 {
+// prefixTokens returns n tokens that are a common prefix of several scripts.
+func prefixTokens(n int) []int32 {
 	ids := make([]int32, n)
 	for i := range ids {
 		ids[i] = int32((i*i + 5) % fakeVocab)
@@ -41,7 +41,7 @@ func TestGroupSharesItsPrompt(t *testing.T) {
 				sc := makeScript(i)
 				sc.key = Key{Seed: 7, Task: "maze_0", Sample: i}
 				sc.limit = 400
-				sc.turns[0] = begun(prompt)
+				sc.turns[0] = prefixTokens(prompt)
 				scripts, sessions = append(scripts, sc), append(sessions, mustOpen(t, s, SessionOptions{Key: sc.key, MaxContext: sc.limit}))
 			}
 			var wg sync.WaitGroup
@@ -73,10 +73,10 @@ func TestGroupSharesItsPrompt(t *testing.T) {
 			}
 			// Unrelated replies can have a common block by chance.
 			if f.kept < want || want == 0 && f.kept > 0 {
-				t.Errorf("%d tokens were reused, want %d", f.kept, want)
+				t.Errorf("the backend reused %d tokens, want %d", f.kept, want)
 			}
 			if n := s.Stats().SharedTokens; n != int64(f.kept) {
-				t.Errorf("stats count %d shared tokens, the backend %d", n, f.kept)
+				t.Errorf("Stats.SharedTokens is %d, want %d as in the backend", n, f.kept)
 			}
 		})
 	}
@@ -91,7 +91,7 @@ func TestRestartKeepsTheBeginning(t *testing.T) {
 	session := mustOpen(t, s, SessionOptions{Key: sc.key, MaxContext: 200})
 	for turn, kept := range []int{0, 48, 48, 32, 0} {
 		own := []int32{int32(turn), 1, 2, int32(turn)}
-		ids := append(begun([]int{50, 63, 50, 47, 15}[turn]), own...)
+		ids := append(prefixTokens([]int{50, 63, 50, 47, 15}[turn]), own...)
 		before := f.kept
 		p := sc.params
 		p.Turn = turn
@@ -135,7 +135,7 @@ func TestSharingUnderPressure(t *testing.T) {
 				for round := range rounds {
 					sc := makeScript(i)
 					sc.limit = 250
-					sc.turns[0] = append(begun(20*(i%5)), sc.turns[0]...)
+					sc.turns[0] = append(prefixTokens(20*(i%5)), sc.turns[0]...)
 					session, err := s.Open(t.Context(), SessionOptions{Key: sc.key, MaxContext: sc.limit})
 					if err != nil {
 						t.Error(err)
@@ -168,7 +168,7 @@ func TestSharingUnderPressure(t *testing.T) {
 					}
 					if round%2 == 1 { // the same turns in separate contexts
 						again := sc
-						again.turns = [][]int32{append(begun(20*(i%5)), int32(i))}
+						again.turns = [][]int32{append(prefixTokens(20*(i%5)), int32(i))}
 						if session, err = Restart(t.Context(), s, session); err != nil {
 							t.Error(err)
 							return
@@ -188,7 +188,7 @@ func TestSharingUnderPressure(t *testing.T) {
 		if capacity == 1<<14 {
 			f.mu.Lock()
 			if f.kept == 0 {
-				t.Error("nothing was shared")
+				t.Error("no prefix was shared")
 			}
 			f.mu.Unlock()
 		}
@@ -202,7 +202,7 @@ func TestSharingEndsWithNewWeights(t *testing.T) {
 	sc := makeScript(0)
 	session := mustOpen(t, s, SessionOptions{Key: sc.key, MaxContext: 200})
 	other := mustOpen(t, s, SessionOptions{Key: Key{Seed: 7, Task: "maze_0", Sample: 9}, MaxContext: 200})
-	if _, err := s.Generate(t.Context(), session, begun(64), sc.params); err != nil {
+	if _, err := s.Generate(t.Context(), session, prefixTokens(64), sc.params); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Exclusive(t.Context(), func() error { f.version.Add(1); return nil }); err != nil {
@@ -211,8 +211,8 @@ func TestSharingEndsWithNewWeights(t *testing.T) {
 	if _, err := Restart(t.Context(), s, session); err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range []*Session{session, other} { // the second may share the new KV of the first
-		if _, err := s.Generate(t.Context(), x, begun(64), sc.params); err != nil {
+	for _, x := range []*Session{session, other} { // the second session may share the new KV of the first
+		if _, err := s.Generate(t.Context(), x, prefixTokens(64), sc.params); err != nil {
 			t.Fatal(err)
 		}
 	}

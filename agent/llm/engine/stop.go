@@ -2,7 +2,7 @@ package engine
 
 import "strings"
 
-// stopScan searches text that arrives in pieces for stop strings.
+// stopScan searches for stop strings in text that arrives in pieces.
 type stopScan struct {
 	stops []string
 	keep  int // number of trailing bytes of old text that could begin a stop string
@@ -17,7 +17,7 @@ func newStopScan(stops []string) *stopScan {
 	return s
 }
 
-// push reports whether text completes a stop string.
+// push appends text and reports whether it completes a stop string.
 func (s *stopScan) push(text string) bool {
 	if text == "" {
 		return false

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// newByteDecoder decodes a byte-level vocabulary: id b is byte b, and ids from
-// 256 are words. It keeps the bytes of an incomplete rune for the next call.
+// newByteDecoder returns a decoder of a byte-level vocabulary: id b is byte b, and ids
+// from 256 are words. It keeps the bytes of an incomplete rune for the next call.
 func newByteDecoder() func(int32) string {
 	words := []string{"<act>", "</action> tail", " Hello"}
 	var pending []byte
@@ -82,7 +82,7 @@ func TestStopConditions(t *testing.T) {
 	}
 }
 
-// scripted samples the given tokens in order.
+// scripted is a backend that samples the given tokens in order.
 type scripted struct {
 	*fakeBackend
 	tokens []int32
@@ -93,7 +93,7 @@ func (b *scripted) Step(_ context.Context, batch []Work) ([]Sampled, error) {
 		return nil, fmt.Errorf("the script has no more tokens")
 	}
 	if !batch[0].Greedy || batch[0].Temperature != 1 || batch[0].TopP != 1 {
-		return nil, fmt.Errorf("the parameters are %+v", batch[0])
+		return nil, fmt.Errorf("unexpected parameters %+v", batch[0])
 	}
 	t := b.tokens[0]
 	b.tokens = b.tokens[1:]

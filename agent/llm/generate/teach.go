@@ -19,7 +19,7 @@ import (
 // change that moves that token across the cut. A teacher's id outside the
 // vocabulary is ignored and reported with an infinite margin.
 func (b *Backend) teach(logits torch.Tensor, row torch.SampleRow, d engine.Draw, out *engine.Sampled) {
-	recorded, ok := b.teacher.Say(d)
+	recorded, ok := b.teacher.Recorded(d)
 	if !ok || recorded == out.Token {
 		return
 	}

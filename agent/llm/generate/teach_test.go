@@ -22,7 +22,7 @@ type difference struct {
 	margin          float64
 }
 
-func (t *teacher) Say(d engine.Draw) (int32, bool) {
+func (t *teacher) Recorded(d engine.Draw) (int32, bool) {
 	id, ok := t.recorded[d.Position]
 	return id, ok
 }

@@ -28,7 +28,7 @@ func (c *cursor) take(n uint64) []byte {
 		return nil
 	}
 	if n > c.remaining() {
-		c.fail("%d bytes needed, %d left in the file (is it truncated?)", n, c.remaining())
+		c.fail("%d bytes needed, %d remain in the file (is it truncated?)", n, c.remaining())
 		return nil
 	}
 	b := c.b[c.off : c.off+int(n)]
@@ -39,7 +39,7 @@ func (c *cursor) take(n uint64) []byte {
 // number reads a little-endian number.
 func number[T uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64](c *cursor) (v T) {
 	if b := c.take(uint64(binary.Size(v))); b != nil {
-		_, _ = binary.Decode(b, binary.LittleEndian, &v) // b has the size of v
+		_, _ = binary.Decode(b, binary.LittleEndian, &v) // never fails: b has the size of v
 	}
 	return v
 }
@@ -56,7 +56,7 @@ func (c *cursor) bool() bool {
 	return v == 1
 }
 
-// str copies a string out of the mapping, so that metadata outlives the File.
+// str reads a string and copies it out of the mapping, so that metadata outlives the File.
 func (c *cursor) str() string { return string(c.take(c.u64())) }
 
 // name reads a metadata key or a tensor's name.

@@ -21,7 +21,7 @@ func Dequantize(t Type, dst []float32, raw []byte) error {
 		return fmt.Errorf("tensor type %s is not supported", t)
 	}
 	if int64(len(dst))%block.elements != 0 || int64(len(dst))/block.elements*block.bytes != int64(len(raw)) {
-		return fmt.Errorf("%d bytes of %s do not make %d elements", len(raw), t, len(dst))
+		return fmt.Errorf("%d bytes of type %s are not %d elements", len(raw), t, len(dst))
 	}
 	switch t {
 	case F32:
@@ -55,8 +55,8 @@ func Dequantize(t Type, dst []float32, raw []byte) error {
 		for ; len(dst) > 0; dst, raw = dst[blockSize:], raw[block.bytes:] {
 			d, m := float16(binary.LittleEndian.Uint16(raw)), float16(binary.LittleEndian.Uint16(raw[2:]))
 			for i, q := range raw[4 : 4+blockSize/2] {
-				// The conversion forbids a fused multiply-add, which some
-				// architectures would use: values are the same everywhere.
+				// The conversion to float32 prevents a fused multiply-add, which
+				// some architectures would use, so values are the same everywhere.
 				dst[i] = float32(d*float32(q&15)) + m
 				dst[i+blockSize/2] = float32(d*float32(q>>4)) + m
 			}
@@ -65,7 +65,7 @@ func Dequantize(t Type, dst []float32, raw []byte) error {
 	return nil
 }
 
-// float16 widens an IEEE half.
+// float16 converts an IEEE half to float32.
 func float16(h uint16) float32 {
 	sign := uint32(h>>15) << 31
 	exponent, fraction := uint32(h>>10)&31, uint32(h)&1023

@@ -37,7 +37,7 @@ type File struct {
 
 type tensor struct {
 	Info
-	offset, size int64 // in the file
+	offset, size int64 // position in the file and length, in bytes
 }
 
 // Open maps a file and checks its header.
@@ -130,8 +130,8 @@ func (f *File) alignment() (int64, error) {
 	return int64(a), nil
 }
 
-// readTensors reads the tensors' entries; offsets stay relative to the data
-// part, which begins after the last entry.
+// readTensors reads the tensors' entries. Offsets stay relative to the data,
+// which begins after the last entry.
 func (f *File) readTensors(c *cursor, n uint64, alignment int64) error {
 	for range n {
 		name := c.name()
@@ -172,7 +172,7 @@ func (f *File) readTensors(c *cursor, n uint64, alignment int64) error {
 	return nil
 }
 
-// checkLayout makes offsets absolute and verifies that the tensors are inside the
+// checkLayout makes offsets absolute and checks that the tensors are inside the
 // file and do not overlap. Gaps are padding.
 func (f *File) checkLayout(c *cursor, alignment int64) error {
 	start := (int64(c.off) + alignment - 1) / alignment * alignment
@@ -202,14 +202,14 @@ func (f *File) Metadata() *Metadata { return &f.meta }
 // Names returns the tensor names in file order.
 func (f *File) Names() []string { return slices.Clone(f.names) }
 
-// Info describes the named tensor; ok is false if the file has none.
+// Info returns the Info of the named tensor; ok is false if the file has no such tensor.
 func (f *File) Info(name string) (info Info, ok bool) {
 	t, ok := f.tensors[name]
 	return Info{Type: t.Type, Shape: slices.Clone(t.Shape)}, ok
 }
 
-// Tensor returns a tensor and a view of its stored bytes, which is part of the
-// mapped file. It must not be written to or used after Close.
+// Tensor returns a tensor's Info and a view of its stored bytes, which is part
+// of the mapped file. The view must not be written to or used after Close.
 func (f *File) Tensor(name string) (Info, []byte, error) {
 	m, err := f.Bytes()
 	if err != nil {
@@ -223,7 +223,7 @@ func (f *File) Tensor(name string) (Info, []byte, error) {
 	return info, m[t.offset : t.offset+t.size : t.offset+t.size], nil
 }
 
-// Float32s returns a tensor's elements, row-major, dequantised.
+// Float32s returns a tensor's elements, dequantised, in row-major order.
 func (f *File) Float32s(name string) ([]float32, error) {
 	info, raw, err := f.Tensor(name)
 	if err != nil {

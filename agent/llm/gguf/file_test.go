@@ -29,7 +29,7 @@ func open(t *testing.T, path string) *File {
 	return f
 }
 
-// TestGoldenTensors compares every tensor type bit for bit with ggml's Python
+// TestGoldenTensors compares every tensor type bit for bit with the gguf Python
 // package (testdata/make_golden.py).
 func TestGoldenTensors(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden.json")
@@ -72,7 +72,7 @@ func TestGoldenTensors(t *testing.T) {
 func TestGoldenMetadata(t *testing.T) {
 	f := open(t, golden)
 	m := f.Metadata()
-	if err := f.Close(); err != nil { // metadata must outlive the mapping
+	if err := f.Close(); err != nil { // the metadata stays valid after Close
 		t.Fatal(err)
 	}
 	want := map[string]any{
@@ -98,7 +98,7 @@ func TestGoldenMetadata(t *testing.T) {
 func TestRealFile(t *testing.T) {
 	path := filepath.Join("..", "..", "..", "build", "models", "SmolLM2-135M-Instruct.gguf")
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("the model is not here (./build.sh model fetches it): %v", err)
+		t.Skipf("the model is not in build/models; ./build.sh model fetches it: %v", err)
 	}
 	f := open(t, path)
 	for name, want := range map[string]string{
@@ -190,7 +190,7 @@ func pad(b *builder) []byte { return append(b.Bytes(), make([]byte, 64)...) }
 
 type hostileFile struct {
 	file []byte
-	want string // part of the error
+	want string // contained in the error
 }
 
 var hostile = map[string]hostileFile{
@@ -278,7 +278,7 @@ func FuzzParse(f *testing.F) {
 		for name, tensor := range g.tensors {
 			x := make([]float32, tensor.Elements())
 			if err := Dequantize(tensor.Type, x, file[tensor.offset:tensor.offset+tensor.size]); err != nil {
-				t.Fatalf("%q was accepted but cannot be read: %v", name, err)
+				t.Fatalf("tensor %q of an accepted file cannot be read: %v", name, err)
 			}
 		}
 	})

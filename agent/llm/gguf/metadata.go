@@ -12,9 +12,9 @@ import (
 // that callers can distinguish a missing optional key from an invalid value.
 var ErrNoKey = errors.New("no such key")
 
-// Metadata is the key-value part of a file. Values have the Go type of their
-// GGUF type: uint8 to uint64, int8 to int64, float32, float64, bool, string,
-// or a slice of one of them. Slices belong to the Metadata.
+// Metadata is the key-value part of a file. A value has the Go type of its GGUF
+// type: uint8 to uint64, int8 to int64, float32, float64, bool, string, or a
+// slice of one of these types. Callers must not change slices.
 type Metadata struct {
 	keys   []string
 	values map[string]any
@@ -46,8 +46,8 @@ func (m *Metadata) Float32(key string) (float32, error) {
 	return get[float32](m, key)
 }
 
-// Int returns a value of any integer type: writers do not agree on the width
-// and sign of, say, a layer count.
+// Int returns a value of any integer type: writers use different widths and
+// signs for, say, a layer count.
 func (m *Metadata) Int(key string) (int, error) {
 	v, ok := m.values[key]
 	if !ok {
@@ -183,14 +183,14 @@ func (c *cursor) array() any {
 	return nil
 }
 
-// list reads n elements of at least size bytes each. The count is checked
-// against the bytes left before anything is allocated.
+// list reads n elements of at least size bytes each. It checks n against the
+// remaining bytes before it allocates memory.
 func list[T any](c *cursor, n, size uint64, read func(*cursor) T) []T {
 	if c.err != nil {
 		return nil
 	}
 	if n > c.remaining()/size {
-		c.fail("an array of %d elements does not fit into the %d bytes left", n, c.remaining())
+		c.fail("an array of %d elements does not fit into the remaining %d bytes", n, c.remaining())
 		return nil
 	}
 	out := make([]T, n)

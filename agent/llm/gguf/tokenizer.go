@@ -46,7 +46,7 @@ type vocabulary struct {
 
 // Tokenizer returns the tokenizer in the metadata, with the special tokens and
 // the chat template. Its RawJSON is a tokenizer.json that gives the same ids.
-// Unused tokens at the end, which converters add as padding, are left out.
+// Unused tokens at the end, which converters add as padding, are omitted.
 func (m *Metadata) Tokenizer() (*tokenizer.Tokenizer, tokenizer.Config, error) {
 	v, err := m.vocabulary()
 	if err != nil {
@@ -141,7 +141,7 @@ func (v *vocabulary) tokenizer() (*tokenizer.Tokenizer, error) {
 	for i, m := range v.merges {
 		left, right, ok := strings.Cut(m, " ")
 		if !ok {
-			return nil, fmt.Errorf("tokenizer.ggml.merges[%d]: %q is not two tokens separated by a space", i, m)
+			return nil, fmt.Errorf("tokenizer.ggml.merges[%d]: %q does not consist of two tokens separated by a space", i, m)
 		}
 		out.Merges = append(out.Merges, [2]string{left, right})
 	}

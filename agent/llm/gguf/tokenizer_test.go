@@ -127,7 +127,7 @@ func TestTokenizerErrors(t *testing.T) {
 			c.spoil(v)
 			_, err := v.tokenizer()
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one with %q", err, c.want)
+				t.Errorf("error %v, want one that contains %q", err, c.want)
 			}
 		})
 	}

@@ -44,8 +44,8 @@ func (t Type) String() string {
 	return fmt.Sprintf("unknown(%d)", uint32(t))
 }
 
-// Info describes a tensor. Shape is row-major, outermost dimension first: the
-// reverse of the order in the file, and the shape that PyTorch gives it.
+// Info describes a tensor. Shape is row-major, outermost dimension first, as in
+// PyTorch: the reverse of the order in the file.
 type Info struct {
 	Type  Type
 	Shape []int
@@ -69,7 +69,7 @@ func (i Info) byteSize() (int64, error) {
 	}
 	row := i.Shape[len(i.Shape)-1]
 	if int64(row)%block.elements != 0 {
-		return 0, fmt.Errorf("rows of %d elements are not whole %s blocks of %d", row, i.Type, block.elements)
+		return 0, fmt.Errorf("rows of %d elements do not consist of whole %s blocks of %d", row, i.Type, block.elements)
 	}
 	n := uint64(1)
 	for _, d := range i.Shape {

@@ -148,9 +148,7 @@ func configCheck(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if file == "" {
-		file = joined(c.String("preset"), strings.Join(c.StringSlice("env"), " "))
-	}
+	file = cmp.Or(file, joined(c.String("preset"), strings.Join(c.StringSlice("env"), " ")))
 	if missing := s.missingFiles(file, cfg); len(missing) > 0 {
 		return missing
 	}

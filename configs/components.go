@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -125,10 +126,7 @@ func (c *Config) checkRewardModel(fs *Faults) {
 
 func (c *Config) checkComponent(fs *Faults, p *Component) {
 	at := components + p.Name + "."
-	fn := p.Fn
-	if fn == "" {
-		fn = p.Name
-	}
+	fn := cmp.Or(p.Fn, p.Name)
 	if msg := c.Schema.ScoreFn(fn); msg != "" {
 		fs.add(at+"fn", "%s", msg)
 		return

@@ -79,18 +79,14 @@ func (c *Config) resolve() {
 		if e.Format == "" && c.Schema.format(e.ActionFormat).Calls {
 			e.Format = e.ActionFormat
 		}
-		if e.Format == "" {
-			e.Format = c.Agent.Format
-		}
+		e.Format = cmp.Or(e.Format, c.Agent.Format)
 		if e.HistoryLength == -1 && c.Schema.WritesPrompts(e.Format) {
 			e.HistoryLength = c.Agent.HistoryLength
 		}
 		if e.MemoryFile == "" && e.Format == "staged" {
 			e.MemoryFile = c.Agent.MemoryFile
 		}
-		if e.MaxTurns == 0 {
-			e.MaxTurns = c.Agent.MaxTurns
-		}
+		e.MaxTurns = cmp.Or(e.MaxTurns, c.Agent.MaxTurns)
 	}
 }
 

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/openmanus/openmanus/env/action"
@@ -104,10 +105,7 @@ var sciworldFunctions = action.Functions{
 // unary returns a function of one argument. Without the argument, a call is the
 // command without it, which ParseJSON accepts.
 func unary(name, form, param, doc string) action.Function {
-	bare := strings.TrimSpace(strings.TrimSuffix(form, "{}"))
-	if bare == "" {
-		bare = name
-	}
+	bare := cmp.Or(strings.TrimSpace(strings.TrimSuffix(form, "{}")), name)
 	return action.Function{Name: name, Params: []string{param}, Forms: []string{bare, form}, Doc: doc}
 }
 

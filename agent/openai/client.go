@@ -12,6 +12,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,9 +150,7 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, tim
 	}
 	if fault != nil {
 		fault.URL = c.o.BaseURL + path
-		if fault.Status == 0 {
-			fault.Status = status
-		}
+		fault.Status = cmp.Or(fault.Status, status)
 		if c.o.Key != "" {
 			fault.Words = strings.ReplaceAll(fault.Words, c.o.Key, "[key]")
 		}

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -132,9 +133,7 @@ func errorWords(body []byte) (words, code string) {
 		}
 	}
 	code, _ = f.Code.(string)
-	if code == "" {
-		code = f.Type
-	}
+	code = cmp.Or(code, f.Type)
 	switch {
 	case f.Message != "":
 		return transport.Excerpt(f.Message), code

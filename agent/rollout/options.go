@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -114,9 +115,7 @@ func (s *Stats) Add(o Stats) {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Attempts == 0 {
-		o.Attempts = 3
-	}
+	o.Attempts = cmp.Or(o.Attempts, 3)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -16,6 +16,7 @@
 package text
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -91,9 +92,7 @@ func (e *Engine) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 		return engine.Reply{}, err
 	}
 	r := engine.Reply{Stop: reply.Stop}
-	if r.Stop == "" {
-		r.Stop = engine.StopEOS
-	}
+	r.Stop = cmp.Or(r.Stop, engine.StopEOS)
 	text, cut := cutAfter(reply.Text, p.StopStrings)
 	if cut {
 		r.Stop = engine.StopString

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -126,10 +127,7 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 	if c := cfg.Algo.RolloutCorrection; c.IS != "" && !c.BypassMode { // in bypass mode the loss applies the weights
 		weights = &correction.Weights{Level: c.IS, Cap: c.ISThreshold, Floor: c.ISThresholdLower, Normalize: c.ISBatchNormalize}
 	}
-	gap := cfg.Rollout.MaxLogprobGap
-	if gap == 0 {
-		gap = usualGap(compute)
-	}
+	gap := cmp.Or(cfg.Rollout.MaxLogprobGap, usualGap(compute))
 	return algo.Options{
 		Loop: algo.Loop{
 			Seed:           cfg.Trainer.Seed,
@@ -243,9 +241,7 @@ func policyOptions(cfg configs.Config) learner.PolicyOptions {
 		Temperature: cfg.Rollout.Temperature,
 		GradClip:    a.GradClip,
 	}
-	if o.AggScale == 0 {
-		o.AggScale = float64(cfg.Rollout.MaxContextTokens)
-	}
+	o.AggScale = cmp.Or(o.AggScale, float64(cfg.Rollout.MaxContextTokens))
 	if c.BypassMode {
 		o.Loss = loss.Bypass
 	}

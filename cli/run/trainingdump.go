@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,9 +176,7 @@ func (t *training) dumpFits(ctx context.Context) error {
 		return errext.With(errext.Native, "", err)
 	}
 	if want := t.dump.header.Weights; hash != want {
-		if want == "" {
-			want = "unknown weights"
-		}
+		want = cmp.Or(want, "unknown weights")
 		return errext.With(errext.Input, "set model.path and model.compute_dtype to those that played (rollout's --model and --dtype), or add --off-policy",
 			errors.New("data.from_dump: "+t.dump.path+" was played by "+want+", and this model has "+hash))
 	}

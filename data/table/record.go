@@ -59,9 +59,7 @@ var roles = map[string]string{
 func (r *Record) Task(n int, env string) (data.Task, error) {
 	id := deref(r.ItemID)
 	t := data.Task{ID: id, Env: envOf(deref(r.DataSource), id)}
-	if t.Env == "" {
-		t.Env = env
-	}
+	t.Env = cmp.Or(t.Env, env)
 	if t.Env != env && env != "" && envOf("", id) == env { // "searchqa_3" from the data set nq
 		t.Env, t.Source = env, deref(r.DataSource)
 	}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -183,10 +184,7 @@ func checkRepeatable(c *checker, n *notes) {
 			return
 		}
 		if d := difference(first, again); d != "" {
-			why := c.env.varies
-			if why == "" {
-				why = "lost episodes cannot be replayed, and sessions cannot be distinguished by their texts"
-			}
+			why := cmp.Or(c.env.varies, "lost episodes cannot be replayed, and sessions cannot be distinguished by their texts")
 			n.warn(why, "%s", strings.NewReplacer("alone, ", "first, ", "together with another session, ", "then ").Replace(d))
 			c.varying = why
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,9 +86,7 @@ func (s *Scheduler) Open(ctx context.Context, o SessionOptions) (*Session, error
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if o.MaxContext == 0 {
-		o.MaxContext = s.capacity * s.block
-	}
+	o.MaxContext = cmp.Or(o.MaxContext, s.capacity*s.block)
 	if o.MaxContext < 0 {
 		return nil, fmt.Errorf("open session: the context limit is %d, want at least 1", o.MaxContext)
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -82,9 +83,7 @@ func (r *ggufReader) settings(c *Config) {
 			*v = r.bool(s.GGUF)
 		}
 	}
-	if c.NumKeyValueHeads == 0 {
-		c.NumKeyValueHeads = c.NumAttentionHeads
-	}
+	c.NumKeyValueHeads = cmp.Or(c.NumKeyValueHeads, c.NumAttentionHeads)
 	if c.HeadDim == 0 && c.NumAttentionHeads > 0 {
 		c.HeadDim = c.HiddenSize / c.NumAttentionHeads
 	}

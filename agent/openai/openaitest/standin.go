@@ -5,6 +5,7 @@
 package openaitest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -100,14 +101,8 @@ func (a Answer) write(w http.ResponseWriter, r *http.Request) {
 	for k, v := range a.Header {
 		w.Header().Set(k, v)
 	}
-	status := a.Status
-	if status == 0 {
-		status = http.StatusOK
-	}
-	body := a.Body
-	if body == "" {
-		body = a.completion()
-	}
+	status := cmp.Or(a.Status, http.StatusOK)
+	body := cmp.Or(a.Body, a.completion())
 	if a.Cut {
 		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 		body = body[:len(body)/2]
@@ -117,10 +112,7 @@ func (a Answer) write(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a Answer) completion() string {
-	finish := a.Finish
-	if finish == "" {
-		finish = "stop"
-	}
+	finish := cmp.Or(a.Finish, "stop")
 	c := map[string]any{
 		"object": "chat.completion", "model": "stand-in",
 		"choices": []any{map[string]any{"index": 0, "finish_reason": finish, "message": map[string]any{"role": "assistant", "content": a.Text}}},

@@ -29,10 +29,10 @@ func TestTrainAgentEvol(t *testing.T) {
 			return nil
 		}
 		if last++; step != last {
-			t.Errorf("line of step %d follows %d other lines", step, last-1)
+			t.Errorf("got the line of step %d after %d other lines", step, last-1)
 		}
 		if stored += m["agentevol/maze/kept"]; m["agentevol/stored"] != stored || m["agentevol/trajectories"] != stored+2 {
-			t.Errorf("step %d: %v episodes stored, %v trajectories in the update; want %v and two more", step, m["agentevol/stored"], m["agentevol/trajectories"], stored)
+			t.Errorf("step %d: got %v stored episodes and %v trajectories in the update; want %v stored episodes, and two more trajectories", step, m["agentevol/stored"], m["agentevol/trajectories"], stored)
 		}
 		if !(m["agentevol/loss"] > 0) {
 			t.Errorf("step %d: the loss is %v", step, m["agentevol/loss"])

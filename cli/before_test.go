@@ -28,7 +28,7 @@ func TestVersionBefore(t *testing.T) {
 	folder := filepath.Join(dir, "runs", "tiny")
 	before, err := rundir.ReadState(filepath.Join(folder, "checkpoints", "step_000002"))
 	if err != nil || before.Step != 2 || before.KLCoef == nil || !before.WarmStarted {
-		t.Fatalf("state of the checkpoint: %+v, %v", before, err)
+		t.Fatalf("state of the checkpoint of the earlier version: %+v, error %v", before, err)
 	}
 
 	run("config", "check", filepath.Join("runs", "tiny", "checkpoints", "step_000002", "config.toml"))
@@ -39,7 +39,7 @@ func TestVersionBefore(t *testing.T) {
 	run("train", "run.toml", "--set", "trainer.total_steps=3")
 	after, err := rundir.ReadState(filepath.Join(folder, "checkpoints", "step_000003"))
 	if err != nil || after.Step != 3 || after.WeightVersion <= before.WeightVersion {
-		t.Errorf("state after one more step: %+v, %v", after, err)
+		t.Errorf("state after one more step: %+v, error %v", after, err)
 	}
 	lines := map[int]int{}
 	err = track.Read(filepath.Join(folder, "metrics.jsonl"), func(step int, _ track.Metrics) error {

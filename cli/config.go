@@ -22,10 +22,10 @@ var schema = run.Schema
 // of package configs has a better message.
 const maxConfig = 4 << 20
 
-// defaultPreset is used without a file and without --preset.
+// defaultPreset is the preset if neither a file nor --preset is given.
 const defaultPreset = "quickstart"
 
-// defaultAlgorithm is the preset of --env without --preset.
+// defaultAlgorithm is the default preset if --env is set.
 const defaultAlgorithm = "grpo"
 
 func configCommand(s *State) *cli.Command {
@@ -68,8 +68,8 @@ func setFlag() *cli.StringSliceFlag {
 	return &cli.StringSliceFlag{Name: "set", Usage: "override one key: --set actor.optim.lr=1e-5 (repeatable)"}
 }
 
-// loadConfig reads a configuration: a file ("-" is standard input), a preset, or
-// without both the quickstart.
+// loadConfig reads the configuration in file ("-" is standard input), or else the
+// preset. If both are empty, it reads defaultPreset.
 func (s *State) loadConfig(file, preset string, sets []string) (configs.Config, error) {
 	switch {
 	case file != "" && preset != "":
@@ -121,8 +121,8 @@ func configInit(_ context.Context, s *State, c *cli.Context) error {
 	return s.writeConfig(file, cfg.Marshal(), c.Bool("force"), "choose another name, or give --force to replace it")
 }
 
-// writeConfig writes a configuration. hint is the hint of the error if the file
-// exists and force is false.
+// writeConfig writes a configuration. If the file exists and force is false, it
+// returns an error with the given hint.
 func (s *State) writeConfig(file string, text []byte, force bool, hint string) error {
 	err := s.WriteFile(file, text, force)
 	if errors.Is(err, fs.ErrExist) {

@@ -59,7 +59,7 @@ func configImport(_ context.Context, s *State, c *cli.Context) error {
 	if c.Bool("strict") {
 		switch n := r.Doubtful(); {
 		case n > 0:
-			return errext.With(errext.Input, "", fmt.Errorf("%d settings are not in the configuration as intended", n))
+			return errext.With(errext.Input, "", fmt.Errorf("%d settings were not converted as intended", n))
 		case r.Faults != nil:
 			return errext.With(errext.Input, "", errors.New("the configuration is not valid"))
 		}
@@ -76,7 +76,7 @@ func (s *State) readHydra(args []string) (cmd hydra.Command, from string, err er
 	file := args[0]
 	switch filepath.Ext(file) {
 	case ".yaml", ".yml":
-		return cmd, "", errext.With(errext.Input, "give the script that overrides it, or a list of key=value lines", fmt.Errorf("%s: YAML files are not supported", file))
+		return cmd, "", errext.With(errext.Input, "give the script that overrides the YAML file, or a list of key=value lines", fmt.Errorf("%s: YAML files are not supported", file))
 	case ".toml":
 		return cmd, "", errext.With(errext.Input, "check it with openmanus config check FILE", fmt.Errorf("%s is already a configuration", file))
 	}
@@ -132,7 +132,7 @@ func (s *State) reportImport(r hydra.Result, asJSON bool) error {
 	}
 	w := tabwriter.NewWriter(s.Stderr, 0, 0, 2, ' ', 0)
 	given := 0
-	keys := map[hydra.Status][]string{} // of the command line
+	keys := map[hydra.Status][]string{} // keys set on the command line
 	rows := slices.Clone(r.Rows)
 	slices.SortStableFunc(rows, func(a, b hydra.Row) int {
 		return slices.Index(doubts, a.Status) - slices.Index(doubts, b.Status)
@@ -181,8 +181,8 @@ func (s *State) reportImport(r hydra.Result, asJSON bool) error {
 	return nil
 }
 
-// doubts lists the statuses that need attention, the worst last. The report has
-// their rows at the end.
+// doubts lists the statuses that need attention, from mild to severe. The report
+// ends with the rows of these statuses.
 var doubts = []hydra.Status{hydra.Open, hydra.Unsupported, hydra.Unknown}
 
 // printable replaces control characters in the text of a file and shortens it.

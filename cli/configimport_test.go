@@ -20,8 +20,8 @@ func rowsFile(t *testing.T, dir, name string) {
 	writeFile(t, dir, name, text)
 }
 
-// TestImportTrains imports a start script of upstream, made small by appended settings, and trains with the imported
-// configuration: PPO with a critic, with the script's addresses, rows, lengths and names.
+// TestImportTrains checks that the configuration imported from an upstream start script trains: PPO with a critic, with
+// the script's addresses, rows, lengths and names. Settings appended to the script make the run small.
 func TestImportTrains(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains a model")

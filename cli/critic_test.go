@@ -44,7 +44,7 @@ func TestTrainWithCritic(t *testing.T) {
 	code, _, stderr := inProcess(t, dir, "train", "run.toml", "--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0",
 		"--set", "critic.path=other", "--set", "trainer.experiment=other", "--set", "model.fresh.walks=0", "--set", "sft.epochs=1")
 	if code != int(errext.Model) || !strings.Contains(stderr, "give a model with the actor's tokenizer") {
-		t.Errorf("a critic of another vocabulary: exit code %d\n%s", code, stderr)
+		t.Errorf("with a critic of another vocabulary: exit code %d\n%s", code, stderr)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	mustContain(t, "stderr", stderr, "checkpoint is damaged", "step_000002", "model.safetensors is corrupt", "resuming after step 1")
 	mustContain(t, "stdout", stdout, "2 steps")
 	if !bytes.Equal(read(t, checkpoints, last), want) {
-		t.Error("the repeated second step gives other weights")
+		t.Error("the weights differ after the second step is repeated")
 	}
 
 	for _, name := range entries(t, checkpoints) {
@@ -52,7 +52,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	before := entries(t, checkpoints)
 	code, _, stderr = inProcess(t, dir, args...)
 	if code != int(errext.Disk) || !slices.Equal(entries(t, checkpoints), before) {
-		t.Errorf("exit code %d, checkpoints %v, were %v", code, entries(t, checkpoints), before)
+		t.Errorf("exit code %d; got checkpoints %v, want %v", code, entries(t, checkpoints), before)
 	}
 	mustContain(t, "stderr", stderr, "no valid checkpoint", "remove damaged checkpoints")
 }

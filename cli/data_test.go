@@ -24,14 +24,14 @@ func TestTrainReportsLeaks(t *testing.T) {
 			leaks = append(leaks, line)
 		}
 	}
-	// The pattern contains the key of the indices, because the time of a log line has digits too.
+	// Match " indices=15" and not "15", because the time in a log line also has digits.
 	if len(leaks) != 2 || !strings.Contains(leaks[0], "trained on") || !strings.Contains(leaks[0], " indices=15") ||
 		!strings.Contains(leaks[1], "imitated") || !strings.Contains(leaks[1], " indices=17") {
 		t.Errorf("%d leaks are reported:\n%s", len(leaks), stderr)
 	}
 }
 
-// TestDataReportsIncompleteDump truncates a dump in the last line.
+// TestDataReportsIncompleteDump checks that data commands report a truncated last line of a dump.
 func TestDataReportsIncompleteDump(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "d.jsonl", `{"format":"openmanus-episodes","version":1}
@@ -61,7 +61,7 @@ func TestFailedConvertRemovesOutput(t *testing.T) {
 	}
 }
 
-// TestConvertCountsTokens counts tokens with the chat template of the model.
+// TestConvertCountsTokens checks that data convert counts tokens with the chat template of the model.
 func TestConvertCountsTokens(t *testing.T) {
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "m")

@@ -28,7 +28,7 @@ func dataConvertCommand(s *State) *cli.Command {
 			&cli.BoolFlag{Name: "success", Usage: "keep only successful episodes of dumps"},
 			dataEnvFlag("keep only rows of the environment `NAME`; rows without an environment belong to it"),
 			&cli.StringSliceFlag{Name: "exclude", Usage: "skip the tasks of `FILE`"},
-			&cli.IntFlag{Name: "max-tokens", Usage: "maximal tokens of a conversation by --tokenizer; 0: no limit"},
+			&cli.IntFlag{Name: "max-tokens", Usage: "maximum tokens of a conversation, counted with --tokenizer; 0: no limit"},
 			&cli.StringFlag{Name: "tokenizer", Usage: "`MODEL` whose tokenizer and chat template count tokens; default: the recorded tokens of a dump"},
 			&cli.StringFlag{Name: "truncation", Value: learner.TruncateError, Usage: "longer conversations: error, or drop"},
 			&cli.BoolFlag{Name: "chat", Usage: "write JSON rows as {id, conversations: [{role, content}]} instead of AgentTraj's form"},

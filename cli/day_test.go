@@ -64,7 +64,7 @@ func TestDumpOfAnotherDay(t *testing.T) {
 	for i, e := range readDump(t, path) {
 		same := slices.IndexFunc(episodes, func(o *data.Episode) bool { return o.UID == e.UID && o.Sample == e.Sample })
 		if !slices.Equal(e.Tokens, episodes[same].Tokens) {
-			t.Errorf("the continued dump has another prompt in episode %d", i)
+			t.Errorf("the tokens of episode %d of the continued dump differ", i)
 		}
 	}
 
@@ -75,7 +75,7 @@ func TestDumpOfAnotherDay(t *testing.T) {
 	src.Header.Options["day"] = "2026-03-11"
 	write(t, path, src.Header, episodes)
 	if r := replayJSON(t, dir, errext.Check, "d.jsonl"); r.Differ != 12 {
-		t.Errorf("with the prompts of another day %d of 12 episodes differ", r.Differ)
+		t.Errorf("with prompts of another day: got %d of 12 episodes that differ, want 12", r.Differ)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestResumeOnAnotherDay(t *testing.T) {
 	}
 	again, resumed := run(later, "a", "2")
 	if again.Step != 2 || again.Day != st.Day || !slices.Equal(resumed, first) {
-		t.Errorf("resumed at step %d on %s with the prompt of the day %s: the same prompt: %t", again.Step, later.Format(time.DateOnly), again.Day, slices.Equal(resumed, first))
+		t.Errorf("resumed at step %d on %s: the checkpoint has day %s, the prompt is unchanged: %t", again.Step, later.Format(time.DateOnly), again.Day, slices.Equal(resumed, first))
 	}
 	if _, anew := run(later, "b", "1"); slices.Equal(anew, first) {
 		t.Error("a new run on another day has the same prompt")

@@ -33,14 +33,14 @@ type docRun struct {
 	stdout string
 }
 
-// given reports whether the documented command has a flag.
-func (r *docRun) given(flag string) bool {
+// has reports whether the documented command has a flag.
+func (r *docRun) has(flag string) bool {
 	return slices.ContainsFunc(r.args, func(a string) bool { return a == flag || strings.HasPrefix(a, flag+"=") })
 }
 
 // need adds a flag if the documented command lacks it.
 func (r *docRun) need(flag, value string) {
-	if !r.given(flag) {
+	if !r.has(flag) {
 		r.args = append(r.args, flag, value)
 	}
 }
@@ -65,7 +65,7 @@ func (r *docRun) value(flag string) string {
 	return ""
 }
 
-// first returns the first argument that is not a flag, or "". It must be called before flags are added.
+// first returns the first word of the command if it is not a flag, or else "". Call it before adding flags.
 func (r *docRun) first() string {
 	if len(r.args) > 0 && !strings.HasPrefix(r.args[0], "-") {
 		return r.args[0]
@@ -73,10 +73,10 @@ func (r *docRun) first() string {
 	return ""
 }
 
-// leading returns the arguments before the flags. If the documented command has none, it adds the given ones.
-func (r *docRun) leading(open ...string) []string {
+// leading returns the arguments before the flags. If the documented command has none, it first adds defaults.
+func (r *docRun) leading(defaults ...string) []string {
 	if r.first() == "" {
-		r.args = append(open, r.args...)
+		r.args = append(defaults, r.args...)
 	}
 	n := slices.IndexFunc(r.args, func(a string) bool { return strings.HasPrefix(a, "-") })
 	if n < 0 {
@@ -194,7 +194,7 @@ func link(t *testing.T, tiny, dir, name string) {
 	}
 }
 
-// one returns the only file that matches a pattern.
+// one returns the contents of the only file that matches a pattern.
 func one(t *testing.T, dir, pattern string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -211,7 +211,7 @@ func one(t *testing.T, dir, pattern string) string {
 func checkRun(run string) func(*testing.T, *docRun) {
 	return func(t *testing.T, r *docRun) {
 		mustContain(t, "stdout", r.stdout, "Next:", "openmanus eval --model")
-		if r.given("--from-dump") { // such a run does not validate
+		if r.has("--from-dump") { // a run from a dump does not validate
 			mustContain(t, "metrics", one(t, r.dir, "runs/"+run+"/metrics.jsonl"), `"step":1`)
 			one(t, r.dir, "runs/"+run+"/checkpoints/step_000001/actor/model.safetensors")
 			return
@@ -223,8 +223,8 @@ func checkRun(run string) func(*testing.T, *docRun) {
 	}
 }
 
-// documented has, for every command that a page may contain, a function that completes its arguments and a function
-// that checks its output. A page with another command fails the test.
+// documented maps each command that a page may contain to a function that completes the arguments and a function that
+// checks the output. A page with another command fails the test.
 var documented = map[string]struct {
 	complete func(t *testing.T, r *docRun, tiny string)
 	check    func(t *testing.T, r *docRun)
@@ -248,7 +248,7 @@ var documented = map[string]struct {
 			if file := r.first(); file != "" {
 				writeFile(t, r.dir, file, tinyRun)
 			}
-			if r.given("--launch") {
+			if r.has("--launch") {
 				r.addCheckout(t)
 				r.need("--base-port", strconv.Itoa(listentest.Ports(t, 1)))
 			}
@@ -275,7 +275,7 @@ var documented = map[string]struct {
 		func(t *testing.T, r *docRun, tiny string) {
 			r.need("--dump", "episodes.jsonl")
 			r.completePlay(t, tiny)
-			if r.given("--tasks") && r.given("--samples") {
+			if r.has("--tasks") && r.has("--samples") {
 				r.args = append(r.args, "--tasks", "17,18", "--samples", "2")
 			}
 		},
@@ -287,7 +287,7 @@ var documented = map[string]struct {
 				return
 			}
 			lines := strings.Split(strings.TrimSpace(one(t, r.dir, r.value("--dump"))), "\n")
-			if r.given("--base-url") && len(lines) >= 3 && strings.Contains(lines[1], `"ids":[]`) {
+			if r.has("--base-url") && len(lines) >= 3 && strings.Contains(lines[1], `"ids":[]`) {
 				return // episodes of an endpoint have no token ids
 			}
 			if len(lines) < 3 || !strings.Contains(lines[1], `"logprobs":[`) || !strings.Contains(lines[1], `"exchanges":[{`) {
@@ -326,7 +326,7 @@ var documented = map[string]struct {
 		},
 		func(t *testing.T, r *docRun) {
 			want := []string{"mean@2", "0.5", "pass@2"}
-			if r.given("--reward-model") {
+			if r.has("--reward-model") {
 				want = []string{"mean@2", "best@2", "reward/model/mean", "reward/model/tokens"}
 			}
 			mustContain(t, "stdout", r.stdout, want...)
@@ -334,7 +334,7 @@ var documented = map[string]struct {
 	},
 	"model info": {
 		func(t *testing.T, r *docRun, tiny string) {
-			if r.first() == "" && !r.given("--model") {
+			if r.first() == "" && !r.has("--model") {
 				r.args = append([]string{"my-model"}, r.args...)
 			}
 			link(t, tiny, r.dir, max(r.first(), r.value("--model")))
@@ -412,7 +412,7 @@ var documented = map[string]struct {
 		},
 		func(t *testing.T, r *docRun) {
 			text := r.stdout
-			if r.given("--out") {
+			if r.has("--out") {
 				text = one(t, r.dir, r.value("--out"))
 			}
 			mustContain(t, "the configuration", text, "# Imported from", "[trainer]")
@@ -435,7 +435,7 @@ var documented = map[string]struct {
 			if other := r.value("--exclude"); other != "" {
 				writeFile(t, r.dir, other, `{"item_id":"maze_1"}`)
 			}
-			if r.given("--tokenizer") {
+			if r.has("--tokenizer") {
 				link(t, tiny, r.dir, r.value("--tokenizer"))
 			}
 		},
@@ -458,7 +458,7 @@ var documented = map[string]struct {
 		},
 		func(t *testing.T, r *docRun) {
 			text := r.stdout
-			if r.given("--html") {
+			if r.has("--html") {
 				text = one(t, r.dir, r.value("--html"))
 			}
 			mustContain(t, "stdout", text, "maze_1", "success")

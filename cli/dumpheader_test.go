@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// earlierRollout is the command that wrote testdata/endpoint-0.1.jsonl. The dumps of that version have other names of
-// options.
+// earlierRollout is the command that wrote testdata/endpoint-0.1.jsonl with an earlier version. Dumps of that version
+// have other option names.
 const earlierRollout = "rollout --api-model small --env maze --tasks 16-18 --skip-tasks 18 --temperature 0.7 --format history --max-turns 2 --max-parse-failures 2 --concurrency 1 --dump d.jsonl"
 
 // TestDumpOfAnEarlierVersion checks that a dump of an earlier version can be replayed, and can be continued only with the

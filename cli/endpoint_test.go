@@ -79,7 +79,7 @@ func TestRolloutOfAnEndpoint(t *testing.T) {
 	if all := ts.out.String() + ts.err.String(); strings.Contains(all, "sk-mine") {
 		t.Errorf("the key was printed:\n%s", all)
 	}
-	// Viewing and converting episodes needs no ids.
+	// Commands that view and convert episodes need no token ids.
 	for _, args := range [][]string{{"view", "episodes.jsonl", "--text"}, {"data", "info", "episodes.jsonl"}, {"data", "convert", "episodes.jsonl", "rows.parquet"}} {
 		if code, _, stderr := inProcess(t, ts.Dir, args...); code != 0 {
 			t.Errorf("%q: exit code %d\n%s", args, code, stderr)
@@ -182,7 +182,7 @@ func TestEndpointFailsDuringRollout(t *testing.T) {
 			t.Errorf("exit code %d\n%s", code, ts.err)
 		}
 		if n := len(s.Requests()); n != 4 {
-			t.Errorf("%d requests: the command continued after all episodes were lost", n)
+			t.Errorf("got %d requests, want 4: the command continued after all episodes were lost", n)
 		}
 	})
 	t.Run("broken replies", func(t *testing.T) {

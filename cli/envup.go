@@ -94,9 +94,9 @@ func installCommand(s *State) *cli.Command {
 		Usage:     "create the virtual environment of an AgentGym server",
 		ArgsUsage: strings.Join(supervise.Recipes(), "|"),
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "checkout", Usage: "`DIR` of AgentGym that holds agentenv-textcraft and the others"},
+			&cli.StringFlag{Name: "checkout", Usage: "`DIR` of an AgentGym checkout, with agentenv-textcraft and the other servers"},
 			&cli.StringFlag{Name: "venv", Usage: "`DIR` of the virtual environment; default: .venv in the server's folder"},
-			&cli.StringFlag{Name: "python", Usage: "interpreter for it; default: a suitable one in PATH"},
+			&cli.StringFlag{Name: "python", Usage: "Python interpreter of the virtual environment; default: a suitable one in PATH"},
 		},
 	}, 1, 1, envInstall)
 }

@@ -90,9 +90,9 @@ func runEval(ctx context.Context, s *State, c *cli.Context) error {
 	return s.printResult(result, result.String(), asJSON)
 }
 
-// evalAgain returns the arguments of `openmanus eval` that play an environment
-// of a run as the run validates: its validation tasks, or else its training
-// tasks. config is the file in the run's folder.
+// evalAgain returns the arguments of `openmanus eval` that repeat a run's
+// validation in one environment. Without validation tasks, eval plays the
+// training tasks. config is the file in the run's folder.
 func evalAgain(config, actor string, cfg configs.Config, e configs.Env) []string {
 	words := []string{"--model", errext.ShellQuote(actor)}
 	if len(cfg.Env) > 1 {

@@ -64,7 +64,7 @@ func TestEval(t *testing.T) {
 		}
 	}
 	if !strings.HasPrefix(text, `{"env":"maze","tasks":2,"samples":2,"success_rate":`) {
-		t.Errorf("the JSON has another beginning:\n%s", text)
+		t.Errorf("the JSON starts with other keys:\n%s", text)
 	}
 	if err := first.Contract.Check(); err != nil || first.Weights == "" || first.Seed != 1 || first.Model != tiny {
 		t.Errorf("%v: %+v", err, first)
@@ -104,8 +104,8 @@ func TestEval(t *testing.T) {
 			t.Fatal(err)
 		}
 		template := config["chat_template"].(string)
-		if config["chat_template"] = strings.Replace(template, " %}", "  %}", 1); config["chat_template"] == template { // both templates write the same text
-			t.Fatalf("the template has no statement:\n%s", template)
+		if config["chat_template"] = strings.Replace(template, " %}", "  %}", 1); config["chat_template"] == template { // add a space that the template does not output
+			t.Fatalf("the template contains no \" %%}\":\n%s", template)
 		}
 		if b, err = json.Marshal(config); err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestEval(t *testing.T) {
 		writeFile(t, dir, "ours.json", text)
 		writeFile(t, dir, "theirs.json", other)
 		if a.Contract.Hash != b.Contract.Hash || a.Starts == b.Starts || a.Starts == "" {
-			t.Errorf("contracts %s and %s, starts %q and %q", a.Contract.Hash, b.Contract.Hash, a.Starts, b.Starts)
+			t.Errorf("got contracts %s and %s, want equal; got first observations %q and %q, want different", a.Contract.Hash, b.Contract.Hash, a.Starts, b.Starts)
 		}
 		code, out, stderr := inProcess(t, dir, "eval", "compare", "ours.json", "theirs.json")
 		if code != int(errext.Input) || !strings.Contains(stderr, "2 of 2 tasks have different first observations (maze_17, maze_18)") {
@@ -189,7 +189,7 @@ func TestContractParts(t *testing.T) {
 	base := of(t)
 	for line, want := range map[string]string{
 		"--tasks 18,17":                      "tasks",
-		"--tasks 17":                         "instruction tasks", // one task less has one first instruction less
+		"--tasks 17":                         "instruction tasks", // without task 18 the digest of instructions also changes
 		"--samples 2":                        "rollout.val.group_size",
 		"--max-turns 3":                      "env.max_turns",
 		"--max-new-tokens 7":                 "rollout.max_new_tokens",
@@ -219,7 +219,7 @@ func TestContractParts(t *testing.T) {
 		})
 	}
 	if a, b := of(t, "--instruction", "Walk."), of(t, "--instruction", "Walk!"); a.Hash == b.Hash {
-		t.Error("another character of an instruction has the same hash")
+		t.Error("instructions that differ in one character have the same contract hash")
 	}
 	c := of(t, "--env", "wordle", "--vocabulary", "words.txt", "--tasks", "0")
 	if !strings.HasPrefix(c.Parts["vocabulary"], "sha256:") {
@@ -230,7 +230,7 @@ func TestContractParts(t *testing.T) {
 func TestLostEpisodes(t *testing.T) {
 	fails := 0
 	s := openaitest.Serve(t, func(n int, r openaitest.Request) openaitest.Answer {
-		if n >= 1 && n <= 3 { // the first episode, all three attempts
+		if n >= 1 && n <= 3 { // fail all three attempts of the first episode
 			fails++
 			return openaitest.Answer{Status: 500, Body: "boom"}
 		}
@@ -248,10 +248,10 @@ func TestLostEpisodes(t *testing.T) {
 	}
 	played := r.Outcomes["success"] + r.Outcomes["turn_limit"]
 	if played != 4 || r.SuccessRate != float64(r.Outcomes["success"])/4 {
-		t.Errorf("success rate %v with outcomes %v", r.SuccessRate, r.Outcomes)
+		t.Errorf("got success rate %v, want the successes of the 4 played episodes in %v", r.SuccessRate, r.Outcomes)
 	}
 	var usage struct{ Requests, Retries int }
-	if b, err := json.Marshal(r.Usage); err != nil || json.Unmarshal(b, &usage) != nil || usage.Requests != len(s.Requests())+1 { // the list of models is a request too
+	if b, err := json.Marshal(r.Usage); err != nil || json.Unmarshal(b, &usage) != nil || usage.Requests != len(s.Requests())+1 { // usage also counts the request for the list of models
 		t.Errorf("usage %v after %d requests", r.Usage, len(s.Requests()))
 	}
 	s = openaitest.Serve(t, func(n int, r openaitest.Request) openaitest.Answer {

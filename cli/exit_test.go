@@ -23,7 +23,7 @@ func TestReportPrefixesEveryLine(t *testing.T) {
 	}
 }
 
-// TestExitCodeDocumentation keeps docs/exit-codes.md equal to the code.
+// TestExitCodeDocumentation checks that docs/exit-codes.md equals the output of exitDocs.
 func TestExitCodeDocumentation(t *testing.T) {
 	const path = "../docs/exit-codes.md"
 	if *update {

@@ -83,7 +83,7 @@ func TestServerDies(t *testing.T) {
 	var dead atomic.Bool
 	var resets atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The first resets belong to eight walks, two expert episodes and two validation episodes.
+		// The first twelve resets belong to eight walks, two expert episodes and two validation episodes.
 		if strings.HasSuffix(r.URL.Path, "/reset") && resets.Add(1) == 14 {
 			dead.Store(true)
 		}

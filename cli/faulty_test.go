@@ -82,7 +82,7 @@ func TestTrainThroughFaults(t *testing.T) {
 					tokens += ep.SampledTokens()
 				}
 				if float64(lost) != given || float64(tokens) != line["state_tokens/total"] {
-					t.Errorf("step %g: %d episodes were lost, %g reported; %d tokens were sampled in the others, %g entered the update",
+					t.Errorf("step %g: %d episodes were lost, but %g are reported; other episodes have %d sampled tokens, but %g entered the update",
 						step, lost, given, tokens, line["state_tokens/total"])
 				}
 			}
@@ -127,7 +127,7 @@ func TestPlayThroughFaults(t *testing.T) {
 		}
 		return out, injected
 	}
-	const some = "500:0.15,reset:0.15,seed=4" // high enough for faults in steps in any order of requests
+	const some = "500:0.15,reset:0.15,seed=4" // the rates give faults in steps for any order of requests
 	for _, args := range [][]string{{"eval", "--max-lost", "0.9"}, {"rollout", "--max-lost", "0.9", "--dump", "d.jsonl", "--force"}} {
 		t.Run(args[0], func(t *testing.T) {
 			out, injected := play(t, some, append(args, "--json")...)
@@ -152,7 +152,7 @@ func TestPlayThroughFaults(t *testing.T) {
 				t.Errorf("%d lines have %v in\n%s", lines, injected, out)
 			}
 			if out, _ = play(t, "", args...); strings.Contains(out, "infrastructure") || !strings.Contains(out, ": 11 ") {
-				t.Errorf("faults are reported without a fault:\n%s", out)
+				t.Errorf("the command reports faults, but the proxy injected none:\n%s", out)
 			}
 		})
 	}

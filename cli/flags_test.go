@@ -110,7 +110,7 @@ func TestParseEval(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if _, code, text = parsed(t, strings.Fields("--model m --env maze --tasks 1 --greedy --temperature 1"), evalFlags(), (*State).parseEval); code != errext.Usage {
-		t.Errorf("--greedy and --temperature are accepted together: %s", text)
+		t.Errorf("--greedy together with --temperature is not a usage error: %s", text)
 	}
 }
 

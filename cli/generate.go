@@ -14,7 +14,7 @@ import (
 func generateCommand(s *State) *cli.Command {
 	return leaf(s, &cli.Command{
 		Name:      "generate",
-		Usage:     "answer every prompt of a file, several times, and write the replies beside them",
+		Usage:     "generate several replies to every prompt of a file, and write them as a new column",
 		ArgsUsage: "IN OUT",
 		Description: "Reads parquet, or JSON objects, and adds the columns responses and responses_tokens. OUT is .jsonl, or .parquet if IN is.\n" +
 			"Finished rows are kept in OUT.progress, from which the same command resumes after an interruption.",
@@ -28,7 +28,7 @@ func generateCommand(s *State) *cli.Command {
 }
 
 const (
-	promptKeyUsage   = "column of the prompt: text, or messages with role and content; a.b is b in a"
+	promptKeyUsage   = "column of the prompt: text, or messages with role and content; a.b is the field b of column a"
 	responseKeyUsage = "column of the replies"
 )
 
@@ -37,7 +37,7 @@ func generateKeys() []keyFlag {
 	return slices.Concat(modelKeys(), []keyFlag{
 		{flag: &cli.IntFlag{Name: "samples", Value: 5, Usage: "replies to a prompt"}, keys: "rollout.val.group_size"},
 		{flag: &cli.IntFlag{Name: "max-new-tokens", Value: 512, Usage: "tokens of one reply"}, keys: "rollout.max_new_tokens"},
-		{flag: &cli.IntFlag{Name: "max-context-tokens", Usage: "tokens of prompt and reply; 0: the model's limit"}, keys: "rollout.max_context_tokens"},
+		{flag: &cli.IntFlag{Name: "max-context-tokens", Usage: "maximum tokens of prompt and reply together; 0: the model's limit"}, keys: "rollout.max_context_tokens"},
 	}, samplingKeys(), []keyFlag{
 		{flag: &cli.IntFlag{Name: "concurrency", Value: 64, Usage: "replies generated at once"}, keys: "rollout.max_sequences"},
 	})
@@ -69,8 +69,8 @@ func runGenerate(ctx context.Context, s *State, c *cli.Context) error {
 	return s.print(fmt.Appendf(nil, "%s: %d rows x %d replies, %d tokens\n%s", o.Out, result.Rows, result.Samples, result.Tokens, scoreAgain(o, result)))
 }
 
-// scoreAgain returns the command that scores the output of generate. If the
-// rows do not name their score function, the user has to choose it.
+// scoreAgain returns the command that scores the output of generate. If the rows
+// have no data source, the command has a placeholder for the score function.
 func scoreAgain(o run.GenerateOptions, r run.GenerateResult) string {
 	command := "Next: openmanus score " + errext.ShellQuote(o.Out)
 	if o.PromptKey != run.PromptColumn {

@@ -24,7 +24,7 @@ func TestTrainSavesOnHangup(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	master, slave := pty(t)
-	// If the test ignores SIGHUP, as under nohup, the program would inherit that.
+	// Handle SIGHUP, because the program would inherit an ignored SIGHUP (nohup) from the test.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -39,7 +39,7 @@ func TestTrainSavesOnHangup(t *testing.T) {
 	}
 	shown := make(chan []byte, 1)
 	go func() {
-		b, _ := io.ReadAll(master) // until it is closed
+		b, _ := io.ReadAll(master) // returns when master is closed
 		shown <- b
 	}()
 	p := &process{cmd: cmd, dir: dir}
@@ -61,7 +61,7 @@ func TestTrainSavesOnHangup(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lines := bytes.Count(metricsText(dir), []byte(`"training/global_step"`)); st.Step == 0 || st.Step != lines {
-		t.Errorf("%d steps are done, %d are saved", lines, st.Step)
+		t.Errorf("the metrics have %d steps, but the checkpoint has step %d", lines, st.Step)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestHubModel opens a model by its name on the Hugging Face Hub, from the local
-// cache, whose snapshots consist of links.
+// TestHubModel checks that a model opens by its name on the Hugging Face Hub. The
+// model is in the local cache, whose snapshots consist of links.
 func TestHubModel(t *testing.T) {
 	dir, tiny := t.TempDir(), tinyModel(t)
 	repository := filepath.Join(dir, ".cache/huggingface/hub/models--acme--tiny")

@@ -60,10 +60,10 @@ func TestResumeWithOtherInputs(t *testing.T) {
 		write(false)
 	}
 
-	// The path has another model. The policy is read from the checkpoint, but the reference would differ.
+	// Another model replaces the model at the path. The policy comes from the checkpoint, but the reference would differ.
 	other := tinyModel(t)
 	weights := read(t, other, "model.safetensors")
-	weights[len(weights)-1] ^= 1 << 6 // a bit of an exponent
+	weights[len(weights)-1] ^= 1 << 6 // flip a bit of an exponent
 	writeFile(t, other, "model.safetensors", string(weights))
 	relink(t, other, dir, "m")
 	code, stderr := train("2")

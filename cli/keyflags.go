@@ -15,16 +15,16 @@ import (
 	"github.com/openmanus/openmanus/env/supervise"
 )
 
-// keyFlag is a flag that overrides keys of the configuration. Keys of env.0 are
-// in the first [[env]] table: commands that play keep only one.
+// keyFlag is a flag that overrides keys of the configuration. A key env.0.NAME is
+// in the first [[env]] table, the only one that commands that play keep.
 type keyFlag struct {
 	flag   cli.Flag
-	keys   string                                         // separated by blanks; their errors are reported under the flag's name
+	keys   string                                         // separated by blanks; errors of these keys name the flag
 	value  func(c *cli.Context, flag string) (any, error) // converts the value of the flag; nil: no conversion
-	then   func(*cli.Context, *configs.Config)            // other changes if the flag is given
-	always bool                                           // without the flag, the default overrides the value of a file
-	local  bool                                           // has no meaning if an endpoint generates the replies
-	needs  string                                         // another flag, without which the keys have no effect
+	then   func(*cli.Context, *configs.Config)            // changes other keys if the flag is given
+	always bool                                           // if the flag is absent, its default overrides the value in a file
+	local  bool                                           // an error if an endpoint generates the replies
+	needs  string                                         // flag without which the keys have no effect
 }
 
 func (k keyFlag) name() string { return k.flag.Names()[0] }
@@ -82,7 +82,7 @@ func (f *flagFaults) check(c *cli.Context, flags []keyFlag, cfg *configs.Config)
 		}
 	}
 	f.values(flags, cfg)
-	if len(f.errs) > 0 { // they may be the reason that a key has no effect
+	if len(f.errs) > 0 { // an invalid value may be why a key has no effect
 		return
 	}
 	for _, k := range flags {
@@ -140,7 +140,7 @@ func useModel(c *cli.Context, cfg *configs.Config) {
 		return
 	}
 	cfg.Rollout.Engine = engineLocal
-	if !c.IsSet("dtype") { // the file has no format for a model of this process
+	if !c.IsSet("dtype") { // the file's dtype was not chosen for a local model
 		cfg.Model.ComputeDtype = "float32"
 	}
 }
@@ -157,22 +157,22 @@ func playKeys() []keyFlag {
 		}
 	}
 	return slices.Concat(modelKeys(), []keyFlag{
-		// The endpoint in place of the model. Flags name the environment variable
-		// of a secret: other users can see command lines, and shells record them.
+		// The endpoint that replaces the model. A flag names an environment variable
+		// for the API key, since other users can see command lines.
 		{
-			flag: &cli.StringFlag{Name: "base-url", Usage: "`URL` of an OpenAI-compatible endpoint in place of --model, such as http://127.0.0.1:8000/v1"},
+			flag: &cli.StringFlag{Name: "base-url", Usage: "`URL` of an OpenAI-compatible endpoint that replaces --model, such as http://127.0.0.1:8000/v1"},
 			keys: "rollout.api.base_url", value: endpointAddress, then: useEndpoint,
 		},
 		{flag: &cli.StringFlag{Name: "api-model", Usage: "`NAME` of the model at the endpoint"}, keys: "rollout.api.model", needs: "--base-url"},
-		{flag: &cli.StringFlag{Name: "api-key-env", Value: api.KeyEnv, Usage: "environment `VARIABLE` that holds the endpoint's key; none is sent if it is empty"}, keys: "rollout.api.key_env", needs: "--base-url"},
-		{flag: &cli.IntFlag{Name: "api-concurrency", Usage: "requests to the endpoint at once; 0: as many as episodes"}, keys: "rollout.api.concurrency", needs: "--base-url"},
+		{flag: &cli.StringFlag{Name: "api-key-env", Value: api.KeyEnv, Usage: "environment `VARIABLE` with the API key of the endpoint; no key is sent if it is empty"}, keys: "rollout.api.key_env", needs: "--base-url"},
+		{flag: &cli.IntFlag{Name: "api-concurrency", Usage: "concurrent requests to the endpoint; 0: one per concurrent episode"}, keys: "rollout.api.concurrency", needs: "--base-url"},
 		{flag: &cli.Float64Flag{Name: "api-timeout", Value: api.TimeoutS, Usage: "timeout of a request to the endpoint in seconds"}, keys: "rollout.api.timeout_s", needs: "--base-url"},
 		{flag: &cli.IntFlag{Name: "api-retries", Value: api.Retries, Usage: "retries after status 429 or 5xx, or a broken reply"}, keys: "rollout.api.retries", needs: "--base-url"},
 
 		// The environment, its servers and its tasks.
 		{flag: &cli.StringFlag{Name: "env", Usage: "environment: " + strings.Join(env.Names(), ", ")}, keys: "env.0.name"},
 		{
-			flag: &cli.StringSliceFlag{Name: "server", Usage: "`URL`[,URL...] of running servers; default: the built-in server is started"},
+			flag: &cli.StringSliceFlag{Name: "server", Usage: "`URL`[,URL...] of running servers; default: start the built-in server"},
 			keys: "env.0.servers", value: addresses, then: func(c *cli.Context, cfg *configs.Config) { cfg.Env[0].Launch = c.Bool("launch") },
 		},
 		{flag: &cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for the built-in textcraft"}, keys: "env.0.recipes"},
@@ -201,13 +201,13 @@ func playKeys() []keyFlag {
 
 		// The endpoint that writes the summaries of the format history.
 		// OpenManus-RL has flags of these names, for evaluation only (spec 11.5).
-		{flag: &cli.BoolFlag{Name: "use-summary", Usage: "the format history shows a summary of the past by another model in place of past turns"}, keys: "env.0.use_summary"},
+		{flag: &cli.BoolFlag{Name: "use-summary", Usage: "in the format history, another model's summary of the past replaces the past turns"}, keys: "env.0.use_summary"},
 		{
 			flag: &cli.StringFlag{Name: "summary-base-url", Usage: "`URL` of the OpenAI-compatible endpoint that writes summaries"},
 			keys: "agent.summary.base_url", value: endpointAddress, needs: "--use-summary",
 		},
-		{flag: &cli.StringFlag{Name: "summary-model", Value: summary.Model, Usage: "`NAME` of the model at that endpoint"}, keys: "agent.summary.model", needs: "--use-summary"},
-		{flag: &cli.StringFlag{Name: "summary-key-env", Value: summary.KeyEnv, Usage: "environment `VARIABLE` that holds that endpoint's key; none is sent if it is empty"}, keys: "agent.summary.key_env", needs: "--use-summary"},
+		{flag: &cli.StringFlag{Name: "summary-model", Value: summary.Model, Usage: "`NAME` of the model at the summary endpoint"}, keys: "agent.summary.model", needs: "--use-summary"},
+		{flag: &cli.StringFlag{Name: "summary-key-env", Value: summary.KeyEnv, Usage: "environment `VARIABLE` with the API key of the summary endpoint; no key is sent if it is empty"}, keys: "agent.summary.key_env", needs: "--use-summary"},
 		{flag: &cli.IntFlag{Name: "summary-concurrency", Value: summary.Concurrency, Usage: "summaries requested at once"}, keys: "agent.summary.concurrency", needs: "--use-summary"},
 		{flag: &cli.Float64Flag{Name: "summary-timeout", Value: summary.TimeoutS, Usage: "timeout of a summary in seconds"}, keys: "agent.summary.timeout_s", needs: "--use-summary"},
 		{flag: &cli.IntFlag{Name: "summary-max-tokens", Value: summary.MaxTokens, Usage: "maximum tokens of a summary"}, keys: "agent.summary.max_tokens", needs: "--use-summary"},
@@ -222,12 +222,12 @@ func playKeys() []keyFlag {
 		},
 		{
 			flag: &cli.Float64Flag{Name: "timeout", Value: server.TimeoutS, Usage: "timeout of a request to a server in seconds"},
-			keys: "env.0.timeout_s", then: func(_ *cli.Context, cfg *configs.Config) { // it replaces the timeouts of all kinds of requests
+			keys: "env.0.timeout_s", then: func(_ *cli.Context, cfg *configs.Config) { // --timeout replaces the timeouts of all kinds of requests
 				e := &cfg.Env[0]
 				e.CreateTimeoutS, e.ResetTimeoutS, e.StepTimeoutS, e.ObserveTimeoutS, e.CloseTimeoutS = 0, 0, 0, 0, server.CloseTimeoutS
 			},
 		},
-		{flag: &cli.Float64Flag{Name: "wait-healthy", Value: server.WaitHealthyS, Usage: "seconds to wait for a server if all are down; at the start of the command, a server must respond at once"}, keys: "env.0.wait_healthy_s"},
+		{flag: &cli.Float64Flag{Name: "wait-healthy", Value: server.WaitHealthyS, Usage: "seconds to wait for a server if all are down; when the command starts, one server must respond at once"}, keys: "env.0.wait_healthy_s"},
 		{
 			flag: &cli.StringFlag{Name: "instruction", Usage: "text that replaces the environment's instruction"},
 			keys: "env.0.instruction", then: clears("instruction-file", func(e *configs.Env) { e.InstructionFile = "" }),
@@ -264,8 +264,8 @@ func endpointAddress(c *cli.Context, flag string) (any, error) {
 
 const taskForms = "indices such as 0-9,17, or a .parquet, .jsonl or .json file"
 
-// samplingKeys control how replies are sampled. The rollout.top_p, rollout.top_k
-// and trainer.seed of a file are for training and do not apply here.
+// samplingKeys control how replies are sampled. They ignore rollout.top_p,
+// rollout.top_k and trainer.seed in a file, which are settings of training.
 func samplingKeys() []keyFlag {
 	return []keyFlag{
 		{flag: &cli.Float64Flag{Name: "temperature", Value: 1, Usage: "sampling temperature"}, keys: "rollout.val.temperature"},
@@ -274,8 +274,8 @@ func samplingKeys() []keyFlag {
 				cfg.Rollout.Val.Temperature = 0
 			}
 		}},
-		{flag: &cli.Float64Flag{Name: "top-p", Value: 1, Usage: "share of probability kept when sampling"}, keys: "rollout.top_p", always: true},
-		{flag: &cli.IntFlag{Name: "top-k", Value: -1, Usage: "tokens kept when sampling; -1 or 0: all"}, keys: "rollout.top_k", always: true},
+		{flag: &cli.Float64Flag{Name: "top-p", Value: 1, Usage: "sample from the most likely tokens with this total probability"}, keys: "rollout.top_p", always: true},
+		{flag: &cli.IntFlag{Name: "top-k", Value: -1, Usage: "sample from this number of the most likely tokens; -1 or 0: all"}, keys: "rollout.top_k", always: true},
 		{flag: &cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of all random draws"}, keys: "trainer.seed", always: true},
 	}
 }
@@ -295,21 +295,21 @@ func launchKeys() []keyFlag {
 	const needs = "--launch"
 	usual := run.Schema.DefaultEnv("")
 	return []keyFlag{
-		{flag: &cli.StringFlag{Name: "checkout", Usage: "`DIR` of AgentGym, which holds agentenv-textcraft and the others"}, keys: "env.0.checkout", needs: needs},
+		{flag: &cli.StringFlag{Name: "checkout", Usage: "`DIR` of an AgentGym checkout, with agentenv-textcraft and the other servers"}, keys: "env.0.checkout", needs: needs},
 		{flag: &cli.IntFlag{Name: "num-servers", Value: usual.NumServers, Usage: "servers to start"}, keys: "env.0.num_servers", needs: needs},
 		{flag: &cli.IntFlag{Name: "base-port", Value: supervise.DefaultBasePort, Usage: "port of the first server; the others use the following ports"}, keys: "env.0.base_port", needs: needs},
-		{flag: &cli.StringFlag{Name: "venv", Usage: "virtual environment `DIR` of the servers; default: the one that env install creates"}, keys: "env.0.venv", needs: needs},
-		{flag: &cli.StringFlag{Name: "python", Usage: "interpreter of the servers, instead of --venv"}, keys: "env.0.python", needs: needs},
+		{flag: &cli.StringFlag{Name: "venv", Usage: "virtual environment `DIR` of the servers; default: the environment that env install creates"}, keys: "env.0.venv", needs: needs},
+		{flag: &cli.StringFlag{Name: "python", Usage: "Python interpreter of the servers, instead of --venv"}, keys: "env.0.python", needs: needs},
 		{flag: &cli.StringFlag{Name: "workdir", Usage: "working folder `DIR` of the servers"}, keys: "env.0.workdir", needs: needs},
 		{
 			flag: &cli.StringFlag{Name: "command", Usage: "`COMMAND` of one server, split at spaces; {python}, {checkout}, {host} and {port} are filled in"},
 			keys: "env.0.command", needs: needs, value: func(c *cli.Context, flag string) (any, error) { return strings.Fields(c.String(flag)), nil },
 		},
 		{
-			flag: &cli.StringSliceFlag{Name: "environment", Usage: "`NAME=VALUE` of an environment variable of the servers; may be given again"},
+			flag: &cli.StringSliceFlag{Name: "environment", Usage: "`NAME=VALUE` of an environment variable of the servers; repeatable"},
 			keys: "env.0.environment", needs: needs, value: variables,
 		},
-		{flag: &cli.Float64Flag{Name: "start-timeout", Usage: "seconds until a started server must respond; 0: the default of its environment"}, keys: "env.0.start_timeout_s", needs: needs},
+		{flag: &cli.Float64Flag{Name: "start-timeout", Usage: "seconds until a started server must respond; 0: the environment's default"}, keys: "env.0.start_timeout_s", needs: needs},
 		{flag: &cli.Float64Flag{Name: "hang-timeout", Value: usual.HangTimeoutS, Usage: "seconds without a response after which a server is restarted; 0: never"}, keys: "env.0.hang_timeout_s", needs: needs},
 	}
 }

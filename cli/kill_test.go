@@ -129,12 +129,12 @@ func TestKilledServers(t *testing.T) {
 	}
 	for _, ep := range episodes {
 		if want := len(builtin.MazeExpert(ep.Task.Index)); ep.Outcome != data.Success || len(ep.Turns) != want {
-			t.Errorf("%s: %s after %d turns, want success after %d: %s", ep.Task.ID, ep.Outcome, len(ep.Turns), want, ep.Err)
+			t.Errorf("%s: got outcome %s after %d turns, want success after %d turns; error: %s", ep.Task.ID, ep.Outcome, len(ep.Turns), want, ep.Err)
 		}
 	}
 	counts := w.Pool.Counts()
 	if signalled.Load() == 0 || stats.Replays+stats.Retries == 0 || counts.Quarantines == 0 {
-		t.Errorf("too few signals, failures or restarts: %d servers, %+v, %+v", signalled.Load(), stats, counts)
+		t.Errorf("too few signals, failures or restarts: %d signals, statistics %+v, servers %+v", signalled.Load(), stats, counts)
 	}
 	closed = true
 	if err := w.Close(); err != nil {

@@ -42,11 +42,11 @@ func TestTablesOfOneEnvironment(t *testing.T) {
 	out, whole, lines, drawn := playedTwice(t, labelledRun, map[string]int{"maze": 2, "tags": 3}, func(step int, ep *data.Episode) {
 		table, group := ep.Task.Table(), fmt.Sprint(step, " ", ep.UID)
 		if before, ok := groups[group]; ok && before != table || seeds[ep.Seed] {
-			t.Errorf("step %d: %s belongs to %s and %s, or two episodes have the same seed", step, ep.UID, before, table)
+			t.Errorf("step %d: group %s belongs to the tables %q and %q, or two episodes have the same seed", step, ep.UID, before, table)
 		}
 		groups[group], seeds[ep.Seed] = table, true
 		if ep.Task.Env != "maze" || !strings.Contains(ep.Instruction, instructions[table]) {
-			t.Errorf("the prompt of %s in %s is %q", ep.Task.Env, table, ep.Instruction)
+			t.Errorf("the instruction of environment %s in table %s is %q", ep.Task.Env, table, ep.Instruction)
 		}
 	})
 	mustContain(t, "stdout", out, "maze", "tags", "overall")
@@ -75,7 +75,7 @@ func TestTablesOfOneEnvironment(t *testing.T) {
 	}
 	defer d.Close()
 	if o := d.Header().Options; o["env.name"] != "maze" || o["env.format"] != "action_tags" || fmt.Sprint(o["env.max_turns"]) != "3" {
-		t.Errorf("the table of --env was played with %v", o)
+		t.Errorf("--env tags played with other options: %v", o)
 	}
 	code, _, stderr = inProcess(t, whole, "eval", "run.toml", "--model", actor)
 	if code != int(errext.Usage) || !strings.Contains(stderr, "--env: maze, tags") {

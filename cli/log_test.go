@@ -31,7 +31,7 @@ func TestConfigLevel(t *testing.T) {
 	ts.Log.Info("hidden")
 	ts.levelFixed = true
 	ts.ConfigLevel("debug")
-	ts.Log.Debug("hidden too: a flag was given")
+	ts.Log.Debug("hidden, because a flag set the level")
 	if got := ts.err.String(); got != "" {
 		t.Errorf("printed %q", got)
 	}

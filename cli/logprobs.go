@@ -141,9 +141,9 @@ func parseScoreLine(line []byte, b *model.Bundle) ([]int32, error) {
 	case in.Text != nil && in.IDs != nil:
 		return nil, errors.New("both ids and text are given")
 	case in.Text != nil && b.Tokenizer == nil:
-		return nil, fmt.Errorf("the tokenizer of the model cannot be read: give ids instead of text, or repair it (%w)", b.TokenizerErr)
+		return nil, fmt.Errorf("the tokenizer of the model cannot be read (%w): give ids instead of text, or repair the tokenizer", b.TokenizerErr)
 	case in.Text != nil:
-		in.IDs = b.Tokenizer.Encode(*in.Text, tokenizer.Options{AddSpecial: true}) // as transformers does
+		in.IDs = b.Tokenizer.Encode(*in.Text, tokenizer.Options{AddSpecial: true}) // special tokens are added, as in transformers
 	case in.IDs == nil:
 		return nil, errors.New("neither ids nor text is given")
 	}

@@ -117,11 +117,11 @@ func TestTrainLoRA(t *testing.T) {
 	adapted, merged, plain := logprobsOf(t, whole, actor), logprobsOf(t, whole, "merged"), logprobsOf(t, whole, "base")
 	d := apart(adapted, merged)
 	if !(d <= 1e-5) {
-		t.Errorf("log-probs of the merged model differ by %g", d)
+		t.Errorf("log-probs of the merged model differ by %g, want at most 1e-5", d)
 	}
 	t.Logf("merged on export: %.2g", d)
 	if d := apart(adapted, plain); !(d > 1e-4) {
-		t.Errorf("training changed log-probs only by %g", d)
+		t.Errorf("training changed log-probs by %g, want more than 1e-4", d)
 	}
 
 	// The critic of a run with adapters starts from the merged weights of the policy.

@@ -29,7 +29,7 @@ func lossyRollout(s *openaitest.Server, more ...string) []string {
 		"--max-turns", "2", "--concurrency", "1", "--dump", "d.jsonl"}, more...)
 }
 
-// tallied returns the line with the counts of outcomes, without the following line about servers.
+// tallied returns the first line of text, which has the counts of outcomes. The second line is about servers.
 func tallied(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
@@ -103,7 +103,7 @@ func TestMaxLost(t *testing.T) {
 
 // TestMaxLostCountsAll checks that --max-lost is a share of all episodes, including the episodes already in the dump.
 func TestMaxLostCountsAll(t *testing.T) {
-	var from atomic.Int64 // the first request that fails
+	var from atomic.Int64 // number of the first request that fails
 	from.Store(math.MaxInt64)
 	s := openaitest.Serve(t, func(n int, r openaitest.Request) openaitest.Answer {
 		if int64(n) >= from.Load() {
@@ -122,7 +122,7 @@ func TestMaxLostCountsAll(t *testing.T) {
 	}
 	defer dump.Close()
 	write(t, path, dump.Header(), readDump(t, path)[:4])
-	from.Store(int64(len(s.Requests())) + 1) // after the check of the endpoint
+	from.Store(int64(len(s.Requests())) + 1) // fail all requests after the check of the endpoint
 	code, out, stderr := inProcess(t, dir, lossyRollout(s, "--continue", "--max-lost", "0.2")...)
 	if code != 0 || !strings.HasPrefix(tallied(out), "d.jsonl: 5 of 5 episodes, 1 lost: engine_error 1, ") {
 		t.Errorf("exit code %d\n%s%s", code, out, stderr)

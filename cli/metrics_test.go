@@ -84,7 +84,7 @@ func unevenMaze(t *testing.T) string {
 
 // TestMetricsTable checks that track.Table, and so docs/metrics.md, lists exactly the metrics that runs write.
 func TestMetricsTable(t *testing.T) {
-	written := map[string]bool{} // by name, whether track.Table has it
+	written := map[string]bool{} // maps each written metric to whether track.Table has it
 	server := "env.maze.servers=" + unevenMaze(t)
 	var model string
 	for _, r := range metricRuns {
@@ -145,7 +145,7 @@ func TestMetricsTable(t *testing.T) {
 	}
 }
 
-// hasTest reports whether the package at a path below the module has a test of that name.
+// hasTest reports whether the package in folder pkg of the module has a test called name.
 func hasTest(t *testing.T, pkg, name string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(pkg), "*_test.go"))

@@ -38,7 +38,7 @@ type modelFacts struct {
 	ModelType   string         `json:"model_type"`
 	Parameters  int            `json:"parameters"`
 	WeightBytes int64          `json:"weight_bytes"`
-	Tensors     map[string]int `json:"tensors"` // by type
+	Tensors     map[string]int `json:"tensors"` // number of tensors by type
 	Layers      int            `json:"layers"`
 	HiddenSize  int            `json:"hidden_size"`
 	Heads       int            `json:"heads"`
@@ -50,7 +50,7 @@ type modelFacts struct {
 	Template    bool           `json:"chat_template"`
 	LoRARank    int            `json:"lora_rank,omitempty"`
 	Base        string         `json:"base,omitempty"`   // base model of the adapters
-	Labels      int            `json:"labels,omitempty"` // of a sequence classifier
+	Labels      int            `json:"labels,omitempty"` // number of labels of a sequence classifier
 }
 
 func modelInfo(_ context.Context, s *State, c *cli.Context) error {

@@ -84,7 +84,7 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, er
 	e, obsTokens := &cfg.Env[0], cfg.Agent.MaxObsTokens
 	name := e.Name
 	f.override(c, playKeys(), &cfg, file == "")
-	e.Name = name // --env may give a label
+	e.Name = name // --env may have overridden the name with a label
 	if e.MaxTurns == 0 {
 		if spec, err := env.Lookup(name); err == nil {
 			e.MaxTurns = spec.MaxTurns
@@ -93,7 +93,7 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, er
 	if e.HistoryLength < 0 {
 		e.HistoryLength = cfg.Agent.HistoryLength
 	}
-	if e.MemoryFile != "" && !c.IsSet("memory-file") && cfg.Unmet("env.0.memory_file") != "" { // the format of the file used it
+	if e.MemoryFile != "" && !c.IsSet("memory-file") && cfg.Unmet("env.0.memory_file") != "" { // only the overridden format of the file used the memory file
 		e.MemoryFile = ""
 	}
 	if e.UseSummary && !c.IsSet("use-summary") && cfg.Unmet("env.0.use_summary") != "" {
@@ -102,7 +102,7 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, er
 	f.needs(c, cfg)
 	f.check(c, playKeys(), &cfg)
 	if cfg.Rollout.Engine == engineOpenAI && file != "" && obsTokens != 0 {
-		s.Log.Warn("observations are not shortened: an endpoint does not report its tokens", "agent.max_obs_tokens", obsTokens)
+		s.Log.Warn("observations are not shortened, since an endpoint does not report tokens", "agent.max_obs_tokens", obsTokens)
 	}
 	return cfg, nil
 }
@@ -141,9 +141,9 @@ func (s *State) loadPlayed(c *cli.Context, file string) (configs.Config, error) 
 		e.ValTasks = e.Tasks
 	}
 	if len(e.ValTasks) == 0 && !c.IsSet("tasks") {
-		return cfg, errext.With(errext.Input, "choose the other with --split, or give --tasks", fmt.Errorf("%s: environment %s has no tasks of the split %q", file, e.Called(), c.String("split")))
+		return cfg, errext.With(errext.Input, "choose the other split with --split, or give --tasks", fmt.Errorf("%s: environment %s has no tasks of the split %q", file, e.Called(), c.String("split")))
 	}
-	// A list has one entry, as if it was given by a flag: the header of a dump contains the lists.
+	// Join each list to one entry, as a flag gives it, because the header of a dump contains the lists.
 	for _, list := range []*[]string{&e.ValTasks, &e.SkipTasks} {
 		if len(*list) > 0 {
 			*list = []string{strings.Join(*list, ",")}
@@ -166,9 +166,9 @@ func chooseEnv(cfg configs.Config, name string) (configs.Env, error) {
 		}
 		names = append(names, e.Called())
 	}
-	err := errors.New("the configuration has several environments, and one is played at a time")
+	err := errors.New("the configuration has several environments, and the command plays only one")
 	if name != "" {
 		err = fmt.Errorf("the configuration has no environment %q", name)
 	}
-	return configs.Env{}, errext.With(errext.Usage, "give one of them with --env: "+strings.Join(names, ", "), err)
+	return configs.Env{}, errext.With(errext.Usage, "choose one with --env: "+strings.Join(names, ", "), err)
 }

@@ -117,7 +117,7 @@ func TestParsePlay(t *testing.T) {
 			tt.change(&want)
 			got.Derived = nil
 			if got.Env[0].HistoryLength == 2 && !schema.WritesPrompts(got.Env[0].Format) {
-				got.Env[0].HistoryLength = want.Env[0].HistoryLength // this format does not read it
+				got.Env[0].HistoryLength = want.Env[0].HistoryLength // the format does not use the history length
 			}
 			if diff := cmp.Diff(want, got.Config); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)

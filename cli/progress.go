@@ -23,7 +23,7 @@ const drawEvery = 100 * time.Millisecond
 // tickEvery is the time between drawings that update the clock of a bar.
 const tickEvery = time.Second
 
-// widestBar is the maximal width of the bar itself, in columns.
+// widestBar is the maximal width of the bar without the text around it, in columns.
 const widestBar = 24
 
 // newProgress returns a bar on a terminal, and a line every plainEvery elsewhere.
@@ -98,8 +98,8 @@ func (b *bar) draw() {
 //
 //	playing 14/32 9 solved  43% |█████     | 1:20 < 1:45
 //
-// with the elapsed and the estimated remaining time. If the space is short it
-// drops the bar first, and then cuts the end.
+// with the elapsed and the estimated remaining time. If the line is too long, it
+// omits the bar, and then cuts the end.
 func (b *bar) line(columns int) string {
 	now := b.s.Now()
 	took := now.Sub(b.began)

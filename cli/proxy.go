@@ -70,7 +70,7 @@ func countsText(c proxy.Counts) string {
 	}
 	text := fmt.Sprintf("%d requests; injected: %s\n", c.Requests, strings.Join(parts, ", "))
 	if c.UpstreamErrors > 0 {
-		text += fmt.Sprintf("the server itself failed to respond %d times\n", c.UpstreamErrors)
+		text += fmt.Sprintf("the server behind the proxy failed to respond %d times\n", c.UpstreamErrors)
 	}
 	return text
 }

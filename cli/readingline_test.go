@@ -7,8 +7,8 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 )
 
-// TestReadingMetrics checks that many steps of reading give few lines of metrics, that the lines count these steps
-// separately, and that they count every token.
+// TestReadingMetrics checks that many steps of training on walks give few lines of metrics, that these lines have
+// step numbers of their phase, and that they count every token.
 func TestReadingMetrics(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -27,7 +27,7 @@ func TestReadingMetrics(t *testing.T) {
 		lines++
 		batches += m["timing_s/read"] * m["perf/read_tokens_per_s"]
 		if step != 0 || at <= last || !(m["read/loss"] > 0) || !(m["read/tokens"] > 0) {
-			t.Errorf("step %d, after step %g of reading: %v", step, last, m)
+			t.Errorf("global step %d, after step %g of training on walks: invalid metrics %v", step, last, m)
 		}
 		last = at
 		return nil
@@ -36,9 +36,9 @@ func TestReadingMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	if last != walks || lines != 48 {
-		t.Errorf("%d lines end with step %g of %d", lines, last, walks)
+		t.Errorf("got %d lines, the last with step %g, want 48 lines, the last with step %d", lines, last, walks)
 	}
 	if batches < 50*walks {
-		t.Errorf("the lines count %g tokens of %d walks", batches, walks)
+		t.Errorf("the lines count %g tokens of %d walks, want at least 50 tokens per walk", batches, walks)
 	}
 }

@@ -19,8 +19,8 @@ func replayCommand(s *State) *cli.Command {
 			"the sampler reports the token that it would have drawn. The exit code is 8 if an episode differs, and 3 if no\n" +
 			"episode can be replayed.",
 		Flags: append(flagsOf(replayKeys()),
-			&cli.BoolFlag{Name: "no-model", Usage: "check requests, observations, rewards and masks only; a dump of an endpoint is checked by its texts"},
-			&cli.IntFlag{Name: "episode", Value: -1, Usage: "only this one, counted from 0"},
+			&cli.BoolFlag{Name: "no-model", Usage: "check requests, observations, rewards and masks only; for a dump of an endpoint, check texts instead of token ids"},
+			&cli.IntFlag{Name: "episode", Value: -1, Usage: "replay only the episode of this index, from 0"},
 			&cli.Float64Flag{Name: "margin", Value: 1e-4, Usage: "tokens within this log-prob margin count as near ties, not as differences: log-probs vary with the batch"},
 			jsonFlag()),
 	}, 1, 1, runReplay)

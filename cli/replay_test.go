@@ -62,7 +62,7 @@ func TestReplay(t *testing.T) {
 			}
 			r := replayJSON(t, dir, errext.OK, tt.dump)
 			if r.Replayed != 12 || r.Draws != sampled || r.MaxGap > 1e-4 {
-				t.Errorf("%+v, want 12 episodes and %d ids", r, sampled)
+				t.Errorf("got %+v, want 12 replayed episodes and %d drawn ids", r, sampled)
 			}
 			deterministic := src.Header.Options["rollout.deterministic"] == true
 			if deterministic && (r.MaxGap != 0 || r.NearTies != 0) {
@@ -70,7 +70,7 @@ func TestReplay(t *testing.T) {
 			}
 			one := replayJSON(t, dir, errext.OK, tt.dump, "--episode", "7")
 			if one.Replayed != 1 || one.Draws != episodes[7].SampledTokens() || one.MaxGap > 1e-4 || deterministic && one.MaxGap != 0 {
-				t.Errorf("%+v, want one episode of %d ids", one, episodes[7].SampledTokens())
+				t.Errorf("got %+v, want one replayed episode and %d drawn ids", one, episodes[7].SampledTokens())
 			}
 			if r := replayJSON(t, dir, errext.OK, tt.dump, "--no-model"); r.Replayed != 12 || r.Draws != 0 {
 				t.Errorf("without the model: %+v", r)
@@ -149,7 +149,7 @@ func TestReplayErrors(t *testing.T) {
 	}{
 		{"", errext.Usage, "needs FILE"},
 		{"gone.jsonl", errext.Input, "give a dump"},
-		{"other.jsonl", errext.Input, "was played by the weights 0"},
+		{"other.jsonl", errext.Input, "was played by a model with weights 0"},
 		{"training.jsonl", errext.Input, "lacks the settings"},
 		{"d.jsonl --episode 12", errext.Input, "has 12 episodes and no episode 12"},
 		{"d.jsonl --model gone", errext.Model, "--no-model"},

@@ -18,8 +18,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// tinyRun is the configuration of a training run that takes seconds: a model of
-// one layer reads eight walks, a warm start on two solved mazes, four GRPO steps.
+// tinyRun is the configuration of a training run that takes seconds. It trains a
+// model of one layer on eight walks, then on two solved mazes, then four GRPO steps.
 //
 //go:embed run/testdata/tiny.toml
 var tinyRun string
@@ -52,7 +52,7 @@ func TestResume(t *testing.T) {
 	interrupted := t.TempDir()
 	writeFile(t, interrupted, "run.toml", tinyRun)
 	p = train(t, interrupted)
-	p.interruptAfter(t, "tiny", 2+3) // two steps of reading and three of the warm start
+	p.interruptAfter(t, "tiny", 2+3) // two steps on walks and three of the warm start
 	train(t, interrupted).wait(t)
 	sameRuns(t, "interrupted in the warm start and resumed", whole, interrupted, "tiny", 4)
 }

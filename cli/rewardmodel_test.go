@@ -74,7 +74,7 @@ func TestTrainWithRewardModel(t *testing.T) {
 		t.Errorf("model convert: exit code %d\n%s", code, stderr)
 	}
 
-	// A reward model needs the prompt of a reply.
+	// A reward model can score a reply only with its prompt.
 	writeFile(t, dir, "replies.jsonl", `{"prompt":"Where?","responses":["Up."]}`+"\n"+`{"responses":["Up."]}`+"\n")
 	score := []string{"score", "replies.jsonl", "--score-fn", "model", "--reward-model", "scorer", "--device", "cpu"}
 	if code, _, stderr := inProcess(t, dir, score...); code != int(errext.Model) || !strings.Contains(stderr, "row_1_0") {

@@ -29,7 +29,7 @@ type rolloutOptions struct {
 func rolloutFlags() []cli.Flag {
 	return append(playFlags(),
 		&cli.StringFlag{Name: "dump", Usage: "`FILE` for the episodes: a header, then one JSON line each; compressed if the name ends in .zst"},
-		&cli.BoolFlag{Name: "continue", Usage: "append to an existing dump: play the episodes that it does not hold yet"},
+		&cli.BoolFlag{Name: "continue", Usage: "append to an existing dump: play only the episodes that the dump lacks"},
 		&cli.BoolFlag{Name: "retry-lost", Usage: "with --continue: remove the episodes lost to failures of servers or the engine from the dump, and play them again"},
 		&cli.BoolFlag{Name: "force", Usage: "replace a dump that exists"})
 }
@@ -62,7 +62,7 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) error {
 	}
 	if err := s.CheckOutput(o.Dump, c.Bool("force") || o.Continue); err != nil {
 		if known, ok := errors.AsType[*errext.Error](err); ok && known.Code == errext.Usage {
-			known.Hint = "give --continue to append to it, --force to replace it, or another name"
+			known.Hint = "give --continue to append to the dump, --force to replace it, or another name"
 		}
 		return err
 	}

@@ -116,7 +116,7 @@ func TestRolloutContinues(t *testing.T) {
 				}
 			})
 			if n := len(readDump(t, path)); n < 1 || n > 11 {
-				t.Fatalf("%d episodes before the kill, want some of 12", n)
+				t.Fatalf("got %d episodes before the kill, want 1 to 11", n)
 			}
 			code, _, stderr := inProcess(t, killed, rolloutArgs(tt.dump, append(tt.more, "--continue")...)...)
 			if code != 0 || !strings.Contains(stderr, "continuing the dump") {
@@ -138,7 +138,7 @@ func TestRolloutContinues(t *testing.T) {
 				last = max(last, e.Wave)
 			}
 			if deterministic := tt.more != nil; (last >= 6) != deterministic {
-				t.Errorf("the last wave of the dump is %d", last)
+				t.Errorf("the last wave of the dump is %d, want at least 6 only for a deterministic rollout", last)
 			}
 
 			// A complete dump needs no further episodes; other settings are rejected.
@@ -151,10 +151,10 @@ func TestRolloutContinues(t *testing.T) {
 			}
 			code, _, stderr = inProcess(t, killed, rolloutArgs(tt.dump, append(tt.more, "--continue", "--seed", "2")...)...)
 			if code != int(errext.Input) || !strings.Contains(stderr, "seed: 1 then, 2 now") {
-				t.Errorf("with with another seed: exit code %d\n%s", code, stderr)
+				t.Errorf("with another seed: exit code %d\n%s", code, stderr)
 			}
 			if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
-				t.Errorf("the dump was changed: %d bytes, then %d, %v", len(before), len(after), err)
+				t.Errorf("the dump changed from %d to %d bytes; error: %v", len(before), len(after), err)
 			}
 		})
 	}

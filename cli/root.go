@@ -78,12 +78,12 @@ func newApp(s *State) *cli.App {
 		Reader:    s.Stdin,
 		Writer:    s.Stdout,
 		ErrWriter: s.Stderr,
-		// --set env.maze.tasks=0-3,7 has one value.
+		// In --set env.maze.tasks=0-3,7 the comma is part of the value.
 		DisableSliceFlagSeparator: true,
 		HideVersion:               true,
-		HideHelp:                  true, // see helpFlag
+		HideHelp:                  true, // helpFlag replaces the help of the library
 		Flags:                     []cli.Flag{helpFlag(), versionFlag()},
-		ExitErrHandler:            func(*cli.Context, error) {}, // Main prints and exits
+		ExitErrHandler:            func(*cli.Context, error) {}, // Main prints errors and exits
 		OnUsageError:              usageError,
 		Action:                    needCommand,
 	}
@@ -122,7 +122,7 @@ func group(name, usage string, subcommands ...*cli.Command) *cli.Command {
 	}
 }
 
-// helpFlag replaces the flag of the library, a global that parsing writes to.
+// helpFlag replaces the help flag of the library, a global variable that parsing changes.
 func helpFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this text"}
 }
@@ -172,7 +172,7 @@ func usageError(c *cli.Context, err error, _ bool) error {
 // nearestFlag returns the long flag name closest to an unknown one, or "" if none
 // is close.
 func nearestFlag(name string, flags []cli.Flag) string {
-	if len(name) < 2 { // all letters are close to each other
+	if len(name) < 2 { // every one-letter name is close to every other
 		return ""
 	}
 	var names []string

@@ -30,7 +30,7 @@ func scoreCommand(s *State) *cli.Command {
 			&cli.StringFlag{Name: "response-key", Value: run.ResponseColumn, Usage: responseKeyUsage + ": text, or a list of texts"},
 			&cli.StringFlag{Name: "ground-truth-key", Value: run.GroundTruthColumn, Usage: "column of the ground truth"},
 			&cli.StringFlag{Name: "data-source-key", Value: run.DataSourceColumn, Usage: "column of the row's data source"},
-			&cli.Float64Flag{Name: "threshold", Value: 1, Usage: "score at which a reply passes"},
+			&cli.Float64Flag{Name: "threshold", Value: 1, Usage: "minimum score at which a reply passes"},
 			&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and start over"},
 			jsonFlag(),
 		}),
@@ -44,17 +44,17 @@ func scoreKeys() []keyFlag {
 	return []keyFlag{
 		{flag: &cli.StringFlag{Name: "score-fn", Usage: "score function: " + strings.Join(schema.ScoreFns(), ", ") + ", http://…, https://… or exec:COMMAND"}, keys: "reward.score_fn"},
 		{flag: &cli.Float64Flag{Name: "format-score", Usage: "score of a well-formed wrong answer"}, keys: "reward.format_score"},
-		{flag: &cli.IntFlag{Name: "min-answer-tags", Value: usual.MinAnswerTags, Usage: "<answer> tags that a reply needs; -1: the default of the function"}, keys: "reward.min_answer_tags"},
+		{flag: &cli.IntFlag{Name: "min-answer-tags", Value: usual.MinAnswerTags, Usage: "minimum number of <answer> tags in a reply; -1: the default of the function"}, keys: "reward.min_answer_tags"},
 		{flag: &cli.Float64Flag{Name: "timeout", Value: usual.ScoreTimeoutS, Usage: "timeout of one batch of an http://, https:// or exec: function in seconds"}, keys: "reward.score_timeout_s"},
-		{flag: &cli.IntFlag{Name: "batch-size", Value: usual.ScoreBatchSize, Usage: "replies in one request to such a function"}, keys: "reward.score_batch_size"},
-		{flag: &cli.StringFlag{Name: "reward-model", Usage: "folder of the reward model of --score-fn model"}, keys: "reward.model_path"},
+		{flag: &cli.IntFlag{Name: "batch-size", Value: usual.ScoreBatchSize, Usage: "replies in one request to an http://, https:// or exec: function"}, keys: "reward.score_batch_size"},
+		{flag: &cli.StringFlag{Name: "reward-model", Usage: "folder of the reward model for --score-fn model"}, keys: "reward.model_path"},
 		{flag: deviceFlag(), keys: "model.device"},
 	}
 }
 
-// scoreConfig returns the configuration of --config, or of the flags scoreKeys:
-// the score functions, and the device and number format of a reward model. It
-// also returns the flags that override its keys.
+// scoreConfig returns the configuration of --config, or of the flags scoreKeys,
+// with the score functions and the device and number format of a reward model.
+// It also returns the flags that override keys of the configuration.
 func (s *State) scoreConfig(c *cli.Context, f *flagFaults) (cfg configs.Config, flags []keyFlag, err error) {
 	file := c.String("config")
 	if file == "" {
@@ -80,9 +80,9 @@ func (s *State) scoreConfig(c *cli.Context, f *flagFaults) (cfg configs.Config, 
 		return cfg, nil, err
 	}
 	if cfg.Reward.ScoreFn == "" && len(cfg.Reward.Components) == 0 {
-		return cfg, nil, errext.With(errext.Input, "set reward.score_fn or reward.components there, or give --score-fn", fmt.Errorf("%s names no score function", file))
+		return cfg, nil, errext.With(errext.Input, "set reward.score_fn or reward.components in the file, or give --score-fn", fmt.Errorf("%s names no score function", file))
 	}
-	if cfg.Reward.ModelPath == "" { // nothing uses the device, which may be missing
+	if cfg.Reward.ModelPath == "" { // no model uses the device, which may be missing
 		cfg.Model.Device = "cpu"
 	}
 	return cfg, nil, nil

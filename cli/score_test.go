@@ -57,7 +57,7 @@ func TestScore(t *testing.T) {
 		{[]string{"score", "none.jsonl", "--score-fn", "math"}, errext.Input, "none.jsonl"},
 		{[]string{"score", "in.jsonl", "--score-fn", "math", "--response-key", "x"}, errext.Input, "row 0: it has no replies in x"},
 		{[]string{"score", "in.jsonl", "--score-fn", "math", "--ground-truth-key", "foo.bar"}, errext.Input, "column foo.bar"},
-		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "from"}, errext.Input, `no function for data_source "": data sources are read from column from: name a function with --score-fn`},
+		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "from"}, errext.Input, `no function for data_source "": the data source was read from column from: choose a function with --score-fn`},
 		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "reward_model.ground_truth"}, errext.Input, `no function for data_source "4"`},
 		{[]string{"score", "in.jsonl", "in.jsonl", "--score-fn", "gsm8k", "--force"}, errext.Usage, "in.jsonl is the input"},
 		{[]string{"score", "in.jsonl", "o.parquet", "--score-fn", "math"}, errext.Input, "end the name in .jsonl"},
@@ -82,7 +82,7 @@ func TestScoreResumes(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	if left := entries(t, dir); len(left) != 3 {
-		t.Fatalf("without a finished row these files remain: %v", left)
+		t.Fatalf("no row was scored: got files %v, want 3 files", left)
 	}
 	writeFile(t, dir, "other.toml", strings.Replace(one(t, dir, "run.toml"), "weight = -0.5", "weight = -0.25", 1))
 	other := workOf(t, dir, []string{"score", "in.jsonl", "out.jsonl", "--config", "other.toml", "--prompt-key", "question"})
@@ -137,7 +137,7 @@ func TestGenerateResumes(t *testing.T) {
 		t.Fatalf("%v: %s", err, line)
 	}
 
-	// Interrupt the run: the output cannot be written.
+	// A command fails if it cannot write the progress file.
 	if err := os.Mkdir(filepath.Join(dir, "part.jsonl.progress"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestGenerateResumes(t *testing.T) {
 	}
 }
 
-// workOf runs a command whose output cannot be written and returns the first line of the progress file, which remains.
+// workOf runs a command that cannot write the output, and returns the first line of the remaining progress file.
 func workOf(t *testing.T, dir string, args []string) string {
 	t.Helper()
 	out := filepath.Join(dir, args[2])
@@ -186,7 +186,7 @@ func TestScoreRejectsOtherFunction(t *testing.T) {
 	args := []string{"score", "in.jsonl", "out.jsonl", "--score-fn", "exec:sh judge.sh --table=table.txt"}
 	first := workOf(t, dir, args)
 	if again := workOf(t, dir, args); again != first {
-		t.Errorf("the same score function gives the work %s and %s", first, again)
+		t.Errorf("two calls with the same score function have the work %s and %s", first, again)
 	}
 	if patient := workOf(t, dir, append(slices.Clone(args), "--timeout", "70", "--batch-size", "100")); patient != first {
 		t.Errorf("a longer timeout changes the work: %s and %s", first, patient)

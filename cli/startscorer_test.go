@@ -16,7 +16,7 @@ func TestScorerMissing(t *testing.T) {
 	if code != int(errext.Env) {
 		t.Fatalf("exit code %d, want %d\n%s\n%s", code, errext.Env, stdout, stderr)
 	}
-	mustContain(t, "stderr", stderr, "before the first request", "gone.sh", "by hand")
+	mustContain(t, "stderr", stderr, "before the first request", "gone.sh", "in a shell")
 	if found, _ := filepath.Glob(filepath.Join(dir, "runs/*/checkpoints/*")); len(found) > 0 {
 		t.Errorf("remaining files: %q", found)
 	}

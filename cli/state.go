@@ -33,7 +33,7 @@ type State struct {
 
 	quiet      bool       // no progress is shown
 	levelFixed bool       // --log-level or --quiet overrides log.level
-	interrupts Interrupts // contexts of the running command, whose ctx is Soft
+	interrupts Interrupts // contexts of the running command; its ctx is interrupts.Soft
 }
 
 // NewState returns the State of the running process.
@@ -53,7 +53,7 @@ func NewState() *State {
 		},
 		Notify: func(c chan<- Signal) func() {
 			signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-			if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+			if !signal.Ignored(syscall.SIGHUP) { // nohup ignores SIGHUP
 				signals = append(signals, syscall.SIGHUP)
 			}
 			signal.Notify(c, signals...)

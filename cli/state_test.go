@@ -146,6 +146,6 @@ func TestReadFileLimit(t *testing.T) {
 	s := newTestState(t)
 	s.Stdin = strings.NewReader("12345")
 	if _, err := s.ReadFile("-", 4); err == nil {
-		t.Error("ReadFile accepts five bytes with a limit of four")
+		t.Error("ReadFile with a limit of four bytes accepts five bytes")
 	}
 }

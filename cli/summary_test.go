@@ -113,7 +113,7 @@ func TestContractOfSummaries(t *testing.T) {
 	flags := of(t, "--base-url", player.URL, "--api-model", "small", "--env", "maze", "--tasks", "16-18", "--max-turns", "10", "--max-context-tokens", "8192",
 		"--temperature", "0.4", "--format", "history", "--use-summary", "--summary-base-url", writer.URL, "--summary-model", "writer", "--summary-max-tokens", "77")
 	if base.Hash != flags.Hash {
-		t.Errorf("keys and flags differ: %v", eval.Diff(base, flags))
+		t.Errorf("the contracts of keys and of flags differ: %v", eval.Diff(base, flags))
 	}
 	for line, want := range map[string]string{
 		"--summary-model w":                                "agent.summary.model",
@@ -141,7 +141,7 @@ func TestContractOfSummaries(t *testing.T) {
 			t.Errorf("--dry-run requested a summary: %s", r.Last())
 		}
 	}
-	if n := len(writer.Requests()) + len(another.Requests()); n != opened-2 { // two commands do not use the endpoint
-		t.Errorf("%d requests of %d commands, want one check of the endpoint by each", n, opened)
+	if n := len(writer.Requests()) + len(another.Requests()); n != opened-2 { // two commands use no summaries
+		t.Errorf("got %d requests of %d commands, want one check request per command with summaries", n, opened)
 	}
 }

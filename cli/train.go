@@ -27,7 +27,7 @@ func trainCommand(s *State) *cli.Command {
 			"SIGHUP, from a closed terminal, do the same; nohup ignores SIGHUP. The same command resumes the run from\n" +
 			"its last checkpoint, also after a kill.",
 		Flags: append(trainFlags(),
-			&cli.BoolFlag{Name: "off-policy", Usage: "accept a dump that other weights played; sets data.off_policy"}),
+			&cli.BoolFlag{Name: "off-policy", Usage: "accept a dump that was played with other weights; sets data.off_policy"}),
 	}, 0, 1, func(ctx context.Context, s *State, c *cli.Context) error {
 		return s.train(ctx, c, (*run.Run).Fit)
 	})
@@ -156,7 +156,7 @@ func sftCommand(s *State) *cli.Command {
 			"It plays val_tasks and expert_tasks; without them it needs no server, and with sft.files no [[env]].\n" +
 			"With --from-dump it learns from the successful episodes of a dump, or from the episodes selected by\n" +
 			"sft.dump_min_reward.",
-		Flags: trainFlags(), // no --off-policy: supervised training accepts a dump of any weights
+		Flags: trainFlags(), // without --off-policy: supervised training accepts a dump that any weights played
 	}, 0, 1, func(ctx context.Context, s *State, c *cli.Context) error {
 		return s.train(ctx, c, (*run.Run).SFT)
 	})

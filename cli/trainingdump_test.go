@@ -96,11 +96,11 @@ func TestTrainFromDump(t *testing.T) {
 	mustContain(t, "stdout", stdout, "from-dump: 1 steps")
 	m := lastMetrics(t, dir, "from-dump", "actor/updated_rows")
 	if m["actor/updated_rows"] != 8 || m["actor/grad_norm"] == 0 {
-		t.Errorf("update of %g rows with a gradient norm of %g", m["actor/updated_rows"], m["actor/grad_norm"])
+		t.Errorf("got an update of %g rows with gradient norm %g, want 8 rows and a gradient", m["actor/updated_rows"], m["actor/grad_norm"])
 	}
 	// The same weights sampled the episodes, so the ratio is 1 except for rounding.
 	if kl, clipped := m["actor/ppo_kl"], m["actor/pg_clipfrac"]; kl > 1e-4 || kl < -1e-4 || clipped != 0 {
-		t.Errorf("on policy, but the KL is %g and %g are clipped", kl, clipped)
+		t.Errorf("on policy: got KL %g and clip fraction %g, want 0", kl, clipped)
 	}
 	if bytes.Equal(read(t, dir, "m/model.safetensors"), read(t, dir, "runs/from-dump/checkpoints/step_000001/actor/model.safetensors")) {
 		t.Error("training did not change the weights")
@@ -114,7 +114,7 @@ func TestTrainFromDump(t *testing.T) {
 		t.Errorf("the second step: %v", m)
 	}
 
-	// The first run wrote other weights.
+	// Train on the dump with the weights of the first run, which did not play it.
 	other := []string{"train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.experiment=off", "--set", "model.path=runs/from-dump/checkpoints/step_000002/actor"}
 	code, _, stderr = inProcess(t, dir, other...)
 	if code != int(errext.Input) || !strings.Contains(stderr, "was played by sha256:") || !strings.Contains(stderr, "--off-policy") {
@@ -158,7 +158,7 @@ func TestDumpOfContextsFits(t *testing.T) {
 		code      errext.ExitCode
 	}{{longest, errext.OK}, {longest - 1, errext.Input}} {
 		if longest >= whole {
-			t.Fatalf("contexts of up to %d tokens in episodes of up to %d", longest, whole)
+			t.Fatalf("the longest context has %d tokens, the longest episode %d; want longer episodes", longest, whole)
 		}
 		n := strconv.Itoa(tt.positions)
 		writeFile(t, dir, "m/config.json", strings.Replace(config, positions+"4096", positions+n, 1))
@@ -182,7 +182,7 @@ func TestTrainFromTruncatedDump(t *testing.T) {
 	}
 	m := lastMetrics(t, dir, "from-dump", "actor/updated_rows")
 	if kl, gap := m["actor/ppo_kl"], m["rollout/logprob_gap_mean"]; kl > 1e-4 || kl < -1e-4 || gap > 1e-4 || m["actor/pg_clipfrac"] != 0 {
-		t.Errorf("on policy, but the KL is %g, the gap %g and %g are clipped", kl, gap, m["actor/pg_clipfrac"])
+		t.Errorf("on policy: got KL %g, log-prob gap %g and clip fraction %g, want 0", kl, gap, m["actor/pg_clipfrac"])
 	}
 	code, stdout, stderr := inProcess(t, dir, "replay", "played.jsonl", "--json")
 	var report run.ReplayReport
@@ -197,7 +197,7 @@ func TestTrainFromDumpErrors(t *testing.T) {
 	text := string(read(t, dir, "d.jsonl"))
 	writeFile(t, dir, "single.jsonl", strings.Join(strings.SplitAfter(text, "\n")[:2], ""))
 	writeFile(t, dir, "greedy.jsonl", strings.Replace(text, `"Greedy":false`, `"Greedy":true`, 1))
-	writeFile(t, dir, "topk.jsonl", strings.Replace(text, `"TopK":0`, `"TopK":5`, 1)) // as earlier versions wrote it, without the kept tokens
+	writeFile(t, dir, "topk.jsonl", strings.Replace(text, `"TopK":0`, `"TopK":5`, 1)) // as in earlier versions, without the kept tokens
 	_, rest, _ := strings.Cut(text, "\n")
 	writeFile(t, dir, "rollouts.jsonl", `{"format":"openmanus-episodes","version":1,"weights":""}`+"\n"+rest)
 	for _, tt := range []struct {
@@ -265,7 +265,7 @@ func TestSFTFromDump(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	code, _, stderr := inProcess(t, anew, append([]string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.max_length=" + strconv.Itoa(size+64)}, sftOfDump...)...) // a reply of random bytes has more tokens when it is encoded as text
+	code, _, stderr := inProcess(t, anew, append([]string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.max_length=" + strconv.Itoa(size+64)}, sftOfDump...)...) // random bytes have more tokens after decoding and encoding
 	if want := fmt.Sprintf(" rows=%d ", turns); code != 0 || turns <= 6 || !strings.Contains(stderr, want) {
 		t.Errorf("with a new prompt every turn: exit code %d, want %s\n%s", code, want, stderr)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// Rows of two environments with one recorded conversation each.
+// mazeRow and craftRow are rows of two environments with one recorded conversation each.
 const (
 	mazeRow  = `{"item_id":"maze_17","conversations":[{"from":"human","value":"Go."},{"from":"gpt","value":"Action:\nmove up","loss":true}]}` + "\n"
 	craftRow = `{"item_id":"textcraft_3","conversations":[{"from":"human","value":"Craft."},{"from":"gpt","value":"Action:\nget 1 log","loss":true}]}` + "\n"

@@ -47,7 +47,7 @@ func versionOf(build *debug.BuildInfo, sum func() (string, error)) (versionInfo,
 	}
 	text, err := sum()
 	if err != nil {
-		return v, fmt.Errorf("identify the build without a commit: read the executable: %w", err)
+		return v, fmt.Errorf("the build has no commit: hash the executable: %w", err)
 	}
 	v.Executable = text[:shortSum]
 	return v, nil

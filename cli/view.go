@@ -42,8 +42,8 @@ type viewOptions struct {
 	Path      string
 	HTML      string
 	Text      bool
-	Episode   int // -1: all
-	Step      int // -1: all
+	Episode   int // index from 0; -1: all
+	Step      int // training step; -1: all
 	Env       string
 	Outcome   data.Outcome
 	Max       int
@@ -106,7 +106,7 @@ func runView(ctx context.Context, s *State, c *cli.Context) error {
 			return view.Text(out, origin, row, e)
 		}
 		if header != "" {
-			_, _ = out.WriteString(header) // Flush returns the error
+			_, _ = out.WriteString(header) // out.Flush returns a write error
 			header = ""
 		}
 		_, err := out.WriteString(view.ListLine(origin, row, e))

@@ -80,7 +80,7 @@ func steps(names []string) string {
 }
 
 // piecesFor returns a function that splits the text of tokens with the tokenizer
-// of the model that played, or nil if that is not found.
+// of the model that played, or nil if there is no tokenizer.
 func (s *State) piecesFor(o viewOptions, files []string) (func([]int32) []string, error) {
 	if o.Tokenizer != "" {
 		tok, _, err := s.openTokenizer(o.Tokenizer)
@@ -95,13 +95,13 @@ func (s *State) piecesFor(o viewOptions, files []string) (func([]int32) []string
 		}
 		tok, _, err := s.openTokenizer(path)
 		if err != nil {
-			s.Log.Warn("tokens are shown by their numbers; give --tokenizer", "error", err)
+			s.Log.Warn("the tokenizer cannot be read: tokens are shown as ids; give --tokenizer", "error", err)
 			return nil, nil
 		}
-		s.Log.Info("tokens are named by the tokenizer of", "model", path)
+		s.Log.Info("using a tokenizer for the texts of tokens", "model", path)
 		return piecesOf(tok), nil
 	}
-	s.Log.Warn("the tokenizer of the model that played is not here: tokens are shown by their numbers; give --tokenizer")
+	s.Log.Warn("the tokenizer of the model that played was not found: tokens are shown as ids; give --tokenizer")
 	return nil, nil
 }
 
@@ -109,7 +109,7 @@ func (s *State) piecesFor(o viewOptions, files []string) (func([]int32) []string
 // newest checkpoint of the run, then the model in the dump's header.
 func (s *State) likelyTokenizers(o viewOptions, files []string) []string {
 	folder := &rundir.Folder{Dir: o.Path}
-	if len(files) == 1 && files[0] == o.Path { // a file, which may be a run's
+	if len(files) == 1 && files[0] == o.Path { // a single dump, which may be in the folder of a run
 		folder.Dir = filepath.Dir(filepath.Dir(o.Path))
 	}
 	var out []string

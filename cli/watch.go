@@ -20,7 +20,7 @@ type watcher struct {
 	barsOnly bool // log.backends lacks console: no lines are printed
 	bar      run.Progress
 
-	supervised algo.Phase // phase of the bar if that is supervised, else the zero Phase
+	supervised algo.Phase // current supervised phase, or the zero Phase
 	pace       stepTimes
 }
 
@@ -36,7 +36,7 @@ func (w *watcher) Phase(p algo.Phase) {
 		w.supervisedPhase(p)
 		return
 	}
-	if w.supervised.Name != "" && p.Name == "save_checkpoint" { // between supervised steps
+	if w.supervised.Name != "" && p.Name == "save_checkpoint" { // the bar of supervised training stays while a checkpoint is saved
 		return
 	}
 	w.done()
@@ -55,8 +55,8 @@ func (w *watcher) Phase(p algo.Phase) {
 	w.bar.Set(0, "")
 }
 
-// left returns the remaining time of a run after done steps, or "" before the
-// first step has ended.
+// left returns the estimated time to finish a run of which done steps are done,
+// or "" before the first step has ended.
 func (w *watcher) left(done, steps int) string {
 	left, ok := w.pace.left(w.s.Now(), steps-done)
 	if !ok {
@@ -248,7 +248,7 @@ func (p *stepTimes) begin(now time.Time, step int) {
 // end records the end of a step. Work before the next step, such as saving a
 // checkpoint, counts as part of the next step.
 func (p *stepTimes) end(now time.Time, step int) {
-	if p.step != step { // its phases ran in an earlier process
+	if p.step != step { // the step began in an earlier process
 		return
 	}
 	p.took = append(p.took, now.Sub(p.began))

@@ -28,9 +28,9 @@ func shownOn(t *testing.T, columns int, text string) []string {
 			continue
 		}
 		if n := utf8.RuneCountInString(part); n >= columns {
-			t.Errorf("%d columns on a terminal of %d: %q", n, columns, part)
+			t.Errorf("a line of %d columns on a terminal of %d columns: %q", n, columns, part)
 		}
-		if old, ok := strings.CutPrefix(lines[last], "\r"); ok { // the part overwrites it
+		if old, ok := strings.CutPrefix(lines[last], "\r"); ok { // the part overwrites the old text of the line
 			if n := len([]rune(part)); n < len([]rune(old)) {
 				part += string([]rune(old)[n:])
 			}
@@ -85,7 +85,7 @@ func TestWatcherShowsEveryPhase(t *testing.T) {
 		w.Step(0, 2, algo.Metrics{"read/step": float64(step)})
 	}
 	if got := bar(); got != "" {
-		t.Errorf("after reading the bar is %q", got)
+		t.Errorf("after training on walks: got the bar %q, want none", got)
 	}
 	w.Phase(algo.Phase{Name: algo.PhaseSFT, Step: 1, Steps: 9, Total: 2})
 	want("a first step of supervised training", `^sft 0/18 rows, step 1/9 `)
@@ -109,7 +109,7 @@ func TestWatcherShowsEveryPhase(t *testing.T) {
 	pass(90 * time.Second)
 	w.Step(1, 24, algo.Metrics{"timing_s/step": 120})
 	if lines, _ := ts.screen(t); !strings.Contains(lines[len(lines)-1], "(46:00 left)") {
-		t.Errorf("after one of 24 steps, which took 2 minutes, the line is %q", lines[len(lines)-1])
+		t.Errorf("after one of 24 steps in 2 minutes: got the line %q, want 46:00 left", lines[len(lines)-1])
 	}
 	w.Phase(algo.Phase{Name: "update_actor", Step: 2, Steps: 24, Total: 10})
 	pass(time.Minute)
@@ -117,7 +117,7 @@ func TestWatcherShowsEveryPhase(t *testing.T) {
 	want("an update", `^step 2/24 \(46:00 left\) update 5/10 +50% \|█+ +\| 1:00 < 1:00$`)
 	w.done()
 	if got := bar(); got != "" {
-		t.Errorf("after the end the bar is %q", got)
+		t.Errorf("after the end: got the bar %q, want none", got)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestStepTimes(t *testing.T) {
 	if _, ok := p.left(at, 5); ok {
 		t.Error("left returns a time before the first step")
 	}
-	p.end(at, 7) // its phases ran in an earlier process
+	p.end(at, 7) // step 7 began in an earlier process
 	if _, ok := p.left(at, 5); ok {
 		t.Error("left returns a time after a step of an earlier process")
 	}
@@ -183,11 +183,11 @@ func TestStepTimes(t *testing.T) {
 		at = at.Add(time.Duration(step) * time.Second)
 		p.end(at, step)
 	}
-	if left, _ := p.left(at, 2); left != 33*time.Second { // the last eight steps took 13 to 20 s
-		t.Errorf("%v", left)
+	if left, _ := p.left(at, 2); left != 33*time.Second { // mean of the last eight steps (13 to 20 s), times 2
+		t.Errorf("got %v, want 33s", left)
 	}
 	if left, _ := p.left(at.Add(time.Hour), 2); left != 16500*time.Millisecond {
-		t.Errorf("during a slow step left returns %v", left)
+		t.Errorf("one hour into a step: got %v, want 16.5s (one more step)", left)
 	}
 }
 
@@ -202,6 +202,6 @@ func TestStepLineGap(t *testing.T) {
 	}
 	w.Step(4, 24, algo.Metrics{"rollout/turns": 9}) // no update: no gap was measured
 	if _, line, _ := strings.Cut(ts.err.String(), "\n"); !strings.Contains(line, "step  4/24") || strings.Contains(line, "gap") {
-		t.Errorf("without an update the line is %q", line)
+		t.Errorf("without an update: got the line %q, want step 4/24 without a gap", line)
 	}
 }

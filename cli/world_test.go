@@ -79,7 +79,7 @@ func TestTextcraftIndexRange(t *testing.T) {
 			t.Errorf("task %d of %d: exit code %d: %s", index, n, code, ts.err.String())
 		}
 	}
-	// The tasks of training and validation in the preset are different, with and without servers.
+	// The preset has different tasks for training and for validation.
 	text, err := configs.Preset("grpo")
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestTextcraftIndexRange(t *testing.T) {
 		}
 		for _, i := range indices {
 			if i >= n || seen[i] {
-				t.Fatalf("the preset has task %d, of %d, twice or above the last index", i, n)
+				t.Fatalf("the preset has task %d twice, or it is not one of %d tasks", i, n)
 			}
 			seen[i] = true
 		}

@@ -120,7 +120,7 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 	val.MaxFailed = MaxFailedValidation
 	critic := criticOptions(cfg, steps)
 	actorSteps := steps
-	if critic != nil { // its warm-up trains the critic alone
+	if critic != nil { // warm-up steps of the critic do not train the actor
 		actorSteps = max(1, steps-critic.Warmup)
 	}
 	var weights *correction.Weights
@@ -135,7 +135,7 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 			SaveEvery:      cfg.Trainer.SaveEvery,
 			TestEvery:      cfg.Trainer.TestEvery,
 			ValBeforeTrain: cfg.Trainer.ValBeforeTrain,
-			// Random weights solve no task and take all turns.
+			// Do not validate random weights: they solve no task and take all turns.
 			ValUntrained:     cfg.Trainer.ValBeforeTrain && cfg.Model.Fresh.Layers == 0,
 			Val:              val,
 			Keep:             cfg.Trainer.KeepCheckpoints,
@@ -251,7 +251,7 @@ func policyOptions(cfg configs.Config) learner.PolicyOptions {
 	return o
 }
 
-// klReward maps the keys of the KL in the reward. It returns nil if that is off.
+// klReward maps the keys of the KL in the reward. It returns nil without a KL in the reward.
 func klReward(a configs.Algo) *algo.KLReward {
 	if !a.UseKLInReward {
 		return nil

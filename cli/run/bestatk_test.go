@@ -38,7 +38,7 @@ func TestBestAtK(t *testing.T) {
 			}
 		}
 	}
-	ones := make([]float64, 2000) // the binomial coefficients overflow a float64
+	ones := make([]float64, 2000) // here the binomial coefficients overflow a float64
 	for i := range 3 {
 		ones[i*7] = 1
 	}
@@ -47,8 +47,8 @@ func TestBestAtK(t *testing.T) {
 	}
 }
 
-// TestScoreOfUnevenRows: if rows differ in their number of replies, every reply and
-// every row counts. With scores of 0 and 1, best@k equals pass@k.
+// TestScoreOfUnevenRows checks that all replies of all rows count if rows differ in
+// their number of replies. With scores of 0 and 1, best@k equals pass@k.
 func TestScoreOfUnevenRows(t *testing.T) {
 	rows := []rowScores{{Scores: []float64{0, 0, 1, 0, 0}}, {Scores: []float64{0, 1}}}
 	got := summarize(rows, 1)

@@ -15,9 +15,9 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// TestContextsAreTrainedAsSampled: in formats with one context per turn, training
-// computes the same log-prob for every token as sampling did, although each
-// context is a separate row.
+// TestContextsAreTrainedAsSampled checks that in formats with one context per turn,
+// training computes the same log-prob for every token as sampling did, although
+// each context is a separate row.
 func TestContextsAreTrainedAsSampled(t *testing.T) {
 	for name, sets := range map[string][]string{
 		"history": {"env.maze.format=history", "env.maze.history_length=1"},
@@ -46,10 +46,10 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 				turns += len(ep.Turns)
 			}
 			if len(rows) != turns || turns <= len(episodes) {
-				t.Errorf("%d rows of %d turns in %d episodes", len(rows), turns, len(episodes))
+				t.Errorf("got %d rows for %d turns in %d episodes, want a row per turn and several turns per episode", len(rows), turns, len(episodes))
 			}
 			err = data.ByEpisode(rows, func(episodes []data.Row) error {
-				for i := range episodes { // rewards differ within a group, independent of the episodes
+				for i := range episodes { // set rewards that differ within a group
 					r := &episodes[i]
 					r.Rewards = make([]float32, len(r.Tokens))
 					r.Rewards[r.Turns[len(r.Turns)-1].End-1] = float32(r.Sample)
@@ -74,7 +74,7 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 				t.Fatal(err)
 			}
 			if st.Steps != 3 || !(st.GradNorm > 0) { // mini-batches count the six episodes, not their contexts
-				t.Errorf("%d optimiser steps, gradient norm %g", st.Steps, st.GradNorm)
+				t.Errorf("got %d optimiser steps with gradient norm %g, want 3 steps with a gradient", st.Steps, st.GradNorm)
 			}
 			if !(st.Gap.Max < 1e-3) {
 				t.Errorf("log-probs of sampling and training differ by up to %g", st.Gap.Max)
@@ -83,7 +83,8 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 	}
 }
 
-// Expert solutions for a warm start are recorded in the run's format.
+// TestExpertsInContexts checks that expert solutions for a warm start are recorded in
+// the run's format.
 func TestExpertsInContexts(t *testing.T) {
 	tr, err := opened(t, nil, tinyRun, "env.maze.format=history", "env.maze.expert_tasks=17", "model.fresh.vocabulary=bytes")
 	if err != nil {
@@ -101,8 +102,9 @@ func TestExpertsInContexts(t *testing.T) {
 	}
 }
 
-// Summaries come from the endpoint of the configuration and appear in the model's
-// prompts. An endpoint that refuses requests is reported before any episode.
+// TestSummariesOfAnEndpoint checks that summaries come from the configured endpoint
+// and appear in the model's prompts. An endpoint that refuses requests is reported
+// before any episode.
 func TestSummariesOfAnEndpoint(t *testing.T) {
 	server := openaitest.Serve(t, func(n int, _ openaitest.Request) openaitest.Answer {
 		return openaitest.Answer{Text: fmt.Sprintf("KeyEvents: note %d", n)}
@@ -137,7 +139,7 @@ func TestSummariesOfAnEndpoint(t *testing.T) {
 	}
 	requests := server.Requests() // the first request checks the endpoint
 	if len(requests) != 1+shown-2*len(episodes) || len(requests) < 2 {
-		t.Errorf("%d requests for %d turns of %d episodes", len(requests), shown, len(episodes))
+		t.Errorf("got %d requests for %d turns of %d episodes, want a check and a summary for all but two turns per episode", len(requests), shown, len(episodes))
 	}
 	if r := requests[len(requests)-1]; r.Model != "writer" || r.Raw["max_tokens"] != 77.0 || r.Raw["temperature"] != 0.1 || !strings.Contains(r.Last(), "KeyEvents") {
 		t.Errorf("the endpoint received %+v", r)
@@ -145,6 +147,6 @@ func TestSummariesOfAnEndpoint(t *testing.T) {
 
 	gone := openaitest.Serve(t, func(int, openaitest.Request) openaitest.Answer { return openaitest.Answer{Status: 401, Body: "{}"} })
 	if _, err := opened(t, nil, tinyRun, append(sets, "agent.summary.base_url="+gone.URL)...); err == nil || !strings.Contains(err.Error(), "agent.summary") {
-		t.Errorf("an endpoint that refuses the key: %v", err)
+		t.Errorf("for an endpoint that refuses the key: got error %v, want an error of agent.summary", err)
 	}
 }

@@ -34,7 +34,7 @@ func (p *player) contract(ctx context.Context, program string) (_ eval.Contract,
 	}
 	if p.world.Server == nil {
 		if parts["server"], err = p.world.Pool.Version(ctx); err != nil {
-			return eval.Contract{}, errext.With(CodeOf(ctx, err), "fix or leave out that server: the contract lists the versions of the servers", err)
+			return eval.Contract{}, errext.With(CodeOf(ctx, err), "fix or remove the server in this error: the contract lists the versions of the servers", err)
 		}
 	}
 	if err := addFiles(p.host, parts, p.cfg.Env[0]); err != nil {
@@ -71,8 +71,8 @@ func tasksPart(tasks []data.Task) string {
 	return fmt.Sprintf("%s (%d tasks, %s to %s)", eval.Digest([]byte(b.String())), len(tasks), tasks[0].ID, tasks[len(tasks)-1].ID)
 }
 
-// instructionPart is the digest of the instructions of all tasks, which may
-// differ.
+// instructionPart is the digest of the instructions of all tasks. Tasks may have
+// different instructions.
 func instructionPart(tasks []data.Task, setup agent.Setup) string {
 	var b strings.Builder
 	for _, t := range tasks {
@@ -82,7 +82,7 @@ func instructionPart(tasks []data.Task, setup agent.Setup) string {
 	return textPart(b.String())
 }
 
-// addFormat adds the prompts of formats that write one for every turn.
+// addFormat adds the prompts of a format that writes a new prompt every turn.
 func addFormat(ctx context.Context, parts map[string]string, setup agent.Setup, e configs.Env) error {
 	format, ok := setup.Format.(agent.Prompting)
 	if !ok {
@@ -96,7 +96,7 @@ func addFormat(ctx context.Context, parts map[string]string, setup agent.Setup, 
 		if err != nil {
 			return fmt.Errorf("prompts of summaries: %w", err)
 		}
-		format = recording.(agent.Prompting) // because the format itself is one
+		format = recording.(agent.Prompting) // setup.Format is of the same type and has prompts
 	}
 	prompter := format.Begin(data.Task{}, 0)
 	seen := agent.PromptState{Observation: "observation"}
@@ -112,8 +112,8 @@ func addFormat(ctx context.Context, parts map[string]string, setup agent.Setup, 
 	return nil
 }
 
-// promptRecorder stands in for the endpoint of summaries and records its
-// prompts; its answers are not part of a contract.
+// promptRecorder replaces the endpoint of summaries and records the prompts. It
+// returns a fixed summary, since summaries are not part of a contract.
 type promptRecorder struct{ words *strings.Builder }
 
 func (r promptRecorder) Summarize(_ context.Context, prompt string) (string, error) {

@@ -12,7 +12,8 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// The history length, the prompts and the memory file are parts of the contract.
+// TestContractOfPrompts checks that the history length, the prompts and the memory
+// file are parts of the contract.
 func TestContractOfPrompts(t *testing.T) {
 	parts := func(e configs.Env) map[string]string {
 		t.Helper()
@@ -44,7 +45,7 @@ func TestContractOfPrompts(t *testing.T) {
 	}
 }
 
-// worded is a format with a given instruction and a given prompt for every turn.
+// worded is a format whose instruction is rule and whose prompt in every turn is shown.
 type worded struct {
 	agent.Format
 	rule, shown string
@@ -58,9 +59,9 @@ type shows string
 
 func (p shows) Prompt(context.Context, agent.PromptState) (string, error) { return string(p), nil }
 
-// One changed character in the instruction or in a prompt changes that part of the
-// contract, and no other part.
-func TestContractOfWords(t *testing.T) {
+// TestContractOfCharacters checks that one changed character in the instruction or in
+// a prompt changes only that part of the contract.
+func TestContractOfCharacters(t *testing.T) {
 	react, err := agent.Formats.Lookup("react")
 	if err != nil {
 		t.Fatal(err)

@@ -10,13 +10,13 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// criticSeed separates the random numbers of the critic's head from the others.
+// criticSeed gives the critic's head other random numbers than the rest of the run.
 const criticSeed = 0x637269746963
 
-// critic returns the critic, loaded from the checkpoint if there is one, or nil
-// if the algorithm has none. The decoder is the actor's with critic.shared, the
-// model of critic.path, or else a copy of the actor's decoder, which the trainer
-// renews after a warm start.
+// critic returns the critic, loaded from the checkpoint if there is one, or nil if
+// the algorithm has no critic. The critic shares the actor's decoder (critic.shared),
+// loads the decoder of critic.path, or copies the actor's decoder. The trainer
+// repeats the copy after a warm start.
 func (t *training) critic(ctx context.Context) (*learner.Critic, error) {
 	if !t.cfg.UsesCritic() || t.mode == supervised {
 		return nil, nil

@@ -31,8 +31,8 @@ func OpenThread(h *Host, name string) (*torch.Thread, error) {
 	return t, nil
 }
 
-// namedDevice parses the name of a device; "" is auto. It returns an error if
-// there is no such device.
+// namedDevice parses the name of a device; "" is auto. It returns an error if the
+// machine lacks the device.
 func namedDevice(name string) (torch.Device, error) {
 	device, err := torch.ParseDevice(cmp.Or(name, "auto"))
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *Closers) AddFunc(f func()) {
 	*c = append(*c, func() error { f(); return nil })
 }
 
-// Close calls the functions, the last one first, and joins their errors.
+// Close calls the functions in reverse order and joins their errors.
 func (c Closers) Close() error {
 	var errs []error
 	for _, f := range slices.Backward(c) {

@@ -18,7 +18,7 @@ func TestComputeDtype(t *testing.T) {
 		}
 	}
 	if _, err := ComputeDtype("auto", "cuda:x"); err == nil {
-		t.Error("an invalid device has a compute dtype")
+		t.Error("ComputeDtype returns no error for an invalid device")
 	}
 	for _, preset := range configs.PresetNames() {
 		text, err := configs.Preset(preset)
@@ -39,7 +39,7 @@ func TestComputeDtype(t *testing.T) {
 func TestUsualGap(t *testing.T) {
 	for dt, measured := range map[torch.DType]float64{torch.Float32: 3e-6, torch.BFloat16: 0.031} {
 		if limit := usualGap(dt); limit < 1.5*measured {
-			t.Errorf("the limit of %s is %g, SmolLM2-135M-Instruct has %g", dt, limit, measured)
+			t.Errorf("the limit for %s is %g, want at least 1.5 times the gap of SmolLM2-135M-Instruct, %g", dt, limit, measured)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// recordedPlay holds the settings with which the episodes of a dump were played.
+// recordedPlay is the settings that played the episodes of a dump.
 type recordedPlay struct {
 	Config  configs.Config `json:"-"` // with one [[env]] table
 	Episode *agent.Options `json:"episode"`
@@ -48,8 +48,8 @@ func readRecorded(h dump.Header) (recordedPlay, error) {
 	return r, nil
 }
 
-// RecordedModel returns the path of the model that played a dump, "" if its
-// header has none.
+// RecordedModel returns the path of the model that played a dump, or "" if the
+// header of the dump has no path.
 func RecordedModel(h dump.Header) string {
 	played, err := readRecorded(h)
 	if err != nil {
@@ -71,7 +71,7 @@ var earlierNames = map[string]string{
 	"samples": "rollout.val.group_size", "base_url": "rollout.api.base_url", "api_model": "rollout.api.model", "seed": "trainer.seed",
 }
 
-// ofEarlierVersion reports whether the options of a header have earlierNames.
+// ofEarlierVersion reports whether a header has option names of earlierNames.
 func ofEarlierVersion[V any](options map[string]V) bool {
 	_, named := options["env"]
 	return named
@@ -96,7 +96,7 @@ func currentNames(options map[string]json.RawMessage) map[string]json.RawMessage
 		}
 		values[key] = value
 	}
-	var episode agent.Options // holds settings that had no option
+	var episode agent.Options // in earlier versions it has settings without an option
 	if json.Unmarshal(options["episode"], &episode) == nil {
 		values["agent.max_parse_failures"] = fmt.Append(nil, episode.ParseLimit)
 		values["env.final_ends"] = fmt.Append(nil, episode.FinalEnds)
@@ -115,9 +115,9 @@ func headerOf(path string) dump.Header {
 	return r.Header()
 }
 
-// headerToContinue returns the header with which the dump at path is continued:
-// the header now of this command, or the header was of the dump if an earlier
-// version wrote it with equal settings.
+// headerToContinue returns the header for continuing the dump at path. was is the
+// header in the dump, and now is the header of this command. It returns was if an
+// earlier version wrote the dump with equal settings, and now otherwise.
 func headerToContinue(path string, was, now dump.Header) (dump.Header, error) {
 	if !ofEarlierVersion(was.Options) {
 		return now, nil

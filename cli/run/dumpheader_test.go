@@ -6,9 +6,9 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// TestRecordedGreedily: two options of an earlier version, greedy and temperature,
-// are one key now.
-func TestRecordedGreedily(t *testing.T) {
+// TestEarlierGreedy checks that the options greedy and temperature of an earlier
+// version are read as one key.
+func TestEarlierGreedy(t *testing.T) {
 	h := dump.Header{Options: map[string]any{
 		"env": "maze", "tasks": "0-2", "skip_tasks": "", "greedy": true, "temperature": 1.0, "max_turns": 0, "dtype": "bfloat16",
 		"episode": map[string]any{"MaxTurns": 15, "MaxNewTokens": 9, "MaxContext": 99, "Temperature": 1, "Greedy": true, "TopP": 1},

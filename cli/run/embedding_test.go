@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestEmbeddingPage keeps the program of docs/embedding.md equal to Example.
+// TestEmbeddingPage checks that the program of docs/embedding.md equals Example.
 func TestEmbeddingPage(t *testing.T) {
 	source, err := os.ReadFile("example_test.go")
 	if err != nil {
@@ -20,6 +20,6 @@ func TestEmbeddingPage(t *testing.T) {
 	program := regexp.MustCompile(`(?m)^(//.*|\t// Output:.*)\n`).ReplaceAllString(string(source), "")
 	program = strings.NewReplacer("package run_test", "package main", "func Example()", "func main()").Replace(program)
 	if !strings.Contains(string(page), "```go\n"+program+"```\n") {
-		t.Errorf("docs/embedding.md does not hold this program:\n%s", program)
+		t.Errorf("docs/embedding.md does not contain this program:\n%s", program)
 	}
 }

@@ -30,7 +30,7 @@ func trainError(run *runFolder, err error) error {
 	failed, lost := errors.AsType[*rollout.FailedError](err)
 	prompt, tooLong := errors.AsType[*agent.PromptError](err)
 	switch {
-	case algo.IsDiskError(err): // first, because the state of an interrupted run is then not saved
+	case algo.IsDiskError(err): // before ErrInterrupted: the interrupted run was not saved
 		return errext.With(errext.Disk, "make room or set trainer.output_dir, then run the same command to resume from the last checkpoint", err)
 	case errors.Is(err, algo.ErrInterrupted):
 		return errext.ErrInterrupted

@@ -53,7 +53,8 @@ func TestCodeOf(t *testing.T) {
 	}
 }
 
-// Every error that ends a run early has an exit code and a hint.
+// TestTrainError checks that every error that ends a run early has an exit code and a
+// hint.
 func TestTrainError(t *testing.T) {
 	full := fmt.Errorf("write metrics: %w", &fs.PathError{Op: "write", Path: "metrics.jsonl", Err: syscall.ENOSPC})
 	for _, c := range []struct {
@@ -85,7 +86,8 @@ func TestTrainError(t *testing.T) {
 	}
 }
 
-// Reading has the exit codes of training, and another hint for divergence.
+// TestReadingError checks that training on walks has the exit codes of other training,
+// and another hint for divergence.
 func TestReadingError(t *testing.T) {
 	for want, err := range map[errext.ExitCode]error{
 		errext.Diverged: &learner.DivergedError{Steps: 3, Last: &learner.NotFiniteError{What: "loss"}},

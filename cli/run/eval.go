@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// EvalOptions are the options of Eval beside the configuration.
+// EvalOptions are the options of Eval that are not configuration keys.
 type EvalOptions struct {
 	PlayOptions
 	Program  string // version of the program, part of the contract

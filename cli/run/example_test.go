@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/cli/run"
 )
 
-// A program trains a small model for two steps and prints its last validation.
+// Example trains a small model for two steps and prints the last validation.
 func Example() {
 	ctx := context.Background()
 	cfg, err := run.Schema.LoadPreset("quickstart", nil, []string{

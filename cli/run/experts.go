@@ -49,7 +49,7 @@ func playExpert(ctx context.Context, w *World, setup agent.Setup, index int) ([]
 		return nil, fmt.Errorf("expert of %s: %w", task.ID, err)
 	}
 	if !w.Spec.Success(p.reward) {
-		return nil, fmt.Errorf("expert of %s ended with reward %g and without success: expert_tasks need the built-in server", task.ID, p.reward)
+		return nil, fmt.Errorf("expert of %s ended with reward %g and without success: play expert_tasks on the built-in server", task.ID, p.reward)
 	}
 	conversations, err := p.Conversations(ctx, task, setup.Format, setup.Options.InstructionRole)
 	if err != nil {
@@ -68,8 +68,8 @@ func withConversations(task data.Task, conversations [][]data.Message) []data.Ta
 	return tasks
 }
 
-// expertTries bounds the attempts to play a solution on failing servers. A
-// solution must be played without a failure.
+// expertTries bounds the attempts to play a solution on failing servers. Only an
+// attempt without a failure counts.
 const expertTries = 60
 
 // isServerFailure reports whether err is a failed request to a server, which may
@@ -82,12 +82,12 @@ func isServerFailure(err error) bool {
 // played is the outcome of playActions.
 type played struct {
 	agent.Recording
-	made   int // actions after which the episode continued
+	made   int // number of actions after which the episode continued
 	reward float64
 }
 
-// playActions plays actions against a server. After a failure of a server it
-// plays them again, tries times at most. With the last failure it returns the
+// playActions plays actions against a server. If the server fails, it plays them
+// again from the start. After tries failures it returns the last error and the
 // longest attempt.
 func playActions(ctx context.Context, w *World, setup agent.Setup, task data.Task, actions []string, tries int) (longest played, err error) {
 	for try := range tries {

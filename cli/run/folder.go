@@ -21,7 +21,7 @@ type runFolder struct {
 	*rundir.Folder
 	lock       *checkpoint.Lock
 	checkpoint *checkpoint.Checkpoint // nil: the run starts at step 0
-	state      *rundir.State          // of checkpoint
+	state      *rundir.State          // state of checkpoint
 	lengthened bool                   // the number of steps or epochs differs from the checkpoint's
 	configured bool                   // the folder had a config.toml when it was opened
 }
@@ -59,8 +59,8 @@ func openRunFolder(ctx context.Context, h *Host, cfg configs.Config, m mode) (*r
 }
 
 // end unlocks the run folder. If outcome is an error and nothing was saved, it also
-// removes the folder, unless the folder had a config.toml before, which may be the
-// user's, or has logs of servers that failed.
+// removes the folder, unless the folder had a config.toml before the run (perhaps
+// the user's), or has logs of servers that failed.
 func (r *runFolder) end(ctx context.Context, h *Host, outcome error) error {
 	if outcome == nil || r.configured {
 		return r.lock.Release()
@@ -107,7 +107,7 @@ func (r *runFolder) resume(ctx context.Context, h *Host, cfg configs.Config, m m
 			return errext.With(errext.Disk, "set trainer.resume to a checkpoint folder, auto or never", err)
 		}
 		if !r.Owns(found.Path) {
-			return errext.With(errext.Input, "to start a new run from its weights, set model.path to its actor folder instead",
+			return errext.With(errext.Input, "to start a new run from the weights of this checkpoint, set model.path to its actor folder",
 				fmt.Errorf("trainer.resume: %s is not a checkpoint of this run; its checkpoints are in %s", found.Path, r.Checkpoints()))
 		}
 		r.checkpoint = found
@@ -131,12 +131,12 @@ func (r *runFolder) resume(ctx context.Context, h *Host, cfg configs.Config, m m
 	return nil
 }
 
-// checkExperiment returns an error if a setting that decides what is learned
-// differs from the checkpoint's. It logs the other differences.
+// checkExperiment returns an error if a setting that changes the result of training
+// differs from the checkpoint's. It logs differences in other settings.
 func (r *runFolder) checkExperiment(h *Host, cfg configs.Config, m mode) error {
 	if r.state.Supervised != (m == supervised) {
-		return errext.With(errext.Input, "to start from its weights, set model.path to its actor folder, and trainer.experiment to another name",
-			fmt.Errorf("checkpoint %s was made by openmanus %s", r.checkpoint.Path, map[bool]string{true: "sft", false: "train"}[r.state.Supervised]))
+		return errext.With(errext.Input, "to start from the weights of the checkpoint, set model.path to its actor folder, and trainer.experiment to another name",
+			fmt.Errorf("checkpoint %s was written by openmanus %s", r.checkpoint.Path, map[bool]string{true: "sft", false: "train"}[r.state.Supervised]))
 	}
 	path := r.checkpoint.File(rundir.ConfigFile)
 	text, err := h.ReadFile(path, maxSavedConfig)
@@ -240,8 +240,8 @@ func (r *runFolder) describe() string {
 	return fmt.Sprintf("resuming after step %d", r.state.Step)
 }
 
-// keepLog also writes the log to a file of JSON lines, from level info on even
-// if h.Log shows less. end stops this after a last line with the outcome.
+// keepLog copies the log to a file of JSON lines. The file has at least the levels
+// from info on, even if h.Log shows fewer. end writes the outcome and stops the copy.
 func keepLog(h *Host, path string) (end func(outcome error) error, err error) {
 	f, err := h.Append(path)
 	if err != nil {
@@ -253,7 +253,7 @@ func keepLog(h *Host, path string) (end func(outcome error) error, err error) {
 		level = slog.LevelDebug
 	}
 	file := slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Value.Kind() == slog.KindDuration { // as 1.5s instead of nanoseconds
+		if a.Value.Kind() == slog.KindDuration { // write 1.5s instead of nanoseconds
 			a.Value = slog.StringValue(a.Value.Duration().String())
 		}
 		return a

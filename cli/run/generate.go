@@ -17,19 +17,19 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// GenerateOptions are the options of Generate beside the configuration.
+// GenerateOptions are the options of Generate that are not configuration keys.
 type GenerateOptions struct {
 	In, Out     string // parquet, or JSON objects
 	PromptKey   string // column of the prompts
-	ResponseKey string // column of the replies, which is added
+	ResponseKey string // name of the new column of replies
 	Force       bool   // replace Out and its progress file
 }
 
 // GenerateResult describes the output of Generate.
 type GenerateResult struct {
 	Rows    int
-	Samples int   // replies to a row
-	Tokens  int64 // of all replies
+	Samples int   // replies per row
+	Tokens  int64 // total number of tokens in the replies
 	// Sources is set if every row has a known data_source, Truths if every row has
 	// a ground truth.
 	Sources, Truths bool
@@ -59,9 +59,9 @@ type replies struct {
 }
 
 // Generate answers every prompt of a file rollout.val.group_size times with the
-// sampling settings rollout.val, rollout.top_p and rollout.top_k, and writes the
-// replies beside the prompts. Finished rows are kept in a progress file, from which
-// the same call resumes after an interruption.
+// sampling settings rollout.val, rollout.top_p and rollout.top_k, and adds the
+// replies as columns. A progress file keeps finished rows. After an interruption the
+// same call resumes from this file.
 func (r *Run) Generate(ctx context.Context, o GenerateOptions) (result GenerateResult, err error) {
 	h := &r.host
 	in, err := readTable(ctx, h, o.In, o.Out, o.Force, o.ResponseKey, tokensKey(o.ResponseKey))
@@ -70,7 +70,7 @@ func (r *Run) Generate(ctx context.Context, o GenerateOptions) (result GenerateR
 	}
 	result = GenerateResult{Rows: in.Len(), Samples: r.cfg.Rollout.Val.GroupSize, Sources: true, Truths: true}
 	prompts, err := mapRows(in, o.In, func(_ int, row map[string]any) ([]data.Message, error) {
-		result.see(row)
+		result.noteColumns(row)
 		return promptOf(row, o.PromptKey)
 	})
 	if err != nil {
@@ -121,8 +121,8 @@ func (r *Run) Generate(ctx context.Context, o GenerateOptions) (result GenerateR
 	return result, writeTable(h, in, o.Out, o.Force)
 }
 
-// see records whether a row can be scored by its data source.
-func (g *GenerateResult) see(row map[string]any) {
+// noteColumns records whether a row has a known data source and a ground truth.
+func (g *GenerateResult) noteColumns(row map[string]any) {
 	_, ok := reward.SourceFunction(table.TextAt(row, DataSourceColumn))
 	g.Sources = g.Sources && ok
 	g.Truths = g.Truths && table.TextAt(row, GroundTruthColumn) != ""
@@ -154,7 +154,7 @@ func (g *generation) run(ctx context.Context, prompts [][]data.Message, done *ro
 		for k := range n {
 			group.Go(func() error {
 				var err error
-				if r.Texts[k], r.Tokens[k], err = g.one(ctx, starts[i], i, k); err != nil {
+				if r.Texts[k], r.Tokens[k], err = g.reply(ctx, starts[i], i, k); err != nil {
 					return fmt.Errorf("%s: row %d: %w", g.in, i, err)
 				}
 				if left.Add(-1) > 0 {
@@ -187,14 +187,14 @@ func (g *generation) encode(prompts [][]data.Message) ([][]int32, error) {
 	if len(long) == 0 {
 		return starts, nil
 	}
-	return nil, errext.With(errext.Input, fmt.Sprintf("leave them out, or raise %s as far as the model's positions go", g.host.name("rollout.max_context_tokens")),
+	return nil, errext.With(errext.Input, fmt.Sprintf("remove these rows, or raise %s, at most to the number of positions of the model", g.host.name("rollout.max_context_tokens")),
 		fmt.Errorf("%s: %d of %d prompts leave no room for a reply in %d tokens: rows %s; the longest has %d tokens",
 			g.in, len(long), len(prompts), g.cfg.Rollout.MaxContextTokens, FormatIndices(long), longest))
 }
 
-// one generates a reply. Its draws depend on seed, row and sample only, so that
-// a resumed call generates the same replies.
-func (g *generation) one(ctx context.Context, ids []int32, row, sample int) (string, int64, error) {
+// reply generates a reply. The random draws depend only on seed, row and sample, so
+// that a resumed call generates the same replies.
+func (g *generation) reply(ctx context.Context, ids []int32, row, sample int) (string, int64, error) {
 	session, err := g.sampler.Scheduler.Open(ctx, engine.SessionOptions{
 		Key: engine.Key{Seed: g.cfg.Trainer.Seed, Task: "row_" + strconv.Itoa(row), Sample: sample}, MaxContext: g.cfg.Rollout.MaxContextTokens,
 	})

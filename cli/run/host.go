@@ -24,11 +24,11 @@ import (
 // package do not import os.
 type Host struct {
 	Log *slog.Logger
-	Dir string // relative paths start here; "": the working directory
+	Dir string // base of relative paths; "": the working directory
 
 	Stdin   io.Reader // read for the path "-"
 	Getenv  func(key string) string
-	Environ func() []string // environment of the processes that are started
+	Environ func() []string // environment variables of started processes
 	Now     func() time.Time
 
 	// Progress starts the display of total units of work, or of the elapsed time
@@ -38,8 +38,8 @@ type Host struct {
 	// Events shows training: its phases, steps and validations.
 	Events algo.Events
 
-	// SettingName returns how error messages call a configuration key that the
-	// caller sets by another name, such as a flag, and "" for other keys.
+	// SettingName returns the name of a configuration key in error messages if the
+	// caller has another name for it, such as a flag, and "" for other keys.
 	SettingName func(key string) string
 
 	// WaitHealthy, unless 0, overrides the time to wait for servers that are all
@@ -68,7 +68,7 @@ func (h Host) WithDefaults() Host {
 	return h
 }
 
-// settingName returns SettingName's name of a key, "" if there is none.
+// settingName returns SettingName(key), or "" if SettingName is nil.
 func (h *Host) settingName(key string) string {
 	if h.SettingName == nil {
 		return ""
@@ -76,7 +76,7 @@ func (h *Host) settingName(key string) string {
 	return h.SettingName(key)
 }
 
-// name returns how error messages call a configuration key.
+// name returns the name of a configuration key in error messages.
 func (h *Host) name(key string) string { return cmp.Or(h.settingName(key), key) }
 
 // noDisplay shows nothing.
@@ -199,10 +199,10 @@ func (h *Host) WriteWith(path string, replace bool, fill func(w io.Writer) error
 	if err != nil {
 		return errext.With(errext.Disk, "", err)
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // a renamed file has another name
+	defer func() { _ = os.Remove(f.Name()) }() // no effect after a rename
 	w := bufio.NewWriterSize(f, 1<<20)
 	fault := fill(w)
-	if err = w.Flush(); err == nil && fault != nil { // Flush returns an earlier error of writing, too
+	if err = w.Flush(); err == nil && fault != nil { // Flush also returns errors of earlier writes
 		_ = f.Close()
 		return fault
 	}
@@ -218,7 +218,7 @@ func (h *Host) WriteWith(path string, replace bool, fill func(w io.Writer) error
 	case replace:
 		err = os.Rename(f.Name(), path)
 	default:
-		err = os.Link(f.Name(), path) // unlike a rename, fails where the name is taken
+		err = os.Link(f.Name(), path) // unlike Rename, Link fails if path exists
 	}
 	return errext.With(errext.Disk, "", err)
 }
@@ -239,7 +239,7 @@ func (h *Host) MakeWhole(path string, fill func(dir string) error) error {
 		err = os.Rename(tmp, path)
 	}
 	if err != nil {
-		_ = os.RemoveAll(tmp) // err is the cause
+		_ = os.RemoveAll(tmp) // return the first error
 	}
 	return err
 }

@@ -23,8 +23,8 @@ import (
 
 // inputDigests returns digests of the files that the configuration names, by
 // key: tasks, instructions, recorded conversations, the files of score
-// functions, and the weights of the KL's reference. ref is nil if there is no
-// reference, or if its weights are in the run folder.
+// functions, and the weights of the KL reference. ref is nil without a reference,
+// and if the weights of the reference are in the run folder.
 func (t *training) inputDigests(ctx context.Context, ref *model.Model) (map[string]string, error) {
 	out := map[string]string{}
 	var faults []error
@@ -94,9 +94,8 @@ func (r *runFolder) checkInputs(now map[string]string) error {
 }
 
 // rewardDigests returns the SHA-256 of the files of the score functions of a
-// [reward] section, by path: the reward model, and the files that the command of
-// an external program names. It does not cover the imports of a program, nor
-// servers.
+// [reward] section, by path: the reward model, and the files in the command line of
+// an external program. Imports of the program and scoring servers are not included.
 func rewardDigests(h *Host, r configs.Reward) (map[string]string, error) {
 	files := map[string]string{}
 	regular := func(path string) bool {
@@ -109,7 +108,7 @@ func rewardDigests(h *Host, r configs.Reward) (map[string]string, error) {
 			return nil, errext.With(errext.Model, "", fmt.Errorf("reward model: %w", err))
 		}
 		all := sha256.New()
-		for _, e := range entries { // sorted by name
+		for _, e := range entries { // ReadDir sorts by name
 			path := filepath.Join(r.ModelPath, e.Name())
 			if !regular(path) {
 				continue
@@ -125,9 +124,9 @@ func rewardDigests(h *Host, r configs.Reward) (map[string]string, error) {
 	for _, fn := range scoreFnsOf(r) {
 		for i, word := range external.Args(fn) {
 			if i == 0 && !strings.Contains(word, "/") {
-				continue // a program in PATH
+				continue // a program in PATH has no digest
 			}
-			_, value, _ := strings.Cut(word, "=") // of --option=FILE
+			_, value, _ := strings.Cut(word, "=") // FILE of --option=FILE
 			for _, path := range []string{word, value} {
 				if path == "" || !regular(path) {
 					continue

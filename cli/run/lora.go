@@ -12,8 +12,8 @@ import (
 )
 
 // openWeights loads the trained weights in float32. With model.lora_rank it
-// loads frozen weights in the compute dtype and adds adapters, which is all
-// that a checkpoint then holds.
+// loads frozen weights in the compute dtype and adds adapters. Checkpoints then
+// contain only the adapters.
 func (t *training) openWeights(ctx context.Context) (*model.Bundle, error) {
 	cfg := t.cfg
 	if cfg.Model.LoRARank == 0 {
@@ -59,7 +59,7 @@ func (t *training) baseFolder(ctx context.Context, b *model.Bundle) (string, err
 	if t.run.checkpoint != nil && model.IsFolder(dir) {
 		return dir, nil
 	}
-	if err := t.host.RemoveAll(dir); err != nil { // a run that ended before its first checkpoint may have left it
+	if err := t.host.RemoveAll(dir); err != nil { // left over from a run without a checkpoint
 		return "", errext.With(errext.Disk, "", err)
 	}
 	t.host.Log.Info("writing the frozen weights as a Hugging Face folder, the base that PEFT needs for the adapters", "folder", dir)
@@ -87,9 +87,9 @@ func (t *training) openMerged(ctx context.Context, path string, dt torch.DType) 
 	return b, nil
 }
 
-// frozenReference returns the reference of the KL on the policy's frozen weights:
-// without adapters, or after a warm start with a copy of the adapters from its
-// end.
+// frozenReference returns the reference of the KL on the policy's frozen weights. It
+// has no adapters, or with a warm start a copy of the adapters at the end of the
+// warm start.
 func (t *training) frozenReference(ctx context.Context) (*model.Model, error) {
 	if !t.freezesReference() {
 		return t.bundle.Model.Base(), nil
@@ -99,7 +99,7 @@ func (t *training) frozenReference(ctx context.Context) (*model.Model, error) {
 		return nil, errext.With(errext.Native, "", err)
 	}
 	t.open.AddFunc(m.Close)
-	if t.run.state != nil && t.run.state.WarmStarted { // otherwise the trainer copies them
+	if t.run.state != nil && t.run.state.WarmStarted { // before that, the trainer copies the adapters
 		if err := m.LoadAdapters(ctx, t.run.Reference()); err != nil {
 			return nil, errext.With(errext.Disk, "", err)
 		}

@@ -43,13 +43,13 @@ func TestLoRABaseOfGGUF(t *testing.T) {
 		}
 		return out[0]
 	}
-	// A file of an earlier run that ended before its first checkpoint.
+	// Write a file that a run without a checkpoint could have left over.
 	if err := os.MkdirAll(base, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	writeFile(t, base, "config.json", "{}")
 	var written os.FileInfo
-	for range 2 { // the second time like a resumed run
+	for range 2 { // the second pass is a resumed run
 		tr := &training{host: &ts.Host, cfg: cfg, run: run, thread: th, compute: torch.Float32}
 		b, err := tr.openWeights(ctx)
 		if err != nil {
@@ -88,9 +88,9 @@ func TestLoRABaseOfGGUF(t *testing.T) {
 		written, run.checkpoint = now, &checkpoint.Checkpoint{Path: run.Dir}
 	}
 	want := logprobs(from)
-	for _, path := range []string{base, actor} { // fresh adapters change nothing
+	for _, path := range []string{base, actor} { // fresh adapters do not change log-probs
 		if got := logprobs(path); !slices.Equal(got, want) {
-			t.Errorf("%s has log-probs %v, the GGUF file %v", filepath.Base(path), got, want)
+			t.Errorf("%s: got log-probs %v, want those of the GGUF file, %v", filepath.Base(path), got, want)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func methods() map[string][]string {
 	return map[string][]string{
 		"algo.name":                          {"policy_gradient", "agentevol"},
 		"algo.adv_estimator":                 advantage.Estimators.Names(),
-		"actor.policy_loss":                  without(loss.Policies.Names(), loss.Bypass), // algo.rollout_correction.bypass_mode
+		"actor.policy_loss":                  without(loss.Policies.Names(), loss.Bypass), // bypass_mode selects loss.Bypass
 		"actor.loss_agg":                     loss.Aggregations.Names(),
 		"actor.kl_loss_type":                 append(kls, "kl", "kl+", "mse", "mse+", "low_var_kl", "low_var_kl+", kl.Full),
 		"algo.kl_penalty":                    append(kl.Estimators.Names(), "kl", "mse", "low_var_kl"),
@@ -49,7 +49,8 @@ func groupMetrics() []string {
 	return names
 }
 
-// The options of the trainer have every method as configured.
+// TestMethodsReachTheTrainer checks that the options of the trainer have each
+// configured method.
 func TestMethodsReachTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	options := func(sets ...string) (algo.Options, error) {
@@ -77,7 +78,7 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 				}
 				got = func(o algo.Options) string {
 					if e, _ := advantage.Estimators.Lookup(o.Estimator); e.Needs.Values != (o.Critic != nil) {
-						t.Errorf("%s: the critic's options are %+v", o.Estimator, o.Critic)
+						t.Errorf("estimator %s: got critic options %+v, want options only if the estimator needs values", o.Estimator, o.Critic)
 					}
 					return o.Estimator
 				}
@@ -141,16 +142,17 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 			if err != nil {
 				t.Errorf("%q: %v", sets, err)
 			} else if g := got(o); g != name {
-				t.Errorf("%q reaches the trainer as %q, want %q", sets, g, name)
+				t.Errorf("with %q: the trainer has %q, want %q", sets, g, name)
 			}
 		}
 	}
 	if _, err := options(`algo.rollout_correction.rollout_rs=["token_k1"]`, `algo.rollout_correction.rollout_rs_threshold=["0.5"]`); err == nil {
-		t.Error("a ratio bound below its inverse was accepted")
+		t.Error("the threshold 0.5, which is below its inverse, was accepted")
 	}
 }
 
-// The options of the trainer have the similarity threshold of gigpo.
+// TestSimilarityReachesTheTrainer checks that the options of the trainer have the
+// similarity threshold of gigpo.
 func TestSimilarityReachesTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	for _, want := range []float64{1, .9} {
@@ -163,12 +165,13 @@ func TestSimilarityReachesTheTrainer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := o.EstimatorOpts.Params["gigpo_similarity_thresh"]; got != want {
-			t.Errorf("a similarity of %g reaches the trainer as %g", want, got)
+			t.Errorf("the similarity threshold is %g, but the trainer has %g", want, got)
 		}
 	}
 }
 
-// The two bounds of IcePop are in the options of the correction, or with bypass_mode in the options of the loss.
+// TestBoundsOfWeightsReachTheTrainer checks that the two bounds of IcePop are in the
+// options of the correction, or with bypass_mode in the options of the loss.
 func TestBoundsOfWeightsReachTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	const at = "algo.rollout_correction."
@@ -186,7 +189,7 @@ func TestBoundsOfWeightsReachTheTrainer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if l := o.Policy.LossOptions; bypass && (l.BypassWeightsFloor != .5 || l.BypassWeightsCap != 5) {
-			t.Errorf("the loss of bypass_mode has the bounds %g and %g", l.BypassWeightsFloor, l.BypassWeightsCap)
+			t.Errorf("with bypass_mode the loss has the bounds %g and %g, want 0.5 and 5", l.BypassWeightsFloor, l.BypassWeightsCap)
 		}
 		if w := o.Correction.Weights; !bypass && (w == nil || *w != (correction.Weights{Level: correction.Token, Cap: 5, Floor: .5})) {
 			t.Errorf("the correction has %+v", w)
@@ -194,7 +197,8 @@ func TestBoundsOfWeightsReachTheTrainer(t *testing.T) {
 	}
 }
 
-// The options of the trainer have the number and the order of passes over a step's episodes.
+// TestPassesReachTheTrainer checks that the options of the trainer have the number and
+// the order of passes over a step's episodes.
 func TestPassesReachTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	cfg, err := Schema.Load("m", []byte(tinyRun), []string{
@@ -209,9 +213,9 @@ func TestPassesReachTheTrainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := o.Policy.Passes; got != (learner.Passes{Epochs: 3, Shuffle: true}) {
-		t.Errorf("the actor has %+v", got)
+		t.Errorf("got passes %+v of the actor, want 3 shuffled epochs", got)
 	}
 	if got := o.Critic.Passes; got != (learner.Passes{Epochs: 2, Shuffle: true}) {
-		t.Errorf("the critic has %+v", got)
+		t.Errorf("got passes %+v of the critic, want 2 shuffled epochs", got)
 	}
 }

@@ -18,9 +18,9 @@ import (
 // hubID matches the name of a model on the Hugging Face hub, "Qwen/Qwen2.5-3B".
 var hubID = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$`)
 
-// ModelPath returns the path of a model: name itself if it exists, or else the
-// copy of the model of that name in the cache of the Hugging Face hub. It
-// downloads nothing.
+// ModelPath returns the path of a model: name if this path exists, or else the copy
+// of the hub model with this name in the Hugging Face cache. It does not download
+// models.
 func ModelPath(h *Host, name string) string {
 	if _, err := h.Stat(name); err != nil && hubID.MatchString(name) {
 		if copied := hubCopy(h, name); copied != "" {
@@ -53,7 +53,7 @@ func hubCopy(h *Host, id string) string {
 	return h.Path(dir)
 }
 
-// ModelHint returns what to do if there is no model of that name.
+// ModelHint returns the hint of the error if there is no model with this name.
 func ModelHint(h *Host, name string) string {
 	const hint = "give the path of a Hugging Face folder or of a .gguf file"
 	if !hubID.MatchString(name) {
@@ -76,13 +76,13 @@ func CheckModel(h *Host, key, path string) error {
 	return errext.With(errext.Model, hint, fmt.Errorf("%s: %w", key, err))
 }
 
-// checkModels checks the models and programs that the configuration names
-// before anything slow is started: that they exist, and that the reference
-// fits the policy.
+// checkModels checks that the models and programs that the configuration names
+// exist, and that the reference fits the policy. It runs before servers start and
+// weights load.
 func (t *training) checkModels() error {
 	cfg := t.cfg
 	if t.run.checkpoint != nil && cfg.Model.LoRARank == 0 {
-		cfg.Model.Path = t.run.modelPath(t.host, cfg) // the initial weights may have been removed
+		cfg.Model.Path = t.run.modelPath(t.host, cfg) // a resumed run does not need the initial weights
 	}
 	for _, p := range []struct{ key, path string }{
 		{"model.path", cfg.Model.Path}, {"model.tokenizer_path", cfg.Model.TokenizerPath}, {"ref.path", cfg.Ref.Path},

@@ -36,11 +36,11 @@ type player struct {
 	cfg      configs.Config
 	open     Closers
 	world    *World
-	bundle   *model.Bundle  // nil: the endpoint generates
-	endpoint *openai.Client // nil: the model generates
+	bundle   *model.Bundle  // nil: the endpoint generates the replies
+	endpoint *openai.Client // nil: the model generates the replies
 	env      rollout.Env
 	tasks    []data.Task
-	day      time.Time // in prompts, if the chat template writes it
+	day      time.Time // date for chat templates that write it into prompts
 }
 
 func (p *player) close() error { return p.open.Close() }
@@ -154,7 +154,7 @@ func (p *player) dumpOptions() map[string]any {
 	if p.bundle != nil && WritesDate(p.bundle.ChatTemplate()) {
 		m[DayOption] = p.day.Format(time.DateOnly)
 	}
-	if p.cfg.Rollout.Deterministic { // sums over another number of threads differ
+	if p.cfg.Rollout.Deterministic { // the number of threads changes rounding
 		m["threads"] = torch.NumThreads()
 	}
 	return m
@@ -185,11 +185,11 @@ func (p *player) play(ctx context.Context, o PlayOptions, more func(*rollout.Opt
 // playError adds the exit code and the hint to an error of a rollout.
 func (p *player) playError(err error) error {
 	if is[*agent.PromptError](err) {
-		return errext.With(errext.Input, fmt.Sprintf("raise %s as far as the model goes, or leave the task out with %s",
+		return errext.With(errext.Input, fmt.Sprintf("raise %s as far as the model goes, or skip the task with %s",
 			p.host.name("rollout.max_context_tokens"), p.host.name("env.0.skip_tasks")), err)
 	}
 	if failed, lost := errors.AsType[*rollout.FailedError](err); p.endpoint != nil && lost && failed.Outcome == data.EngineError {
-		return errext.With(errext.Env, "", err) // the engine is a server here, not the native library
+		return errext.With(errext.Env, "", err) // the failed engine is the endpoint, not the native library
 	}
 	return err
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/configs"
 )
 
-// TestPlayingFewTasks: the KV cache holds the episodes of all tasks. It is not
-// larger, even if the configuration allows more sessions.
+// TestPlayingFewTasks checks that the KV cache has just the size for the episodes of
+// all tasks, even if the configuration allows more sessions.
 func TestPlayingFewTasks(t *testing.T) {
 	cfg := Schema.Defaults()
 	cfg.Model.Path, cfg.Model.Device = filepath.Join("..", "..", "agent", "llm", "model", "testdata", "llama-tied"), "cpu"
@@ -36,7 +36,7 @@ func TestPlayingFewTasks(t *testing.T) {
 	for tokens, fault := range map[int]error{all: nil, all + 1: engine.ErrTooLarge} {
 		session, err := p.env.Setup.Engine.Open(context.Background(), engine.SessionOptions{MaxContext: tokens})
 		if !errors.Is(err, fault) {
-			t.Errorf("a session of %d tokens where two episodes may have %d: %v, want %v", tokens, all, err, fault)
+			t.Errorf("a session of %d tokens in a cache of %d tokens: got error %v, want %v", tokens, all, err, fault)
 		}
 		if err == nil {
 			p.env.Setup.Engine.Close(session)

@@ -8,13 +8,13 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// checkModels reports missing and unsuitable models. It runs before servers start and weights load.
+// TestCheckModels checks that checkModels reports missing and unsuitable models.
 func TestCheckModels(t *testing.T) {
 	tiny := copyTinyModel(t)
 	for _, c := range []struct {
 		name   string
 		change func(*configs.Config)
-		words  string // in the error; "": no error
+		words  string // part of the error; "": no error
 	}{
 		{"valid", func(*configs.Config) {}, ""},
 		{"no model", func(c *configs.Config) { c.Model.Path = "nowhere" }, "model.path: "},
@@ -44,7 +44,8 @@ func TestCheckModels(t *testing.T) {
 	}
 }
 
-// checkModels reports a score function whose program is missing.
+// TestCheckPrograms checks that checkModels reports a score function whose program is
+// missing.
 func TestCheckPrograms(t *testing.T) {
 	tiny := copyTinyModel(t)
 	for _, c := range []struct {

@@ -38,9 +38,9 @@ type rowLine[T any] struct {
 	Data T   `json:"data"`
 }
 
-// openRowFile opens the progress file of out. work holds everything that the
-// output depends on. A file with other work is an error, or is replaced if
-// replace. valid reports whether a row of the file is possible.
+// openRowFile opens the progress file of out. work holds everything that the output
+// depends on. If the file describes other work, openRowFile replaces it if replace is
+// true, and returns an error otherwise. valid checks a row of the file.
 func openRowFile[T any](h *Host, out string, work any, replace bool, valid func(row int, v T) bool) (*rowFile[T], error) {
 	head, err := json.Marshal(work)
 	if err != nil {
@@ -53,7 +53,7 @@ func openRowFile[T any](h *Host, out string, work any, replace bool, valid func(
 	}
 	begin, rest, whole := bytes.Cut(text, []byte("\n"))
 	switch {
-	case replace || !whole || bytes.IndexByte(rest, '\n') < 0: // no finished row
+	case replace || !whole || bytes.IndexByte(rest, '\n') < 0: // replace a file without a finished row
 		begin, rest = head, nil
 	case !bytes.Equal(begin, head):
 		return nil, errext.With(errext.Input, "use the same arguments to resume it, or --force to start again",

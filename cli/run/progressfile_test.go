@@ -25,8 +25,9 @@ func TestWorkChanges(t *testing.T) {
 	}
 }
 
-// The digest of a reward model covers all files of its folder.
-func TestJudgesOfARewardModel(t *testing.T) {
+// TestRewardModelDigest checks that the digest of a reward model covers all files of
+// its folder.
+func TestRewardModelDigest(t *testing.T) {
 	h := newTestHost(t)
 	if err := os.Mkdir(filepath.Join(h.Dir, "rm"), 0o755); err != nil {
 		t.Fatal(err)
@@ -52,9 +53,9 @@ func TestJudgesOfARewardModel(t *testing.T) {
 	}
 }
 
-// GenerateResult reports whether all rows have a known data source, and whether all
-// have a ground truth.
-func TestGenerateResultSees(t *testing.T) {
+// TestGenerateResultColumns checks that GenerateResult reports whether all rows have a
+// known data source, and whether all rows have a ground truth.
+func TestGenerateResultColumns(t *testing.T) {
 	row := func(source, truth string) map[string]any {
 		return map[string]any{"data_source": source, "reward_model": map[string]any{"ground_truth": truth}}
 	}
@@ -70,7 +71,7 @@ func TestGenerateResultSees(t *testing.T) {
 	} {
 		g := GenerateResult{Sources: true, Truths: true}
 		for _, r := range c.rows {
-			g.see(r)
+			g.noteColumns(r)
 		}
 		if g.Sources != c.sources || g.Truths != c.truths {
 			t.Errorf("%s: %+v", c.name, g)

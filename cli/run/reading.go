@@ -25,8 +25,8 @@ import (
 // the model learns to read positions and walls from the text before.
 
 // playWalks plays random walks on the training tasks in turn. Every second walk
-// is cut to a piece from its middle, so that its first position is not a start
-// of an episode and cannot be guessed.
+// starts in the middle of an episode, so that the model cannot guess its first
+// position.
 func (t *training) playWalks(ctx context.Context) error {
 	f := t.cfg.Model.Fresh
 	if f.Layers == 0 || t.run.checkpoint != nil || t.dump != nil {
@@ -36,7 +36,7 @@ func (t *training) playWalks(ctx context.Context) error {
 		walks := make([]data.Task, f.Walks/len(t.envs))
 		var cut, ended atomic.Int64
 		bar := t.host.Progress("playing walks of "+e.Spec.Name, len(walks))
-		// Concurrent, so that a server that hangs delays one walk only.
+		// Play concurrently, so that a server that hangs delays only one walk.
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(t.cfg.Agent.MaxWorkers)
 		for n := range walks {
@@ -183,11 +183,11 @@ const readingLines = 50
 // readingEvery returns the number of steps of read that share a line.
 func readingEvery(steps int) int { return max(1, (steps+readingLines-1)/readingLines) }
 
-// readingLine accumulates the steps of read that share a line. The metrics have
-// other names than those of [sft], because the loss covers other tokens.
+// readingLine accumulates the steps of read that share a line. The names of the
+// metrics differ from those of [sft], because the loss covers other tokens.
 type readingLine struct {
 	last                                   algo.Metrics
-	steps                                  int // that were not skipped
+	steps                                  int // number of steps that were not skipped
 	loss, gradNorm, lossTokens             float64
 	tokens, skipped, seconds, readInSecond float64
 }

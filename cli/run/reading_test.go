@@ -19,8 +19,8 @@ func (l *lossOfReading) Phase(algo.Phase)              {}
 func (l *lossOfReading) Progress(int, string)          {}
 func (l *lossOfReading) Validated(rundir.Validation)   {}
 
-// A fresh model trains on the text of its walks. Every second walk is cut from the
-// middle.
+// TestReading checks that a fresh model trains on the text of its walks, and that
+// every second walk starts in the middle of an episode.
 func TestReading(t *testing.T) {
 	s := newTestHost(t)
 	cfg, err := Schema.Load("run.toml", []byte(tinyRun), []string{"model.fresh.walks=80", "model.fresh.walk_turns=4", "model.fresh.walk_lr=0.01"})
@@ -45,7 +45,7 @@ func TestReading(t *testing.T) {
 			t.Fatalf("%s has %d messages, want an observation, 4 moves and 4 replies", w.ID, n)
 		}
 		if whole := strings.Contains(w.Conversation[0].Content, "four actions"); whole != (i%2 == 0) {
-			t.Fatalf("%s begins with the instruction: %t; every second walk must begin later", w.ID, whole)
+			t.Fatalf("%s starts with the instruction: got %t; only every second walk may start with it", w.ID, whole)
 		}
 	}
 	var seen lossOfReading
@@ -54,7 +54,7 @@ func TestReading(t *testing.T) {
 	}
 	first, last := seen.losses[0], seen.losses[len(seen.losses)-1]
 	if len(seen.losses) != 20 || !(last < first) {
-		t.Errorf("%d steps changed the loss from %g to %g, want 20 steps and a lower loss", len(seen.losses), first, last)
+		t.Errorf("got %d steps that changed the loss from %g to %g, want 20 steps and a lower loss", len(seen.losses), first, last)
 	}
 
 	stopped, stop := context.WithCancel(ctx)

@@ -27,21 +27,21 @@ import (
 type ReplayOptions struct {
 	Path    string  // a dump of Rollout
 	NoModel bool    // check requests, observations, rewards and masks only
-	Episode int     // only this one, from 0; -1: all
+	Episode int     // index from 0 of the episode to replay; -1: all
 	Margin  float64 // tokens within this log-prob margin count as near ties, not as differences
 }
 
 // ReplayReport is the result of Replay.
 type ReplayReport struct {
 	File          string              `json:"file"`
-	Deterministic bool                `json:"deterministic"` // the recording
+	Deterministic bool                `json:"deterministic"` // whether the recording is deterministic
 	WithModel     bool                `json:"with_model"`
-	ByText        bool                `json:"by_text"` // recorded with an endpoint, without ids
+	ByText        bool                `json:"by_text"` // recorded with an endpoint, without token ids
 	Replayed      int                 `json:"replayed"`
 	Differ        int                 `json:"differ"`
-	Skipped       map[string]int      `json:"skipped"` // by reason
+	Skipped       map[string]int      `json:"skipped"` // number of episodes by reason
 	SkippedRows   map[string][]int    `json:"skipped_episodes"`
-	Draws         int                 `json:"ids"` // that the sampler drew again
+	Draws         int                 `json:"ids"` // number of tokens that the sampler drew again
 	NearTies      int                 `json:"near_ties"`
 	MaxGap        float64             `json:"max_logprob_gap"`
 	Differences   []EpisodeDifference `json:"differences"`
@@ -49,7 +49,7 @@ type ReplayReport struct {
 
 // EpisodeDifference is the first difference in an episode.
 type EpisodeDifference struct {
-	Episode int    `json:"episode"` // from 0
+	Episode int    `json:"episode"` // index from 0
 	TaskID  string `json:"task_id"`
 	Sample  int    `json:"sample"`
 	*replay.Difference
@@ -68,19 +68,19 @@ func (r *Run) Replay(ctx context.Context, o ReplayOptions) (_ *ReplayReport, err
 	if err := errors.Join(in.Close(), p.prepare(ctx)); err != nil {
 		return nil, err
 	}
-	return &p.report, p.all(ctx)
+	return &p.report, p.replayDump(ctx)
 }
 
 // replaying is one call of Replay.
 type replaying struct {
 	host   *Host
-	model  configs.Model // without a path, the recorded one
+	model  configs.Model // the recorded model if the path is empty
 	o      ReplayOptions
 	header dump.Header
 	played recordedPlay
 	setup  replay.Setup
 	open   Closers
-	total  int // episodes to report; 0 without a model, since it is unknown
+	total  int // number of episodes for the progress bar; 0: unknown, without a model
 	report ReplayReport
 }
 
@@ -113,7 +113,7 @@ func (p *replaying) prepare(ctx context.Context) error {
 	}
 	if e.UseSummary {
 		return errext.With(errext.Input, "replay a rollout without --use-summary",
-			errors.New("it was played with summaries of another model, which is not called again"))
+			errors.New("it was played with summaries of another model, which a replay does not request again"))
 	}
 	if a.Format, err = agent.FormatFor(e.Format, a.Spec, agent.FormatOptions{HistoryLength: e.HistoryLength}); err != nil {
 		return errext.With(errext.Input, "", err)
@@ -126,8 +126,8 @@ func (p *replaying) prepare(ctx context.Context) error {
 	return p.openModel(ctx)
 }
 
-// openModel opens the model that played, with a sampler that reports the tokens
-// that it would have drawn.
+// openModel opens the model that played, and a sampler that reports the tokens that
+// it would have drawn.
 func (p *replaying) openModel(ctx context.Context) error {
 	played := p.played.Config
 	m := configs.Model{Path: cmp.Or(p.model.Path, played.Model.Path), ComputeDtype: played.Model.ComputeDtype, Device: p.model.Device}
@@ -141,7 +141,7 @@ func (p *replaying) openModel(ctx context.Context) error {
 	}
 	if want := p.header.Weights; hash != want {
 		return errext.With(errext.Input, "give the path of the model that played with --model, or --no-model to check everything but the sampling",
-			fmt.Errorf("%s was played by the weights %s, and %s has %s", p.o.Path, want, m.Path, hash))
+			fmt.Errorf("%s was played by a model with weights %s, but %s has weights %s", p.o.Path, want, m.Path, hash))
 	}
 	if n := torch.NumThreads(); played.Rollout.Deterministic && n != p.played.Threads {
 		p.host.Log.Warn("the number of threads differs from the recording: log-probs differ within float noise", "recorded", p.played.Threads, "now", n)
@@ -190,22 +190,22 @@ type recorded struct {
 	*data.Episode
 }
 
-// all replays the dump, a wave or replayAtOnce episodes at a time. To replay
-// one episode of a wave, the whole wave is replayed: it shares batches.
-func (p *replaying) all(ctx context.Context) error {
+// replayDump replays the dump, a wave or replayAtOnce episodes at a time. To replay
+// one episode of a wave it replays the whole wave, whose episodes share batches.
+func (p *replaying) replayDump(ctx context.Context) error {
 	bar := p.host.Progress("replaying", p.total)
 	defer bar.Done()
 	rows := 0
 	var set []recorded
 	flush := func() error {
-		if err := p.some(ctx, set); err != nil {
+		if err := p.replaySet(ctx, set); err != nil {
 			return err
 		}
 		set = set[:0]
 		bar.Set(p.report.Replayed, fmt.Sprintf("%d differ", p.report.Differ))
 		return nil
 	}
-	torn, err := p.read(ctx, func(row int, e *data.Episode) error {
+	incomplete, err := p.read(ctx, func(row int, e *data.Episode) error {
 		rows = row + 1
 		if len(set) > 0 && (e.Wave != set[0].Wave || e.Wave == 0 && len(set) == replayAtOnce) {
 			if err := flush(); err != nil {
@@ -222,7 +222,7 @@ func (p *replaying) all(ctx context.Context) error {
 		return err
 	case p.o.Episode >= rows:
 		return errext.With(errext.Input, "episodes are counted from 0", fmt.Errorf("%s has %d episodes and no episode %d", p.o.Path, rows, p.o.Episode))
-	case torn:
+	case incomplete:
 		p.host.Log.Warn("the incomplete last line is not replayed; openmanus rollout --continue plays it again", "file", p.o.Path)
 	}
 	return flush()
@@ -231,8 +231,8 @@ func (p *replaying) all(ctx context.Context) error {
 // wants reports whether the report covers an episode.
 func (p *replaying) wants(row int) bool { return p.o.Episode < 0 || row == p.o.Episode }
 
-// some replays episodes of one wave, or outside of waves.
-func (p *replaying) some(ctx context.Context, set []recorded) error {
+// replaySet replays episodes of one wave, or episodes outside of waves.
+func (p *replaying) replaySet(ctx context.Context, set []recorded) error {
 	var play []recorded
 	var episodes []*data.Episode
 	for _, e := range set {

@@ -13,7 +13,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// RolloutOptions are the options of Rollout beside the configuration.
+// RolloutOptions are the options of Rollout that are not configuration keys.
 type RolloutOptions struct {
 	PlayOptions
 	Dump      string // file of the episodes, one JSON line each
@@ -25,10 +25,10 @@ type RolloutOptions struct {
 type RolloutResult struct {
 	Env      string     `json:"env"`
 	Dump     string     `json:"dump"`
-	Before   int        `json:"before"`   // episodes that the dump held before
-	Episodes int        `json:"episodes"` // that it holds now
+	Before   int        `json:"before"`   // number of episodes in the dump before Rollout
+	Episodes int        `json:"episodes"` // number of episodes in the dump after Rollout
 	Of       int        `json:"of"`       // number of requested episodes
-	Lost     int        `json:"lost"`     // to failures of servers or the engine
+	Lost     int        `json:"lost"`     // number of episodes lost to failures of servers or the engine
 	Outcomes eval.Tally `json:"outcomes"`
 	eval.Infrastructure
 }
@@ -45,7 +45,7 @@ func (r RolloutResult) String() string {
 // Rollout plays every task of the environment. It writes episodes to a dump as they
 // end, or wave by wave if rollout.deterministic is set, so that an interrupted
 // rollout keeps its finished episodes. The result is nil if nothing was played.
-// With an error, it describes the dump as it is.
+// With an error, the result describes the dump after the error.
 func (r *Run) Rollout(ctx context.Context, o RolloutOptions) (result *RolloutResult, err error) {
 	var was dump.Header
 	if o.Continue {
@@ -79,7 +79,7 @@ type heldEpisodes struct {
 	episodes map[episodeKey]bool
 	outcomes eval.Tally
 	waves    int
-	starts   map[string]rollout.Start // of its groups
+	starts   map[string]rollout.Start // starts of the groups in the dump
 }
 
 // episodeKey identifies an episode of a dump.
@@ -88,7 +88,7 @@ type episodeKey struct {
 	sample int
 }
 
-// openDump creates the dump, or continues the dump with the header was.
+// openDump creates the dump with header, or continues the dump that has the header was.
 func (p *player) openDump(o RolloutOptions, was, header dump.Header) (*heldEpisodes, error) {
 	held := &heldEpisodes{episodes: map[episodeKey]bool{}, outcomes: eval.Tally{}, starts: map[string]rollout.Start{}}
 	path := p.host.Path(o.Dump)
@@ -124,7 +124,7 @@ func (p *player) openDump(o RolloutOptions, was, header dump.Header) (*heldEpiso
 	}
 	p.host.Log.Info("continuing the dump", "file", o.Dump, "episodes", len(held.episodes), "retried", retried)
 	if lost := held.outcomes.Lost(); lost > 0 {
-		p.host.Log.Warn("the dump holds episodes that servers or the engine failed; --retry-lost plays them again", "episodes", lost)
+		p.host.Log.Warn("the dump has episodes that were lost to failures of servers or the engine; --retry-lost plays them again", "episodes", lost)
 	}
 	return held, nil
 }
@@ -164,7 +164,7 @@ func (p *player) playInto(ctx context.Context, o RolloutOptions, held *heldEpiso
 			return
 		}
 		ro.OnEpisode = func(ep *data.Episode) error {
-			if ep.Outcome == data.Cancelled { // left to the next Continue
+			if ep.Outcome == data.Cancelled { // the next Continue plays it
 				return nil
 			}
 			return write(ep)

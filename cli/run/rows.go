@@ -27,9 +27,8 @@ const (
 func tokensKey(responseKey string) string { return responseKey + "_tokens" }
 
 // readTable reads the data file in. Unless out is "", it checks that out can be
-// written with more columns: out is not the input, without which the command
-// could not be repeated, it does not exist or force is set, and the input lacks
-// the columns.
+// written with the additional columns: out differs from in, so that the command can
+// be repeated; out does not exist, or force is set; and the input lacks the columns.
 func readTable(ctx context.Context, h *Host, in, out string, force bool, columns ...string) (*table.Table, error) {
 	if out != "" && h.SameFile(in, out) {
 		return nil, errext.With(errext.Usage, "choose another name", fmt.Errorf("%s is the input file", out))

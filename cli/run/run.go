@@ -44,10 +44,10 @@ func Open(ctx context.Context, cfg configs.Config, host Host) (*Run, error) {
 
 // Result is the outcome of Fit or SFT.
 type Result struct {
-	Config      configs.Config // as in the run folder's config.toml
+	Config      configs.Config // the contents of config.toml in the run folder
 	Folder      *rundir.Folder
 	State       rundir.State
-	AlreadyDone bool // all steps were done before, and nothing was trained
+	AlreadyDone bool // an earlier call did all steps; this call trained nothing
 }
 
 // Actor returns the folder of the newest weights.
@@ -56,21 +56,22 @@ func (r *Result) Actor() string {
 }
 
 // Fit trains by reinforcement learning, after the warm start if [sft] has
-// epochs. trainer.resume selects the checkpoint to resume. When soft ends, Fit finishes the step in progress, saves a checkpoint and returns
-// errext.ErrInterrupted. When ctx ends, Fit returns as soon as possible.
+// epochs. trainer.resume selects the checkpoint to resume. When soft ends, Fit
+// finishes the step in progress, saves a checkpoint and returns errext.ErrInterrupted.
+// When ctx ends, Fit returns as soon as possible.
 func (r *Run) Fit(ctx, soft context.Context) (*Result, error) {
 	if len(r.cfg.Env) == 0 {
 		return nil, ErrNoEnv
 	}
 	cfg := r.cfg
-	if cfg.Data.FromDump != "" { // a run that plays has another folder
+	if cfg.Data.FromDump != "" { // use another folder than a run that plays
 		cfg.Trainer.Experiment = experimentName(cfg) + "-dump"
 	}
 	return r.train(ctx, soft, cfg, reinforced)
 }
 
-// SFT trains on recorded conversations only, like the warm start of Fit, in another
-// run folder. See Fit for ctx and soft.
+// SFT trains on recorded conversations only, like the warm start of Fit, but in
+// another run folder. See Fit for ctx and soft.
 func (r *Run) SFT(ctx, soft context.Context) (*Result, error) {
 	cfg := r.cfg
 	if cfg.SFT.Epochs == 0 {
@@ -87,10 +88,10 @@ func (r *Run) SFT(ctx, soft context.Context) (*Result, error) {
 // train opens the run folder, servers, data and models, and trains.
 func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (result *Result, err error) {
 	if cfg.Rollout.Engine != "local" {
-		return nil, errext.With(errext.Input, `set rollout.engine = "local" to train; openmanus eval and rollout take this configuration`,
-			fmt.Errorf("rollout.engine = %q cannot be trained with: an endpoint returns text without the token ids and log-probs that an update needs", cfg.Rollout.Engine))
+		return nil, errext.With(errext.Input, `set rollout.engine = "local" to train; openmanus eval and openmanus rollout accept this configuration`,
+			fmt.Errorf("rollout.engine = %q: an endpoint cannot be trained: it returns text without the token ids and log-probs that an update needs", cfg.Rollout.Engine))
 	}
-	h := r.host // keepLog replaces its Log
+	h := r.host // a copy, because keepLog replaces h.Log
 	for _, d := range cfg.Derived {
 		h.Log.Info("setting derived from others", "key", d.Key, "value", d.Value, "reason", d.Default+" does not fit "+d.Reason)
 	}

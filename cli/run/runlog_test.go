@@ -54,6 +54,6 @@ func TestRunLogHoldsWhatQuietHides(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, err = os.ReadFile(path); err != nil || !strings.Contains(string(text), "a wanted line") {
-		t.Errorf("with --log-level debug run.log lacks the debug line: %v", err)
+		t.Errorf("with log level debug, run.log lacks the debug line; error: %v", err)
 	}
 }

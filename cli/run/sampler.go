@@ -22,20 +22,20 @@ type Sampler struct {
 	Scheduler *engine.Scheduler
 	Renderer  *chat.Renderer
 
-	MaxContext int   // tokens of a session
+	MaxContext int   // maximum tokens of a session
 	KVBytes    int64 // size of the KV cache
 }
 
 // SamplerOptions configures NewSampler.
 type SamplerOptions struct {
 	Sequences     int  // concurrent sessions
-	MaxContext    int  // tokens of a session
-	PrefillTokens int  // prefilled per batch; 0: the engine's default
+	MaxContext    int  // maximum tokens of a session
+	PrefillTokens int  // prompt tokens per prefill batch; 0: the engine's default
 	NoSharing     bool // disables prefix caching
 	Deterministic bool
 	MemoryShare   float64                             // share of the free memory that the KV cache may take
-	Hint          string                              // how to make the KV cache smaller, for errors
-	Teacher       engine.Teacher                      // forces the sampled tokens; nil: they are drawn
+	Hint          string                              // hint of the error if the KV cache is too large
+	Teacher       engine.Teacher                      // forces the sampled tokens; nil: draw them
 	Day           time.Time                           // date that chat templates see
 	Wrap          func(engine.Backend) engine.Backend // nil: the scheduler uses Backend itself
 }
@@ -145,7 +145,7 @@ func (o SamplerOptions) kvTokens(bytesPerToken int, free int64, known bool) (int
 	}
 	if most < o.MaxContext {
 		return 0, errext.With(errext.Native, o.Hint,
-			fmt.Errorf("the KV cache may take %d bytes, which hold %d tokens; one episode may need %d", budget, most, o.MaxContext))
+			fmt.Errorf("the KV cache may take %d bytes (%d tokens), but one episode may need %d tokens", budget, most, o.MaxContext))
 	}
 	return most, nil
 }

@@ -38,8 +38,9 @@ func TestKVTokens(t *testing.T) {
 	}
 }
 
-// On a GPU the size of the KV cache is logged, since it is not limited by the free memory.
-func TestNoteCache(t *testing.T) {
+// TestLogCacheSize checks that only a GPU logs the size of the KV cache, which the free
+// memory does not limit there.
+func TestLogCacheSize(t *testing.T) {
 	for _, d := range []torch.Device{{}, {CUDA: true}} {
 		ts := newTestHost(t)
 		tr := &training{host: &ts.Host, sampler: &Sampler{KVBytes: 4096}}
@@ -51,8 +52,8 @@ func TestNoteCache(t *testing.T) {
 	}
 }
 
-// TestStopTokens: a reply ends at every end token in the model's files. Qwen2.5
-// has two of them, Llama 3 has three.
+// TestStopTokens checks that a reply ends at each end token in the model's files.
+// Qwen2.5 has two end tokens, Llama 3 has three.
 func TestStopTokens(t *testing.T) {
 	for _, c := range []struct {
 		name, generation string

@@ -17,14 +17,14 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// ScoreOptions are the options of Score beside the configuration.
+// ScoreOptions are the options of Score that are not configuration keys.
 type ScoreOptions struct {
-	In, Out     string  // parquet, or JSON objects; Out "": only the result
+	In, Out     string  // parquet, or JSON objects; Out "": write no file
 	PromptKey   string  // column of the prompts
 	ResponseKey string  // column of the replies
 	TruthKey    string  // column of the ground truths
 	SourceKey   string  // column of the data sources
-	Threshold   float64 // a reply with this score passes
+	Threshold   float64 // minimum score of a reply that passes
 	Force       bool    // replace Out and its progress file
 }
 
@@ -58,9 +58,9 @@ type rowScores struct {
 // scoreRows is the number of rows scored and recorded at once.
 const scoreRows = 64
 
-// Score scores the replies of a file with the score functions of [reward]. With
-// an output, the scores are written beside the replies; finished rows are kept
-// in a progress file, from which the same call resumes after an interruption.
+// Score scores the replies of a file with the score functions of [reward]. With an
+// output it adds the scores as a column, and a progress file keeps finished rows.
+// After an interruption the same call resumes from this file.
 func (r *Run) Score(ctx context.Context, o ScoreOptions) (result ScoreResult, err error) {
 	h, cfg := &r.host, r.cfg
 	const column = "scores"
@@ -152,14 +152,14 @@ func (o ScoreOptions) samples(i int, row map[string]any) ([]reward.Sample, error
 	return out, nil
 }
 
-// explain adds a hint with the column to the error of a row that no function can
-// score.
+// explain adds a hint to the error of a row that no function can score. The hint
+// names the column.
 func (o ScoreOptions) explain(err error) error {
 	switch {
 	case errors.Is(err, reward.ErrNoGroundTruth):
-		return errext.With(errext.Input, fmt.Sprintf("column %s has none: name another with --ground-truth-key", o.TruthKey), err)
+		return errext.With(errext.Input, fmt.Sprintf("the row has no ground truth in column %s: choose another column with --ground-truth-key", o.TruthKey), err)
 	case errors.Is(err, reward.ErrNoFunction):
-		return errext.With(errext.Input, fmt.Sprintf("data sources are read from column %s: name a function with --score-fn, or another column with --data-source-key", o.SourceKey), err)
+		return errext.With(errext.Input, fmt.Sprintf("the data source was read from column %s: choose a function with --score-fn, or another column with --data-source-key", o.SourceKey), err)
 	}
 	return err
 }
@@ -218,8 +218,8 @@ func (r *Run) scoreAll(ctx context.Context, o ScoreOptions, composer *reward.Com
 // ScoreResult is the result of Score.
 type ScoreResult struct {
 	Rows    int                `json:"rows"`
-	Samples int                `json:"samples"` // of a row; if rows differ, the smallest number
-	Replies int                `json:"replies"` // of all rows
+	Samples int                `json:"samples"` // replies per row; if rows differ, the smallest number
+	Replies int                `json:"replies"` // total number of replies
 	Scores  map[string]float64 `json:"scores"`  // mean@n, best@k, pass@k
 	Metrics map[string]float64 `json:"metrics"` // reward/NAME/mean of every component, and its extra numbers
 }

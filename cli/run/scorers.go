@@ -16,16 +16,16 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// openComposer opens the score functions of a [reward] section. It returns nil
-// if there is none, so that the environment's signal is the score. rewardModel
-// opens the section's reward model if a component uses it. The caller
+// openComposer opens the score functions of a [reward] section. Without score
+// functions it returns nil, and the environment's reward is the score. It calls
+// rewardModel to open the section's reward model if a component uses it. The caller
 // closes the result.
 func openComposer(h *Host, r configs.Reward, rewardModel func() (reward.Scorer, error)) (*reward.Composer, error) {
 	list := r.Components
 	if r.ScoreFn != "" {
 		one := Schema.DefaultComponent(r.ScoreFn)
 		if configs.ExternalScoreFn(r.ScoreFn) {
-			one.Name, _, _ = strings.Cut(r.ScoreFn, ":") // http, https or exec
+			one.Name, _, _ = strings.Cut(r.ScoreFn, ":") // the scheme: http, https or exec
 		}
 		one.Fn, one.Params["format_score"], one.Params["min_answer_tags"] = r.ScoreFn, r.FormatScore, r.MinAnswerTags
 		list = []configs.Component{one}
@@ -110,7 +110,7 @@ func CheckPrograms(h *Host, r configs.Reward) error {
 func checkGroundTruth(r configs.Reward, tasks []data.Task) error {
 	for _, fn := range scoreFnsOf(r) {
 		f, err := reward.Functions.Lookup(fn)
-		if err != nil { // an external function
+		if err != nil { // an external function may not need a ground truth
 			continue
 		}
 		for _, t := range tasks {

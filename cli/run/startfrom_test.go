@@ -4,8 +4,9 @@ import (
 	"testing"
 )
 
-// The advice on starting from a checkpoint's weights names settings that train accepts.
-func TestStartFrom(t *testing.T) {
+// TestWeightsAdvice checks that the advice for starting from a checkpoint's weights
+// has the settings of the training mode.
+func TestWeightsAdvice(t *testing.T) {
 	cfg, err := Schema.Load("run.toml", []byte(tinyRun), nil)
 	if err != nil {
 		t.Fatal(err)

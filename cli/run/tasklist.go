@@ -23,7 +23,7 @@ type TaskList struct {
 	SkipKey string
 	Skip    []string // index ranges
 	Limit   int      // number of tasks to draw from the list; 0: all
-	Seed    uint64   // of that draw
+	Seed    uint64   // seed of the draw of Limit tasks
 }
 
 // ConfiguredTasks returns the list under a key of an [[env]] table.
@@ -64,11 +64,11 @@ func LoadTasks(ctx context.Context, h *Host, spec env.Spec, list TaskList) ([]da
 		h.Log.Info("rows skipped by "+list.SkipKey, "item", id, "rows", dropped[id])
 	}
 	if listed > 0 && len(tasks) == 0 {
-		return nil, errext.With(errext.Input, "list other tasks, or skip fewer", fmt.Errorf("%s: %s leaves none of the %d tasks", list.Key, list.SkipKey, listed))
+		return nil, errext.With(errext.Input, "list other tasks, or skip fewer", fmt.Errorf("%s: %s skips all %d tasks", list.Key, list.SkipKey, listed))
 	}
 	for i := range tasks {
 		if err := spec.CheckIndex(tasks[i].Index); err != nil {
-			return nil, errext.With(errext.Input, fmt.Sprintf("remove it, or add %d to %s", tasks[i].Index, list.SkipKey),
+			return nil, errext.With(errext.Input, fmt.Sprintf("remove the task, or add %d to %s", tasks[i].Index, list.SkipKey),
 				fmt.Errorf("%s: task %s: %w", list.Key, tasks[i].ID, err))
 		}
 	}
@@ -96,8 +96,8 @@ func parseIndices(key string, entries []string) ([]int, error) {
 	return all, nil
 }
 
-// warnLeak warns of tasks that are both trained on and measured, in any [[env]]
-// tables.
+// warnLeak warns of tasks that are in both learned and measured, even if in
+// different [[env]] tables.
 func warnLeak(h *Host, how string, learned, measured []data.Task) {
 	for _, o := range data.Shared(data.TasksOf(learned), data.TasksOf(measured)) {
 		h.Log.Warn("train/validation leak: validation tasks are "+how+"; their scores do not predict scores on new tasks",

@@ -39,16 +39,16 @@ type training struct {
 	experts       []data.Task      // trajectories for supervised training
 	recordedTasks []data.Task      // experts that were read from files
 	heldOut       []data.Task      // trajectories of sft.val_files
-	sftRows       []data.Row       // experts, for AgentEvol
+	sftRows       []data.Row       // rows of the experts, for AgentEvol
 	warm          *algo.SFTOptions // nil: no supervised training
 	dump          *trainingDump    // nil: episodes are played
 
-	scorer      *reward.Composer // nil: the environment's signal is the score
-	rewardBytes int64            // size of its reward model
+	scorer      *reward.Composer // nil: the environment's reward is the score
+	rewardBytes int64            // size of the reward model of scorer
 	bundle      *model.Bundle
 	actor       *learner.Actor
 	sampler     *Sampler
-	sink        track.Sink // of metrics.jsonl; nil until metrics opens it
+	sink        track.Sink // writes metrics.jsonl; nil until metrics opens it
 }
 
 // trainingEnv is an environment of a training run. For a dump it has only
@@ -135,7 +135,7 @@ func (t *training) openScorer(ctx context.Context) error {
 	}
 	rewardModel := func() (reward.Scorer, error) {
 		var opening []data.Message
-		if t.dump == nil { // a dump has no environment to play in
+		if t.dump == nil { // environments of a dump have no setup
 			if opening, err = agent.Opening("Instruction.", "Observation.", t.envs[0].setup.Options.InstructionRole); err != nil {
 				return nil, err
 			}
@@ -164,7 +164,7 @@ func (t *training) startScorer(ctx context.Context) error {
 	for _, c := range t.scorer.Components {
 		if p, ok := c.Scorer.(external.Starter); ok {
 			if err := p.Start(ctx); err != nil {
-				return errext.With(errext.Env, "run the command of the program by hand to find the cause", fmt.Errorf("reward component %s: %w", c.Name, err))
+				return errext.With(errext.Env, "run the command of the program in a shell to find the cause", fmt.Errorf("reward component %s: %w", c.Name, err))
 			}
 		}
 	}
@@ -279,7 +279,7 @@ func (t *training) day() time.Time {
 
 // trainerEnvs returns the environments for the trainer.
 func (t *training) trainerEnvs() []algo.Env {
-	if len(t.envs) == 0 { // the number of tasks counts, although none is drawn
+	if len(t.envs) == 0 { // the trainer needs the number of tasks, although it draws none
 		return []algo.Env{{Name: noEnv, Weight: 1, TrainTasks: t.experts}}
 	}
 	var out []algo.Env
@@ -303,8 +303,8 @@ func (t *training) plays(e configs.Env) bool {
 		fresh.Layers > 0 && fresh.Walks > 0 && t.run.checkpoint == nil
 }
 
-// sessions returns the maximal number of concurrent sessions. It is 1 if nothing
-// is played, since the engine is opened anyway.
+// sessions returns the maximum number of concurrent sessions. It is 1 if the run
+// plays nothing, since the engine needs at least one.
 func (t *training) sessions() int {
 	if !t.playsAny() {
 		return 1
@@ -324,7 +324,7 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 		return t.frozenReference(ctx)
 	case frozen && t.run.state != nil && t.run.state.WarmStarted:
 		path = t.run.Reference()
-	case frozen, t.cfg.Ref.Path == "" && t.run.checkpoint == nil: // the trainer overwrites it after a warm start
+	case frozen, t.cfg.Ref.Path == "" && t.run.checkpoint == nil: // the trainer replaces the copy after a warm start
 		m, err := t.bundle.Model.Shadow(ctx, t.compute)
 		if err != nil {
 			return nil, errext.With(errext.Native, "", err)
@@ -378,7 +378,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	}
 	named := ref
 	if t.freezesReference() || t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "" {
-		named = nil // it is in the run folder
+		named = nil // the weights of the reference are in the run folder
 	}
 	inputs, err := t.inputDigests(ctx, named)
 	if err != nil {
@@ -426,7 +426,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if algo.IsDiskError(err) {
 		return nil, errext.With(errext.Disk, "", err)
 	}
-	return trainer, errext.With(errext.Input, "", err) // an option or a part is not valid
+	return trainer, errext.With(errext.Input, "", err) // an option or a component is not valid
 }
 
 // metrics opens metrics.jsonl. It removes the lines of steps after the

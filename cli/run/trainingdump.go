@@ -72,7 +72,7 @@ func (t *training) openDump(ctx context.Context) error {
 	} else if err := t.groupDump(); err != nil {
 		return errext.With(errext.Input, "", err)
 	}
-	for _, task := range d.tasks { // an environment for each [[env]] table, which cannot be played
+	for _, task := range d.tasks { // add an environment without a server for each table
 		i := slices.IndexFunc(t.envs, func(e *trainingEnv) bool { return e.cfg.Name == task.Table() })
 		if i < 0 {
 			i = len(t.envs)
@@ -97,7 +97,7 @@ func (t *training) groupDump() (err error) {
 		return fault("a warm start changes the weights that played: set sft.epochs = 0")
 	}
 	played, err := readRecorded(d.header)
-	if err == nil { // rollouts of a training run have no settings in the header
+	if err == nil { // episodes of a training run have no settings in the header
 		switch o := played.Episode; {
 		case o.Greedy:
 			return fault("it was played greedily, so that all episodes of a task are equal: roll out without --greedy")
@@ -152,8 +152,8 @@ func (t *training) fromDump(ctx context.Context, o *algo.Options) error {
 	return nil
 }
 
-// dumpFits returns an error if the model cannot have played the dump, or unless
-// data.off_policy if it did not play it.
+// dumpFits returns an error if the model cannot have played the dump. Without
+// data.off_policy, it also returns an error if other weights played the dump.
 func (t *training) dumpFits(ctx context.Context) error {
 	c := &t.bundle.Model.Config
 	for i, e := range t.dump.episodes {
@@ -168,7 +168,7 @@ func (t *training) dumpFits(ctx context.Context) error {
 			return errext.With(errext.Input, "set model.path to the model that played", fmt.Errorf("data.from_dump: %s: episode %d: %w", t.dump.path, i, err))
 		}
 	}
-	if t.cfg.Data.OffPolicy || t.run.checkpoint != nil { // the weights have changed since
+	if t.cfg.Data.OffPolicy || t.run.checkpoint != nil { // other weights are allowed, or have been trained since
 		return nil
 	}
 	hash, err := t.actor.Compute().Hash(ctx)
@@ -177,7 +177,7 @@ func (t *training) dumpFits(ctx context.Context) error {
 	}
 	if want := t.dump.header.Weights; hash != want {
 		want = cmp.Or(want, "unknown weights")
-		return errext.With(errext.Input, "set model.path and model.compute_dtype to those that played (rollout's --model and --dtype), or add --off-policy",
+		return errext.With(errext.Input, "set model.path and model.compute_dtype to the values that played the dump (--model and --dtype of rollout), or add --off-policy",
 			errors.New("data.from_dump: "+t.dump.path+" was played by "+want+", and this model has "+hash))
 	}
 	return nil

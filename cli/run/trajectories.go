@@ -54,12 +54,12 @@ func (t *training) loadExperts(ctx context.Context) error {
 	return nil
 }
 
-// noEnv is the environment of rows that name none, in a configuration without
-// an [[env]] table. Their conversations are learned as recorded.
+// noEnv is the environment of rows without an environment, in a configuration
+// without an [[env]] table. Training uses the conversations as recorded.
 const noEnv = "none"
 
 // sources returns the environments whose trajectories are read. Without an [[env]]
-// table it is a single one without a World, noEnv.
+// table it returns one environment without a World, whose name is noEnv.
 func (t *training) sources() []*trainingEnv {
 	if len(t.envs) == 0 {
 		return []*trainingEnv{{}}
@@ -99,7 +99,7 @@ func playExperts(ctx context.Context, e *trainingEnv) ([]data.Task, error) {
 func (t *training) fromTasks(ctx context.Context, e *trainingEnv) ([]data.Task, error) {
 	var n rowCount
 	tasks, err := t.asPlayed(ctx, e, e.train, &n)
-	if len(tasks) > 0 && n.noConversation > 0 { // without any conversation the rows are tasks to play
+	if len(tasks) > 0 && n.noConversation > 0 { // if all rows lack conversations, they are tasks to play
 		t.host.Log.Warn("tasks without a recorded conversation are not imitated", "env", e.name(), "tasks", n.noConversation)
 	}
 	return tasks, err
@@ -110,7 +110,7 @@ type rowCount struct {
 	rows           int   // rows of the environments
 	noConversation int   // skipped: no recorded conversation
 	unknownTask    int   // skipped: no such task in the environment
-	firstErr       error // of unknownTask
+	firstErr       error // first error of an unknown task
 }
 
 // reportSkipped logs the skipped rows of a file. It returns an error if all rows
@@ -119,7 +119,7 @@ func (t *training) reportSkipped(n rowCount, key, file string) error {
 	switch skipped := n.noConversation + n.unknownTask; {
 	case skipped == 0:
 	case skipped == n.rows:
-		err := fmt.Errorf("%s: %s: none of the %d rows can be learned from: %d hold no conversation, %d name unknown tasks",
+		err := fmt.Errorf("%s: %s: none of the %d rows can be used for training: %d hold no conversation, %d name unknown tasks",
 			key, file, n.rows, n.noConversation, n.unknownTask)
 		if n.firstErr != nil {
 			err = fmt.Errorf("%w: %w", err, n.firstErr)
@@ -131,9 +131,9 @@ func (t *training) reportSkipped(n rowCount, key, file string) error {
 	return nil
 }
 
-// fromFiles reads trajectories from files, for each of sources. A file must have
-// rows of at least one environment. Pairs of prompts and responses, which belong
-// to no environment, go to the first.
+// fromFiles reads trajectories from files, for each environment of sources. A file
+// must have rows of at least one environment. Pairs of prompts and responses have no
+// environment and are added to the first one.
 func (t *training) fromFiles(ctx context.Context, key string, files []string) ([][]data.Task, error) {
 	envs := t.sources()
 	out := make([][]data.Task, len(envs))
@@ -171,8 +171,8 @@ func (t *training) fromFiles(ctx context.Context, key string, files []string) ([
 	return out, nil
 }
 
-// asPlayed returns the recorded conversations among tasks in the format in
-// which the model plays, and counts rows in n.
+// asPlayed converts the recorded conversations of tasks to the format in which the
+// model plays, and counts the rows in n.
 func (t *training) asPlayed(ctx context.Context, e *trainingEnv, tasks []data.Task, n *rowCount) ([]data.Task, error) {
 	var out []data.Task
 	for _, task := range tasks {

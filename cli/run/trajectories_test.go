@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// opened opens a training, up to the model, with files in its folder.
+// opened writes files to the folder of a host and returns a training opened there.
 func opened(t *testing.T, files map[string]string, text string, sets ...string) (*training, error) {
 	t.Helper()
 	return openedTo(t, nil, files, text, sets...)
@@ -37,7 +37,7 @@ func openedTo(t *testing.T, log *slog.Logger, files map[string]string, text stri
 	return tr, err
 }
 
-// openedWithLog is opened, and also returns the log.
+// openedWithLog is like opened and also returns the log.
 func openedWithLog(t *testing.T, files map[string]string, text string, sets ...string) (*training, string, error) {
 	t.Helper()
 	var log syncBuffer
@@ -45,8 +45,8 @@ func openedWithLog(t *testing.T, files map[string]string, text string, sets ...s
 	return tr, log.String(), err
 }
 
-// A fresh model can be trained without experts if its vocabulary is bytes. A bpe
-// vocabulary needs text.
+// TestFreshModelWithoutExperts checks that a fresh model can be trained without experts
+// if its vocabulary is bytes. A bpe vocabulary needs text.
 func TestFreshModelWithoutExperts(t *testing.T) {
 	alone := []string{"sft.epochs=0", "env.maze.expert_tasks=", "model.fresh.walks=0"}
 	if _, err := opened(t, nil, tinyRun, append(alone, "model.fresh.vocabulary=bytes")...); err != nil {
@@ -64,8 +64,9 @@ const (
 	craftRow = `{"item_id":"textcraft_3","conversations":[{"from":"human","value":"Craft."},{"from":"gpt","value":"Action:\nget 1 log","loss":true}]}` + "\n"
 )
 
-// Recorded trajectories and solutions of the built-in solver are both learned.
-func TestRecordedAndMadeTrajectories(t *testing.T) {
+// TestRecordedAndSolvedTrajectories checks that the data has both recorded trajectories
+// and solutions of the built-in solver.
+func TestRecordedAndSolvedTrajectories(t *testing.T) {
 	for _, sets := range [][]string{
 		{"env.maze.tasks=rows.jsonl"},
 		{"sft.files=rows.jsonl"},
@@ -75,13 +76,13 @@ func TestRecordedAndMadeTrajectories(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := len(tr.experts); n != 2 || tr.experts[0].Index != 18 || tr.experts[1].Index != 17 {
-			t.Errorf("%q: %d trajectories, want the solution of 18 and the recorded 17: %+v", sets, n, tr.experts)
+			t.Errorf("%q: got %d trajectories, want the solution of task 18 and the recorded task 17: %+v", sets, n, tr.experts)
 		}
 	}
 }
 
-// With several environments a file may have rows of one or of several. A file
-// without a row of any is rejected.
+// TestTrajectoriesOfAMixture checks that with several environments a file may have rows
+// of one or more environments. A file that has rows of none of them is rejected.
 func TestTrajectoriesOfAMixture(t *testing.T) {
 	mixture := tinyRun + "\n[[env]]\nname = \"textcraft\"\ntasks = \"0-3\"\nformat = \"react\"\n"
 	files := map[string]string{"maze.jsonl": mazeRow, "craft.jsonl": craftRow, "all.jsonl": mazeRow + craftRow,
@@ -102,8 +103,8 @@ func TestTrajectoriesOfAMixture(t *testing.T) {
 	mustContain(t, "the error", err.Error(), "wordle.jsonl", "its rows are for")
 }
 
-// A trajectory that is too long is reported before the model trains on walks, and
-// the hint names allowed values.
+// TestTrajectoryTooLong checks that a trajectory that is too long is reported before the
+// model trains on walks, and that the hint names allowed values.
 func TestTrajectoryTooLong(t *testing.T) {
 	fit := func(sets ...string) (*testHost, error) {
 		h := newTestHost(t)
@@ -130,9 +131,9 @@ func TestTrajectoryTooLong(t *testing.T) {
 	}
 }
 
-// Rows without a conversation or with an unknown task are skipped, and their
-// number is logged. A file whose rows are all skipped is rejected.
-func TestRowsLeftOut(t *testing.T) {
+// TestSkippedRows checks that rows without a conversation or with an unknown task are
+// skipped, and that the log has their number. A file is rejected if all rows are skipped.
+func TestSkippedRows(t *testing.T) {
 	const (
 		noConversation = `{"item_id":"maze_16"}` + "\n"
 		unknownTask    = `{"item_id":"maze_4096","conversations":[{"from":"human","value":"Go."},{"from":"gpt","value":"Action:\nmove up","loss":true}]}` + "\n"
@@ -148,7 +149,7 @@ func TestRowsLeftOut(t *testing.T) {
 	}
 	mustContain(t, "the log", text, "skipped", "some.jsonl", "rows=4", "without_conversation=2", "unknown_task=1")
 
-	// It is rejected even if there are other trajectories.
+	// A file without usable rows is rejected even if other files have trajectories.
 	_, _, err = openedWithLog(t, files, tinyRun, `sft.files=["some.jsonl","none.jsonl"]`)
 	if code := CodeOf(t.Context(), err); code != errext.Input {
 		t.Fatalf("exit code %d: %v", code, err)
@@ -163,8 +164,8 @@ func TestRowsLeftOut(t *testing.T) {
 	mustContain(t, "the log", text, "not imitated", "tasks=1")
 }
 
-// Pairs of prompts and responses belong to no task, so row numbers that equal
-// validation tasks are no leak. Trajectories of validation tasks are one.
+// TestPairsAreNoTasks checks that pairs of prompts and responses are not reported as a
+// leak if row numbers equal validation tasks. Trajectories of validation tasks are.
 func TestPairsAreNoTasks(t *testing.T) {
 	files := map[string]string{"pairs.jsonl": strings.Repeat(`{"question":"say up","answer":"up"}`+"\n", 18), "rows.jsonl": mazeRow}
 	sets := []string{"env.maze.val_tasks=17", "env.maze.tasks=18", "env.maze.expert_tasks=", "model.fresh.walks=0", "model.fresh.vocabulary=bytes"}
@@ -173,7 +174,7 @@ func TestPairsAreNoTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(text, "leak") {
-		t.Errorf("a pair is taken for a validation task:\n%s", text)
+		t.Errorf("a pair was reported as a leak:\n%s", text)
 	}
 	_, text, err = openedWithLog(t, files, tinyRun, append(sets, "sft.files=rows.jsonl")...)
 	if err != nil {
@@ -182,7 +183,8 @@ func TestPairsAreNoTasks(t *testing.T) {
 	mustContain(t, "the log", text, "validation tasks are imitated", "indices=17")
 }
 
-// Rows to play need a task index. Conversations to learn from do not.
+// TestRowsWithoutATask checks that rows to play need a task index, but conversations to
+// train on do not.
 func TestRowsWithoutATask(t *testing.T) {
 	files := map[string]string{
 		"pairs.jsonl": `{"question":"q","answer":"a"}` + "\n",

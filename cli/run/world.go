@@ -24,7 +24,7 @@ import (
 // WorldOptions configures OpenWorld.
 type WorldOptions struct {
 	Logs     string // folder of the logs of servers that env.launch starts
-	SpecOnly bool   // nothing is played: no server is started or called
+	SpecOnly bool   // start and call no server, since the run plays nothing
 }
 
 // World is an environment with its servers: the servers of env.servers, started
@@ -33,8 +33,8 @@ type World struct {
 	log    *slog.Logger
 	Spec   env.Spec
 	Pool   *pool.Pool          // nil with SpecOnly
-	Server *builtin.Server     // nil unless the built-in server plays
-	words  *builtin.Vocabulary // of the built-in wordle; nil: the default words
+	Server *builtin.Server     // nil unless the built-in server is used
+	words  *builtin.Vocabulary // words of the built-in wordle; nil: the default words
 
 	closers []func(context.Context) error // called in reverse order
 }
@@ -51,7 +51,7 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 	}
 	w := &World{log: h.Log, Spec: spec}
 	urls := e.Servers
-	var opened atomic.Pointer[pool.Pool] // receives restarts once it is open
+	var opened atomic.Pointer[pool.Pool] // set when the pool is open; restarts of servers are reported to it
 	switch {
 	case o.SpecOnly && (e.Launch || len(urls) > 0):
 		return w, nil
@@ -148,9 +148,9 @@ func (w *World) builtinOptions(h *Host, e configs.Env) (o builtin.Options, err e
 	return o, nil
 }
 
-// indexInBook returns a check that an index is within the recipe book of the
-// built-in server. Servers wrap larger indices around, so that two indices
-// would name one task, in training and in validation.
+// indexInBook returns a function that checks that an index is within the recipe book
+// of the built-in server. Servers wrap larger indices around, so that a training
+// task and a validation task with different indices could be the same task.
 func indexInBook(book *builtin.Book) func(int) error {
 	if book == nil {
 		book = builtin.OwnBook()
@@ -187,9 +187,9 @@ func (w *World) Close() error {
 	return errors.Join(errs...)
 }
 
-// LaunchServers starts the servers of an [[env]] table and returns when all
-// respond. logs is the folder of their logs. onReady and onDown, unless nil,
-// are called when a server responds again and when one stops responding.
+// LaunchServers starts the servers of an [[env]] table and returns when all respond.
+// logs is the folder of their logs. Unless nil, onReady is called when a server
+// responds, at first or after a restart, and onDown when a server has ended.
 func LaunchServers(ctx context.Context, h *Host, e configs.Env, logs string, onReady func(url string, restarts int), onDown func(url string, err error)) (*supervise.Group, error) {
 	l := supervise.Launch{
 		Checkout: h.Path(e.Checkout), Workdir: h.Path(e.Workdir), Command: e.Command, Python: e.Python, Venv: h.Path(e.Venv), Set: e.Environment,

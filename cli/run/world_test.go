@@ -8,8 +8,9 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// An expert task must be in the recipe book of the built-in textcraft server.
-func TestExpertBeyondTheBook(t *testing.T) {
+// TestExpertBeyondRecipes checks that an expert task above the last index of the
+// built-in textcraft server is an error.
+func TestExpertBeyondRecipes(t *testing.T) {
 	n := builtin.OwnBook().Len()
 	_, err := opened(t, nil, tinyRun+"\n[[env]]\nname = \"textcraft\"\ntasks = \"0\"\nformat = \"react\"\n", "model.fresh.walks=0", fmt.Sprintf("env.textcraft.expert_tasks=%d", n))
 	if CodeOf(t.Context(), err) != errext.Input {

@@ -35,7 +35,7 @@ var Table = []Definition{
 	{ActorLoss, "aggregated policy loss, mean over the updates of the step", whenUpdated},
 	{ActorClipFrac, "share of sampled tokens whose probability ratio was clipped", whenUpdated},
 	{ActorClipFracLower, "share of sampled tokens cut by the dual clip; in geo_mean, clipped for negative advantages; in dppo_tv and dppo_kl, with a ratio above clip_ratio_c", whenUpdated},
-	{ActorPPOKL, "mean of old log-prob minus log-prob over sampled tokens; in kl_cov of the absolute value", whenUpdated},
+	{ActorPPOKL, "mean of old log-prob minus log-prob over sampled tokens; in kl_cov the mean of the absolute difference", whenUpdated},
 	{ActorEntropyLoss, "mean entropy of the distributions that the tokens were sampled from", whenEntropy},
 	{TurnEntropy + "/turn_*", "mean entropy over the tokens of an episode's first reply, second reply, and so on; turn_10 covers the tenth and all later replies", whenEntropy},
 	{ActorKLLoss, "KL loss to the reference", whenKLLoss},

@@ -36,7 +36,7 @@ var arrows = map[string]string{
 	"algo/learner":    "algo/kl algo/loss algo/track agent/llm/chat agent/llm/model agent/llm/tokenizer reward data torch/...",
 	"algo/rundir":     "algo/curriculum algo/rundir/checkpoint algo/track data/...",
 
-	"algo/rundir/checkpoint": "data/crash",
+	"algo/rundir/checkpoint": "data/crash internal/filelock",
 
 	"agent":               "agent/llm/engine env env/action reward data/...",
 	"agent/replay":        "agent agent/llm/engine agent/text env data/...",
@@ -71,7 +71,7 @@ var arrows = map[string]string{
 	"data":          "",
 	"data/crash":    "",
 	"data/registry": "",
-	"data/dump":     "data data/crash internal/plainjson",
+	"data/dump":     "data data/crash internal/filelock internal/plainjson",
 	"data/table":    "data data/dump data/registry internal/plainjson",
 	"data/view":     "data",
 
@@ -79,6 +79,7 @@ var arrows = map[string]string{
 	"data/transport/transporttest": "",
 
 	"internal/backoff":   "",
+	"internal/filelock":  "",
 	"internal/plainjson": "",
 
 	"torch":                 "torch/internal/...",

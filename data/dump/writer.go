@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/crash"
+	"github.com/openmanus/openmanus/internal/filelock"
 	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
@@ -66,46 +66,17 @@ func create(path string, compress bool, h Header) (*Writer, error) {
 	return w, nil
 }
 
-// openToWrite opens and locks a dump. If another process replaced the file between
-// opening and locking, openToWrite opens the new file.
+// openToWrite opens and locks a dump.
 func openToWrite(path string) (*os.File, error) {
-	const tries = 100
-	for range tries {
-		f, err := openLocked(path)
-		if err != nil {
-			return nil, err
-		}
-		opened, err := f.Stat()
-		if err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-		named, err := os.Stat(path)
-		if err == nil && os.SameFile(opened, named) {
-			return f, nil
-		}
-		if err = errors.Join(err, f.Close()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-	}
-	return nil, fmt.Errorf("%s: other processes keep replacing the file: choose another one", path)
-}
-
-func openLocked(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	if errors.Is(err, syscall.EWOULDBLOCK) { // other errors mean a file system without locks
+	f, err := filelock.Open(path, os.O_RDWR|os.O_APPEND)
+	if errors.Is(err, filelock.ErrLocked) {
 		_ = f.Close()
 		return nil, fmt.Errorf("%s: another process is writing to it: wait for it or choose another file", path)
 	}
-	return f, nil
+	if f == nil {
+		return nil, err
+	}
+	return f, nil // an error means a file system without locks
 }
 
 // WriteFile writes a complete dump, which atomically replaces a file of that name.

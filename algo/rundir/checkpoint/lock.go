@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/openmanus/openmanus/internal/filelock"
 )
 
 // LockFile is the name of the lock file in a run folder.
@@ -24,49 +26,23 @@ type Lock struct{ f *os.File }
 // error that wraps ErrLocked if another process holds the lock. The lock is advisory;
 // some network file systems do not share it between machines.
 func AcquireLock(dir string) (*Lock, error) {
-	path := filepath.Join(dir, LockFile)
-	for {
-		f, err := lock(path)
-		if err != nil {
-			return nil, fmt.Errorf("lock run folder: %w", err)
-		}
-		held, err := f.Stat()
-		if err != nil {
-			return nil, fmt.Errorf("lock run folder: %w", errors.Join(err, f.Close()))
-		}
-		if there, err := os.Stat(path); err == nil && os.SameFile(held, there) {
-			return &Lock{f}, nil
-		}
-		_ = f.Close() // another process removed the file before it was locked here
-	}
-}
-
-// lock opens the file, locks it and writes the process id into it, for the error of
-// another process.
-func lock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fmt.Errorf("%s is %w%s: wait for it or choose another folder", filepath.Dir(path), ErrLocked, holder(f))
+	f, err := filelock.Open(filepath.Join(dir, LockFile), os.O_RDWR)
+	if errors.Is(err, filelock.ErrLocked) {
+		err = fmt.Errorf("%s is %w%s: wait for it or choose another folder", dir, ErrLocked, holder(f))
 	}
 	if err == nil {
 		err = f.Truncate(0)
 	}
-	if err == nil {
+	if err == nil { // the process id, for the error of another process
 		_, err = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+		return nil, fmt.Errorf("lock run folder: %w", err)
 	}
-	return f, nil
+	return &Lock{f}, nil
 }
 
 // holder returns the process id in the file, for the text of an error.

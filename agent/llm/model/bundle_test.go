@@ -29,13 +29,13 @@ func TestOpenGGUFMatchesTransformers(t *testing.T) {
 			defer b.Close()
 			checkGolden(t, b.Model, strings.TrimSuffix(path, ".gguf")+".json")
 			if got := b.EOSTokenIDs(); !slices.Equal(got, []int32{2}) {
-				t.Errorf("EOS ids are %v", got)
+				t.Errorf("EOSTokenIDs: got %v", got)
 			}
 			if !strings.Contains(b.ChatTemplate(), "<|im_start|>") {
-				t.Errorf("chat template is %q", b.ChatTemplate())
+				t.Errorf("ChatTemplate: got %q", b.ChatTemplate())
 			}
 			if b.TokenizerConfig.EOS != "<|im_end|>" || b.TokenizerConfig.BOS != "<|im_start|>" || b.TokenizerConfig.Pad != "<|pad|>" {
-				t.Errorf("special tokens are %+v", b.TokenizerConfig)
+				t.Errorf("TokenizerConfig: got %+v", b.TokenizerConfig)
 			}
 		})
 	}
@@ -58,14 +58,14 @@ func checkGolden(t *testing.T, m *Model, path string) {
 			t.Fatal(err)
 		}
 		if d := maxDiff(t, got[0], seq.LogProbs); !(d <= tolerance) {
-			t.Errorf("packed: off by %.2g", d)
+			t.Errorf("packed log-probs differ by %.2g from the golden", d)
 		}
 		cached, err := m.DecodeLogProbs(context.Background(), 1, seq.IDs, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if d := maxDiff(t, cached, seq.LogProbs); !(d <= tolerance) {
-			t.Errorf("cached: off by %.2g", d)
+			t.Errorf("cached log-probs differ by %.2g from the golden", d)
 		}
 	}
 }
@@ -88,30 +88,30 @@ func TestSaveAndOpenAgain(t *testing.T) {
 			if err := b.Save(ctx, dir, dt); err != nil {
 				t.Fatal(err)
 			}
-			again, err := Open(ctx, th, dir, Options{})
+			reopened, err := Open(ctx, th, dir, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer again.Close()
-			got, err := again.Model.Hash(ctx)
+			defer reopened.Close()
+			got, err := reopened.Model.Hash(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got != want {
 				t.Errorf("hash of the weights: got %s, want %s", got, want)
 			}
-			config := again.Model.Config
+			config := reopened.Model.Config
 			config.DType = b.Model.Config.DType // the dtype of the file
 			if d := cmp.Diff(b.Model.Config, config); d != "" {
 				t.Errorf("configuration (-saved +opened)\n%s", d)
 			}
-			if d := cmp.Diff(b.Generation, again.Generation); d != "" {
+			if d := cmp.Diff(b.Generation, reopened.Generation); d != "" {
 				t.Errorf("generation configuration (-saved +opened)\n%s", d)
 			}
-			if d := cmp.Diff(b.TokenizerConfig, again.TokenizerConfig); d != "" {
+			if d := cmp.Diff(b.TokenizerConfig, reopened.TokenizerConfig); d != "" {
 				t.Errorf("tokenizer configuration (-saved +opened)\n%s", d)
 			}
-			if !bytes.Equal(again.Tokenizer.RawJSON(), b.Tokenizer.RawJSON()) {
+			if !bytes.Equal(reopened.Tokenizer.RawJSON(), b.Tokenizer.RawJSON()) {
 				t.Error("the tokenizer changed")
 			}
 			names := listDir(t, dir)
@@ -135,17 +135,17 @@ func TestGGUFToFolder(t *testing.T) {
 	if err := b.Save(ctx, dir, torch.Float32); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Open(ctx, th, dir, Options{})
+	reopened, err := Open(ctx, th, dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer again.Close()
-	checkGolden(t, again.Model, filepath.Join("testdata", "gguf", "llama-q4_1.json"))
-	if b.ChatTemplate() != again.ChatTemplate() {
+	defer reopened.Close()
+	checkGolden(t, reopened.Model, filepath.Join("testdata", "gguf", "llama-q4_1.json"))
+	if b.ChatTemplate() != reopened.ChatTemplate() {
 		t.Error("the chat template changed")
 	}
 	const text = "move up 12 times; héllo <|im_end|>\n"
-	if d := cmp.Diff(b.Tokenizer.Encode(text, tokenizer.Options{}), again.Tokenizer.Encode(text, tokenizer.Options{})); d != "" {
+	if d := cmp.Diff(b.Tokenizer.Encode(text, tokenizer.Options{}), reopened.Tokenizer.Encode(text, tokenizer.Options{})); d != "" {
 		t.Errorf("tokens (-gguf +folder)\n%s", d)
 	}
 }
@@ -251,7 +251,7 @@ func TestOpenRefuses(t *testing.T) {
 			b, err := Open(context.Background(), newThread(t), dir, Options{})
 			if err == nil {
 				b.Close()
-				t.Fatal("opened")
+				t.Fatal("Open: no error")
 			}
 			if !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %q does not contain %q", err, tt.want)
@@ -320,6 +320,6 @@ func TestDescribe(t *testing.T) {
 		}
 	}
 	if _, err := Describe(t.TempDir()); err == nil || !strings.Contains(err.Error(), "neither a config.json nor a .gguf file") {
-		t.Errorf("an empty folder: %v", err)
+		t.Errorf("Describe of an empty folder: got error %v", err)
 	}
 }

@@ -35,7 +35,7 @@ func TestScoresMatchTransformers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := maxDiff(t, packed, want); !(d <= tolerance) {
-				t.Errorf("packed: off by %.2g", d)
+				t.Errorf("packed scores differ by %.2g from the golden", d)
 			}
 			for i, seq := range seqs {
 				alone, err := m.Scores(ctx, seq)
@@ -43,7 +43,7 @@ func TestScoresMatchTransformers(t *testing.T) {
 					t.Fatal(err)
 				}
 				if d := maxDiff(t, alone, want[i:i+1]); !(d <= tolerance) {
-					t.Errorf("sequence %d: off by %.2g", i, d)
+					t.Errorf("score of sequence %d differs by %.2g from the golden", i, d)
 				}
 			}
 		})
@@ -98,19 +98,19 @@ func TestClassifierRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d.Config.Labels != 1 || d.CheckReward() != nil {
-			t.Errorf("%s: %d labels, %v", modelType, d.Config.Labels, d.CheckReward())
+			t.Errorf("%s: Describe: got %d labels, CheckReward error %v", modelType, d.Config.Labels, d.CheckReward())
 		}
-		again, err := Open(ctx, th, dir, Options{Classifier: true})
+		reopened, err := Open(ctx, th, dir, Options{Classifier: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer again.Close()
-		got, err := again.Model.Scores(ctx, seqs...)
+		defer reopened.Close()
+		got, err := reopened.Model.Scores(ctx, seqs...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if d := maxDiff(t, got, widen(want)); d != 0 {
-			t.Errorf("%s: the saved scores differ by %.2g", modelType, d)
+			t.Errorf("%s: the scores of the saved model differ by %.2g", modelType, d)
 		}
 		if _, err := Open(ctx, th, dir, Options{}); err == nil || !strings.Contains(err.Error(), "sequence classifier") {
 			t.Errorf("%s as a language model: %v", modelType, err)

@@ -79,7 +79,7 @@ func TestParseConfig(t *testing.T) {
 			if strings.Contains(string(b), `"rope_theta": 100000,`) {
 				t.Errorf("rope_theta is written as an integer:\n%s", b)
 			}
-			again, err := ParseConfig(b)
+			reparsed, err := ParseConfig(b)
 			if err != nil {
 				t.Fatalf("the written text cannot be read: %v\n%s", err, b)
 			}
@@ -87,7 +87,7 @@ func TestParseConfig(t *testing.T) {
 			if got.RopeScaling.Type == "" {
 				got.RopeScaling.Type = "default"
 			}
-			if d := cmp.Diff(got, again); d != "" {
+			if d := cmp.Diff(got, reparsed); d != "" {
 				t.Errorf("the configuration changed in a write and a read (-want +got)\n%s", d)
 			}
 		})
@@ -138,7 +138,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := ParseConfig([]byte(tt.text))
 			if err == nil {
-				t.Fatalf("accepted as %+v", c)
+				t.Fatalf("ParseConfig: no error, got %+v", c)
 			}
 			if !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %q does not contain %q", err, tt.want)
@@ -233,7 +233,7 @@ func FuzzParseConfig(f *testing.F) {
 			return
 		}
 		if err := c.Validate(); err != nil {
-			t.Fatalf("accepted, but %v", err)
+			t.Fatalf("ParseConfig accepts a configuration that is not valid: %v", err)
 		}
 		b, err := c.JSON("float32")
 		if err != nil {

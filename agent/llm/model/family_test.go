@@ -62,15 +62,15 @@ func TestFamilyWithExtraSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := ParseConfig(b)
+	reparsed, err := ParseConfig(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := again.Extra.(*scaled); e.attn != 2 || e.scale != .25 {
+	if e := reparsed.Extra.(*scaled); e.attn != 2 || e.scale != .25 {
 		t.Errorf("after a write and a read the configuration is %+v", e)
 	}
-	again.Extra = nil
-	if _, err := again.NumParameters(); err == nil {
+	reparsed.Extra = nil
+	if _, err := reparsed.NumParameters(); err == nil {
 		t.Error("a configuration without the family's settings is valid")
 	}
 	m, err := New(t.Context(), newThread(t), c, 1, torch.Float32)
@@ -98,6 +98,6 @@ func TestFamilyWithExtraSettings(t *testing.T) {
 	}
 	// Queries and output 8x8, keys and values 4x8; three matrices 12x8 in every block.
 	if cost := m.Cost(); cost != (Cost{Linear: 2*(2*64+2*32) + 3*3*96, Attention: 2 * 8}) {
-		t.Errorf("cost %+v", cost)
+		t.Errorf("Cost: got %+v", cost)
 	}
 }

@@ -81,7 +81,7 @@ func escapeGlob(s string) string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(s)
 }
 
-// files are the opened files of a model. Its Bundle lacks the Model.
+// files has the opened files of a model. The Model of its Bundle is nil.
 type files struct {
 	Bundle
 	config Config

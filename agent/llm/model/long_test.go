@@ -63,7 +63,7 @@ func TestLongContext(t *testing.T) {
 					}
 					d := maxDiff(t, got, goldens[name])
 					if off == 0 && !(d <= tolerance) {
-						t.Errorf("%s: off by %.2g", way, d)
+						t.Errorf("%s: log-probs differ by %.2g from transformers", way, d)
 					}
 					if off != 0 && !(d > tolerance) {
 						t.Errorf("%s: a theta with an error of 0.1 %% changes log-probs by only %.2g", way, d)

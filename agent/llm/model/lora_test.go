@@ -80,7 +80,7 @@ func TestLoRA(t *testing.T) {
 					t.Fatalf("the adapters change log-probs by only %g", d)
 				}
 				if d := furthest(loraLogProbs(t, m.Base()), before); d != 0 {
-					t.Errorf("without its adapters the model is off by %g", d)
+					t.Errorf("Base changes log-probs by %g from the model before AddLoRA, want 0", d)
 				}
 				if now, err := m.Hash(ctx); err != nil || now == hash {
 					t.Errorf("the hash is the same with and without adapters: %v", err)
@@ -98,21 +98,21 @@ func TestLoRA(t *testing.T) {
 						}
 						at := i * (len(loraIDs[0]) - 1)
 						if d := furthest(widen(cached), adapted[at:at+len(seq)-1]); !(d <= 1e-4) {
-							t.Errorf("sequence %d through the cache, %d tokens at a time: off by %g", i, chunk, d)
+							t.Errorf("sequence %d decoded in chunks of %d: log-probs differ by %g from the packed pass", i, chunk, d)
 						}
 					}
 				}
 				copied := openTiny(t, th, name, torch.Float32)
 				run(t, th, func(s *torch.Scope) { copied.CopyWeights(s, m) })
 				if d := furthest(loraLogProbs(t, copied), adapted); !(d <= 1e-5) {
-					t.Errorf("a copy with the adapters merged is off by %g", d)
+					t.Errorf("CopyWeights: log-probs differ by %g from the adapted model", d)
 				}
 				if err := m.Merge(ctx); err != nil {
 					t.Fatal(err)
 				}
 				d := furthest(loraLogProbs(t, m), adapted)
 				if m.HasLoRA() || !(d <= 1e-5) {
-					t.Errorf("merged and applied differ by %g", d)
+					t.Errorf("Merge changes log-probs by %g", d)
 				}
 				t.Logf("merged and applied: %.2g", d)
 			})
@@ -143,14 +143,14 @@ func TestFrozenAdapters(t *testing.T) {
 	run(t, m.Thread(), func(s *torch.Scope) { m.Adapters()[1].Tensor.Add_(s.Ones(torch.Float32), .1) })
 	after := loraLogProbs(t, m)
 	if d := furthest(loraLogProbs(t, f), before); d != 0 {
-		t.Errorf("the copy changed by %g", d)
+		t.Errorf("log-probs of the frozen copy changed by %g, want 0", d)
 	}
 	if d := furthest(after, before); !(d > 1e-3) {
 		t.Fatalf("the adapters changed log-probs by only %g", d)
 	}
 	run(t, m.Thread(), func(s *torch.Scope) { f.CopyFrom(s, m) })
 	if d := furthest(loraLogProbs(t, f), after); d != 0 {
-		t.Errorf("after CopyFrom the copy is off by %g", d)
+		t.Errorf("after CopyFrom, log-probs of the copy differ by %g from the model, want 0", d)
 	}
 }
 
@@ -213,15 +213,15 @@ func TestLoRADropout(t *testing.T) {
 	adapt(t, m, LoRA{Rank: 4, Alpha: 8, Dropout: .5, Targets: []string{AllLinear}})
 	off := loraLogProbs(t, m)
 	m.SetDropout(true, 1)
-	one, again := loraLogProbs(t, m), loraLogProbs(t, m)
+	first, second := loraLogProbs(t, m), loraLogProbs(t, m)
 	m.SetDropout(true, 2)
-	two := loraLogProbs(t, m)
+	otherKey := loraLogProbs(t, m)
 	base := loraLogProbs(t, m.Base())
 	m.SetDropout(false, 0)
 	switch {
-	case furthest(one, again) != 0:
+	case furthest(first, second) != 0:
 		t.Error("passes of the same key differ")
-	case !(furthest(one, two) > 1e-3) || !(furthest(one, off) > 1e-3):
+	case !(furthest(first, otherKey) > 1e-3) || !(furthest(first, off) > 1e-3):
 		t.Error("dropout has no effect")
 	case furthest(loraLogProbs(t, m), off) != 0:
 		t.Error("SetDropout(false) did not switch dropout off")
@@ -283,18 +283,18 @@ func TestSaveAdapters(t *testing.T) {
 
 	d, err := Describe(dir)
 	if err != nil || d.Adapters == nil || d.Adapters.Rank != 3 || d.Config.ModelType != "llama" {
-		t.Errorf("described as %+v, %v", d, err)
+		t.Errorf("Describe: got %+v, error %v", d, err)
 	}
-	again, err := Open(ctx, th, dir, Options{})
+	reopened, err := Open(ctx, th, dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer again.Close()
-	if d := furthest(loraLogProbs(t, again.Model), want); d != 0 || !again.Model.HasLoRA() || again.Path != dir {
-		t.Errorf("after opening the folder the log-probs are off by %g; path %q", d, again.Path)
+	defer reopened.Close()
+	if d := furthest(loraLogProbs(t, reopened.Model), want); d != 0 || !reopened.Model.HasLoRA() || reopened.Path != dir {
+		t.Errorf("the opened folder has path %[2]q and log-probs that differ by %[1]g", d, reopened.Path)
 	}
 	merged := t.TempDir()
-	if err := again.Save(ctx, merged, torch.Float32); err != nil {
+	if err := reopened.Save(ctx, merged, torch.Float32); err != nil {
 		t.Fatal(err)
 	}
 	plain, err := Open(ctx, th, merged, Options{})
@@ -303,18 +303,18 @@ func TestSaveAdapters(t *testing.T) {
 	}
 	defer plain.Close()
 	if d := furthest(loraLogProbs(t, plain.Model), want); !(d <= 1e-5) || plain.Model.HasLoRA() {
-		t.Errorf("the merged model is off by %g", d)
+		t.Errorf("log-probs of the saved merged model differ by %g", d)
 	}
 
 	// Adapters on a folder of adapters: Open merges the inner ones.
 	second := LoRA{Rank: 1, Alpha: 1, Targets: []string{"q_proj"}, Base: dir}
-	if err := again.Model.Merge(ctx); err != nil {
+	if err := reopened.Model.Merge(ctx); err != nil {
 		t.Fatal(err)
 	}
-	adapt(t, again.Model, second)
-	stacked := loraLogProbs(t, again.Model)
+	adapt(t, reopened.Model, second)
+	stacked := loraLogProbs(t, reopened.Model)
 	top := t.TempDir()
-	if err := again.SaveAdapters(ctx, top); err != nil {
+	if err := reopened.SaveAdapters(ctx, top); err != nil {
 		t.Fatal(err)
 	}
 	both, err := Open(ctx, th, top, Options{})
@@ -323,7 +323,7 @@ func TestSaveAdapters(t *testing.T) {
 	}
 	defer both.Close()
 	if d := furthest(loraLogProbs(t, both.Model), stacked); !(d <= 1e-5) {
-		t.Errorf("adapters on adapters are off by %g", d)
+		t.Errorf("adapters on adapters: log-probs differ by %g", d)
 	}
 }
 
@@ -395,7 +395,7 @@ func TestAdaptersThatDoNotFit(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.words)
 			}
 			if _, err := Describe(copied); c.name == "the folder as base" && err == nil {
-				t.Error("Describe accepted a folder that names itself as base")
+				t.Error("Describe accepts a folder that names itself as base")
 			}
 		})
 	}

@@ -28,14 +28,14 @@ func TestLogProbsMatchTransformers(t *testing.T) {
 			}
 			for i, seq := range g.Sequences {
 				if d := maxDiff(t, packed[i], seq.LogProbs); !(d <= tolerance) {
-					t.Errorf("sequence %d packed: off by %.2g", i, d)
+					t.Errorf("sequence %d, packed: log-probs differ by %.2g from the golden", i, d)
 				}
 				alone, err := m.LogProbs(ctx, 1, seq.IDs)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if d := maxDiff(t, alone[0], widen(packed[i])); !(d <= 1e-5) {
-					t.Errorf("sequence %d: alone and packed differ by %.2g", i, d)
+					t.Errorf("sequence %d: log-probs alone and packed differ by %.2g", i, d)
 				}
 				for _, chunk := range []int{1, 5, 64} {
 					cached, err := m.DecodeLogProbs(ctx, 1, seq.IDs, chunk)
@@ -43,7 +43,7 @@ func TestLogProbsMatchTransformers(t *testing.T) {
 						t.Fatal(err)
 					}
 					if d := maxDiff(t, cached, seq.LogProbs); !(d <= tolerance) {
-						t.Errorf("sequence %d through the cache, %d tokens at a time: off by %.2g", i, chunk, d)
+						t.Errorf("sequence %d, decoded in chunks of %d: log-probs differ by %.2g from the golden", i, chunk, d)
 					}
 				}
 			}
@@ -74,7 +74,7 @@ func TestGradientsMatchTransformers(t *testing.T) {
 					}
 					rel := got.Sub(w).Square().Sum().Sqrt().Item() / w.Square().Sum().Sqrt().Item()
 					if !(rel <= 1e-4) {
-						t.Errorf("gradient of %s is off by %.2g of its norm", p.Name, rel)
+						t.Errorf("relative error of the gradient of %s is %.2g", p.Name, rel)
 					}
 				}
 				for n := range want {
@@ -129,7 +129,7 @@ func TestShadowTrains(t *testing.T) {
 					w := want[i].Tensor.Grad()
 					rel := p.Tensor.Grad().Sub(w).Square().Sum().Sqrt().Item() / w.Square().Sum().Sqrt().Item()
 					if !(rel <= tt.tolerance) {
-						t.Errorf("gradient of %s is off by %.2g of its norm", p.Name, rel)
+						t.Errorf("relative error of the gradient of %s is %.2g", p.Name, rel)
 					}
 					if !shadow.Params()[i].Tensor.Grad().None() {
 						t.Errorf("the shadow kept its gradient of %s", p.Name)
@@ -141,7 +141,7 @@ func TestShadowTrains(t *testing.T) {
 				shadow.CopyFrom(s, m)
 				d := shadow.Params()[3].Tensor.To(torch.Float32).Sub(m.Params()[3].Tensor).Abs().Max().Item()
 				if !(d < 0.02) {
-					t.Errorf("after CopyFrom the weights differ by %v", d)
+					t.Errorf("weights of the shadow differ by %v after CopyFrom", d)
 				}
 				s.NoGrad(func() { m.CopyFrom(s, own) })
 			})
@@ -170,11 +170,11 @@ func TestBFloat16IsClose(t *testing.T) {
 					t.Fatal(err)
 				}
 				if d := maxDiff(t, cached, widen(got[i])); !(d < 0.3) {
-					t.Errorf("sequence %d: packed and cached differ by %.2g", i, d)
+					t.Errorf("sequence %d: log-probs packed and cached differ by %.2g", i, d)
 				}
 			}
 			if mean := sum / float64(n); !(mean < 0.1) {
-				t.Errorf("log-probs are off by %.3g on average", mean)
+				t.Errorf("log-probs differ by %.3g on average from the golden", mean)
 			}
 		})
 	}

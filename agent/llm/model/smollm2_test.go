@@ -52,7 +52,7 @@ func TestSmolLM2(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := maxDiff(t, got[0], seq.LogProbs); !(d <= tolerance) {
-				t.Errorf("packed: off by %.2g", d)
+				t.Errorf("packed log-probs differ by %.2g from transformers", d)
 			}
 			for chunk, n := range map[int]int{1: 64, 48: len(seq.IDs)} {
 				cached, err := b.Model.DecodeLogProbs(ctx, 1, seq.IDs[:n], chunk)
@@ -60,7 +60,7 @@ func TestSmolLM2(t *testing.T) {
 					t.Fatal(err)
 				}
 				if d := maxDiff(t, cached, seq.LogProbs[:n-1]); !(d <= tolerance) {
-					t.Errorf("cached, %d tokens at a time: off by %.2g", chunk, d)
+					t.Errorf("log-probs decoded in chunks of %d differ by %.2g from transformers", chunk, d)
 				}
 			}
 		}

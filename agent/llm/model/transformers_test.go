@@ -109,7 +109,7 @@ func TestSavedOpensInTransformers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := maxDiff(t, s.want, got.LogProbs); !(d <= tolerance) {
-				t.Errorf("log-probs are off by %.2g", d)
+				t.Errorf("log-probs differ by %.2g from transformers", d)
 			}
 			if d := cmp.Diff(s.b.Tokenizer.Encode(text, tokenizer.Options{AddSpecial: true}), got.TextIDs); d != "" {
 				t.Errorf("ids (-ours +transformers)\n%s", d)

@@ -34,7 +34,7 @@ func configCommand(s *State) *cli.Command {
 			Name:      "init",
 			Usage:     "write a configuration with every key and its documentation",
 			ArgsUsage: "[FILE]",
-			Description: "Writes to FILE, or to standard output without one. It does not replace an existing\n" +
+			Description: "Writes to FILE, or without FILE to standard output. It does not replace an existing\n" +
 				"FILE unless --force is given.",
 			Flags: append(configFlags(defaultAlgorithm), &cli.BoolFlag{Name: "force", Usage: "replace an existing FILE"}),
 		}, 0, 1, configInit),
@@ -157,11 +157,11 @@ func configCheck(ctx context.Context, s *State, c *cli.Context) error {
 	}
 	verdict := "ok"
 	if len(cfg.Env) == 0 {
-		verdict = "ok for openmanus sft; without [[env]] nothing is played"
+		verdict = "ok for openmanus sft; other commands need [[env]]"
 	}
 	text := file + ": " + verdict + "\n"
 	for _, d := range cfg.Derived {
-		text += fmt.Sprintf("  derived: %s = %s, as %s does not fit %s\n", d.Key, d.Value, d.Default, d.Reason)
+		text += fmt.Sprintf("  derived: %s = %s, because %s does not fit %s\n", d.Key, d.Value, d.Default, d.Reason)
 	}
 	return s.print([]byte(text))
 }

@@ -24,8 +24,8 @@ func configImportCommand(s *State) *cli.Command {
 		Usage:     "convert a command line of OpenManus-RL or verl to a configuration",
 		ArgsUsage: "FILE|KEY=VALUE…",
 		Description: "FILE is a script that ends in python3 -m verl.trainer.main_ppo key=value … (or the SFT trainer), or a\n" +
-			"list of key=value; - is standard input. The script is read but not run: give values that are known\n" +
-			"only when it runs after FILE, as NAME=VALUE of a shell variable or as key=value.\n" +
+			"list of key=value; - is standard input. The script is read but not run. If a value is known only when\n" +
+			"the script runs, give it after FILE, as NAME=VALUE of a shell variable or as key=value.\n" +
 			"The configuration is written to standard output, and a report on every key to standard error.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "out", Usage: "write the configuration to `FILE`, which must not exist"},
@@ -162,7 +162,7 @@ func (s *State) reportImport(r hydra.Result, asJSON bool) error {
 	}
 	fmt.Fprintf(s.Stderr, "\n%d keys: %d mapped, %d ignored, %d not supported, %d open, %d unknown.\n",
 		given, len(keys[hydra.Mapped]), len(keys[hydra.Ignored]), len(keys[hydra.Unsupported]), len(keys[hydra.Open]), len(keys[hydra.Unknown]))
-	fmt.Fprintf(s.Stderr, "Read as a command line of %s: %s. Rows marked default are its settings for keys that the command line omits.\n", r.Source, printable(r.Why))
+	fmt.Fprintf(s.Stderr, "Read as a command line of %s: %s. Rows marked default have the defaults of that program for keys that the command line omits.\n", r.Source, printable(r.Why))
 	if len(faults) > 0 {
 		fmt.Fprintln(s.Stderr, "Fix these errors of the configuration:")
 		for _, f := range faults {
@@ -176,7 +176,7 @@ func (s *State) reportImport(r hydra.Result, asJSON bool) error {
 		}
 	}
 	if len(doubtful) > 0 {
-		fmt.Fprintf(s.Stderr, "Not in the configuration as intended: %s; see the last rows above.\n", strings.Join(doubtful, ", "))
+		fmt.Fprintf(s.Stderr, "Not converted as intended: %s; see the last rows above.\n", strings.Join(doubtful, ", "))
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func TestImportReportOrder(t *testing.T) {
 		t.Errorf("the last line is %q, want %q", last, want)
 	}
 	_, _, stderr = inProcess(t, t.TempDir(), "config", "import", "trainer.total_epochs=3")
-	if strings.Contains(stderr, "Not in the configuration") {
+	if strings.Contains(stderr, "Not converted") {
 		t.Errorf("the report lists doubtful keys:\n%s", stderr)
 	}
 }

@@ -22,7 +22,7 @@ func dataCommand(s *State) *cli.Command {
 	return group("data", "inspect and convert data files",
 		leaf(s, &cli.Command{
 			Name: "info", Usage: "describe files and the tasks that they share", ArgsUsage: "FILE...",
-			Description: dataFormats + "\nDo not evaluate on tasks that training files share: the result would be too good.",
+			Description: dataFormats + "\nDo not evaluate on tasks of the training files: the result would be too good.",
 			Flags:       []cli.Flag{dataEnvFlag(unnamedEnv), jsonFlag()},
 		}, 1, anyNumber, dataInfo),
 		leaf(s, &cli.Command{
@@ -43,7 +43,7 @@ const dataFormats = "Reads OpenManus-RL's parquet, AgentTraj and chat records (J
 
 func dataEnvFlag(usage string) cli.Flag { return &cli.StringFlag{Name: "env", Usage: usage} }
 
-const unnamedEnv = "`NAME` of the environment of rows without one"
+const unnamedEnv = "environment `NAME` of the rows that name no environment"
 
 // dataReport is the output of `openmanus data info --json`.
 type dataReport struct {
@@ -115,7 +115,7 @@ func writeInfo(b *strings.Builder, f *table.FileInfo) {
 		line(cmp.Or(e.Env, "?"), "%s", text)
 	}
 	if f.Conversations > 0 {
-		line("messages", "%s; %d replies, %d to learn from", rangeText(f.Messages), f.Replies, f.Learned)
+		line("messages", "%s; %d replies, %d to train on", rangeText(f.Messages), f.Replies, f.Learned)
 		line("characters", "%s", rangeText(f.Chars))
 	}
 	if len(f.Others) > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestTrainReportsLeaks validates on a training task, an expert task and another task.
+// TestTrainReportsLeaks checks that train reports leaks if it validates on a training task and on an expert task.
 func TestTrainReportsLeaks(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)

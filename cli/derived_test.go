@@ -15,7 +15,7 @@ func TestDerivedSettings(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
-	mustContain(t, "config check", stdout, "derived: actor.mini_batch_size = 0, as 32 does not fit the 6 episodes of a step", "derived: data.max_prompt_tokens = 760, as 4096 does not fit rollout.max_context_tokens 768")
+	mustContain(t, "config check", stdout, "derived: actor.mini_batch_size = 0, because 32 does not fit the 6 episodes of a step", "derived: data.max_prompt_tokens = 760, because 4096 does not fit rollout.max_context_tokens 768")
 	_, stdout, _ = inProcess(t, dir, "config", "show", "run.toml")
 	mustContain(t, "config show", stdout, "# derived: 4096 does not fit rollout.max_context_tokens 768\nmax_prompt_tokens = 760\n")
 	for _, steps := range []string{"1", "2"} {

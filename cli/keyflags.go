@@ -200,7 +200,7 @@ func playKeys() []keyFlag {
 		{flag: &cli.StringFlag{Name: "memory-file", Usage: "`FILE` of the memory of the format staged, read at the start and appended to"}, keys: "env.0.memory_file"},
 
 		// The endpoint that writes the summaries of the format history.
-		// OpenManus-RL has flags of these names, for evaluation only (spec 11.5).
+		// OpenManus-RL has flags with these names, only for evaluation (spec 11.5).
 		{flag: &cli.BoolFlag{Name: "use-summary", Usage: "in the format history, another model's summary of the past replaces the past turns"}, keys: "env.0.use_summary"},
 		{
 			flag: &cli.StringFlag{Name: "summary-base-url", Usage: "`URL` of the OpenAI-compatible endpoint that writes summaries"},

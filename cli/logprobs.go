@@ -23,7 +23,7 @@ func logprobsCommand(s *State) *cli.Command {
 	return leaf(s, &cli.Command{
 		Name:  "logprobs",
 		Usage: "log-probs of the tokens of JSON lines on standard input",
-		Description: `Reads {"ids":[…]} or {"text":"…"} a line and writes {"ids":[…],"logprobs":[…]}, where` + "\n" +
+		Description: `Reads lines {"ids":[…]} or {"text":"…"} and writes lines {"ids":[…],"logprobs":[…]}, where` + "\n" +
 			"logprobs[i] = log p(ids[i+1] | ids[..i]) at temperature 1.",
 		Flags: []cli.Flag{
 			modelFlag(), deviceFlag(), dtypeFlag(),
@@ -81,7 +81,7 @@ func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
 			return errext.With(errext.Native, "", fmt.Errorf("standard input, line %d: %w", n, err))
 		}
 		if err := out.check(); err != nil {
-			return errext.With(errext.Model, "its weights may hold NaN or infinity: use another checkpoint",
+			return errext.With(errext.Model, "the weights of the model may contain NaN or infinity: use another checkpoint",
 				fmt.Errorf("model %s: standard input, line %d: %w", m.Path, n, err))
 		}
 		return s.printJSON(out)

@@ -17,13 +17,13 @@ import (
 // plainEvery is the time between progress lines without a terminal.
 const plainEvery = 10 * time.Second
 
-// drawEvery is the minimal time between two drawings of a bar.
+// drawEvery is the minimum time between two drawings of a bar.
 const drawEvery = 100 * time.Millisecond
 
 // tickEvery is the time between drawings that update the clock of a bar.
 const tickEvery = time.Second
 
-// widestBar is the maximal width of the bar without the text around it, in columns.
+// widestBar is the maximum width of the bar without the text around it, in columns.
 const widestBar = 24
 
 // newProgress returns a bar on a terminal, and a line every plainEvery elsewhere.

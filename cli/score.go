@@ -20,7 +20,7 @@ func scoreCommand(s *State) *cli.Command {
 		Usage:     "score the replies of a file with any score function",
 		ArgsUsage: "IN [OUT]",
 		Description: "Reads the output of generate, or any parquet or JSON objects with replies, and reports mean@n, best@k and pass@k.\n" +
-			"With OUT (.jsonl, or .parquet if IN is), the scores are written beside the replies; finished rows are kept in\n" +
+			"With OUT (.jsonl, or .parquet if IN is), it adds the scores as a column and keeps finished rows in\n" +
 			"OUT.progress, from which the same command resumes after an interruption. It does not resume if the reward model, or a\n" +
 			"file that an exec: command names, has changed. Changes behind an http:// function cannot be detected.",
 		Flags: slices.Concat(keys[:1], []cli.Flag{

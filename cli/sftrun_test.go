@@ -82,7 +82,7 @@ func TestSFTOfPairs(t *testing.T) {
 		t.Errorf("state of the best checkpoint: %+v (%v), want step %d", best, err, st.Best.Step)
 	}
 
-	// With fewer epochs than finished nothing changes. Other columns are another experiment.
+	// A smaller number of epochs than finished trains nothing. Other columns are another experiment.
 	mustContain(t, "stdout", sft("1"), "12 steps")
 	code, _, stderr := inProcess(t, dir, append(slices.Clone(args), "--set", "sft.epochs=5", "--set", "sft.response_key=question", "--set", "sft.prompt_key=answer")...)
 	if code != int(errext.Input) {

@@ -45,7 +45,7 @@ func TestStartScripts(t *testing.T) {
 		name, script, flags, environ string
 		want                         string // the arguments of openmanus train; "" if the script fails
 		code                         int
-		says                         string // part of stderr
+		stderr                       string // part of stderr
 	}{
 		{"built in", "train_ppo.sh", "--env_name maze", "", `--preset ppo --env maze ` + names + `"OpenManus-rl-ppo-maze"`, 0, ""},
 		{"grpo", "train_grpo.sh", "--env_name wordle", "BASE_MODEL=models/Qwen2.5-3B/",
@@ -95,8 +95,8 @@ func TestStartScripts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			args := append([]string{"--dry-run"}, strings.Fields(tt.flags)...)
 			code, stdout, stderr := runStartScript(t, dir, "openmanus", tt.script, strings.Fields(tt.environ), args...)
-			if code != tt.code || !strings.Contains(stderr, tt.says) {
-				t.Fatalf("exit code %d, want %d; want %q in stderr:\n%s", code, tt.code, tt.says, stderr)
+			if code != tt.code || !strings.Contains(stderr, tt.stderr) {
+				t.Fatalf("exit code %d, want %d; want %q in stderr:\n%s", code, tt.code, tt.stderr, stderr)
 			}
 			if tt.want == "" {
 				return

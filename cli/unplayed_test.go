@@ -68,7 +68,7 @@ func TestSFTWithoutAnEnvironment(t *testing.T) {
 			want{errext.Input, nil, []string{"task none:0: its conversation has no message of the assistant"}}},
 		{"longer than the model", []string{"sft", "run.toml", "--set", "sft.files=long.jsonl", "--set", "sft.max_length=8192", "--set", "trainer.resume=never"},
 			want{errext.Input, nil, []string{"task long.jsonl:0 has ", "the model 4096 positions", "set sft.max_length to 4096 or less"}}},
-		{"train", []string{"train", "run.toml"}, want{errext.Input, nil, []string{"no environment to play in", "add a table [[env]]", "`openmanus sft` takes"}}},
+		{"train", []string{"train", "run.toml"}, want{errext.Input, nil, []string{"no environment to play in", "add a table [[env]]", "`openmanus sft` accepts"}}},
 		{"eval", []string{"eval", "--model", "tiny", "run.toml"}, want{errext.Input, nil, []string{"no environment to play in"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

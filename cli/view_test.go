@@ -42,7 +42,7 @@ func TestDocumentedData(t *testing.T) {
 		writeFile(t, dir, "mine.jsonl", m[2])
 		writeFile(t, dir, "mine.toml", tinyRun)
 		code, stdout, stderr := inProcess(t, dir, "data", "info", "mine.jsonl")
-		if code != 0 || !strings.Contains(stdout, "2 with a conversation") || !strings.Contains(stdout, "3 to learn from") {
+		if code != 0 || !strings.Contains(stdout, "2 with a conversation") || !strings.Contains(stdout, "3 to train on") {
 			t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 		}
 		code, _, stderr = inProcess(t, dir, "sft", "mine.toml", "--set", `sft.files=["mine.jsonl"]`, "--set", "env.maze.expert_tasks=[]", "--set", "sft.epochs=1",

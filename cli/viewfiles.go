@@ -49,7 +49,7 @@ func (s *State) dumpsOf(o viewOptions) ([]string, error) {
 	case len(files) == 0:
 		return nil, errext.With(errext.Input, "available: "+steps(names), fmt.Errorf("%s has no episodes of step %d", o.Path, o.Step))
 	case o.Episode >= 0 && len(files) > 1:
-		return nil, usagef("--episode selects within one file, but %s has %d: add --step, or give one file of its rollouts", o.Path, len(files))
+		return nil, usagef("--episode selects an episode of one file, but %s has %d files: add --step, or give one file of the rollouts folder", o.Path, len(files))
 	}
 	return files, nil
 }

@@ -58,7 +58,7 @@ func TestScoreOfUnevenRows(t *testing.T) {
 	if d := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-12)); d != "" {
 		t.Error(d)
 	}
-	if text := got.String(); !strings.HasPrefix(text, "7 replies to 2 rows, at least 2 to each\n") {
+	if text := got.String(); !strings.HasPrefix(text, "7 replies in 2 rows, at least 2 per row\n") {
 		t.Error(text)
 	}
 	if text := summarize(rows[:1], 1).String(); !strings.HasPrefix(text, "1 rows x 5 replies\n") {

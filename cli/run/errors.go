@@ -39,7 +39,7 @@ func trainError(run *runFolder, err error) error {
 	case lost, is[*torch.Error](err):
 		return errext.With(errext.Native, "run the same command to resume from the last checkpoint", err)
 	case is[*learner.DivergedError](err):
-		return errext.With(errext.Diverged, "the last checkpoint in "+run.Checkpoints()+" was saved before that; the batches are in "+run.BadSteps(), err)
+		return errext.With(errext.Diverged, "the last checkpoint in "+run.Checkpoints()+" was saved before the divergence; the bad batches are in "+run.BadSteps(), err)
 	case is[*learner.NotFiniteError](err):
 		return errext.With(errext.Diverged, "lower the learning rate, or compute in float32 (model.compute_dtype)", err)
 	case is[*algo.GapError](err):

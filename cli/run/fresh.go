@@ -14,7 +14,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Fresh models use the ChatML template. Its end of turn ends a reply.
+// Fresh models use the ChatML template. The token freshEnd ends a reply.
 const (
 	freshStart    = "<|im_start|>"
 	freshEnd      = "<|im_end|>"
@@ -58,8 +58,8 @@ func FreshModel(ctx context.Context, t *torch.Thread, f configs.Fresh, maxContex
 		RMSNormEps:            1e-5,
 		RopeTheta:             10000,
 		TieWordEmbeddings:     true,
-		// The usual 0.02 suits hidden sizes of thousands. At 128 attention would
-		// stay almost uniform for the first hundred steps.
+		// The usual 0.02 suits hidden sizes of thousands. With hidden size 128, attention
+		// would stay almost uniform for the first hundred steps.
 		InitializerRange: 1 / math.Sqrt(float64(f.HiddenSize)),
 		EOSTokenIDs:      []int32{end},
 		PadTokenID:       &end,

@@ -185,7 +185,7 @@ func (p *player) play(ctx context.Context, o PlayOptions, more func(*rollout.Opt
 // playError adds the exit code and the hint to an error of a rollout.
 func (p *player) playError(err error) error {
 	if is[*agent.PromptError](err) {
-		return errext.With(errext.Input, fmt.Sprintf("raise %s as far as the model goes, or skip the task with %s",
+		return errext.With(errext.Input, fmt.Sprintf("raise %s, at most to the number of positions of the model, or skip the task with %s",
 			p.host.name("rollout.max_context_tokens"), p.host.name("env.0.skip_tasks")), err)
 	}
 	if failed, lost := errors.AsType[*rollout.FailedError](err); p.endpoint != nil && lost && failed.Outcome == data.EngineError {

@@ -56,7 +56,7 @@ func openRowFile[T any](h *Host, out string, work any, replace bool, valid func(
 	case replace || !whole || bytes.IndexByte(rest, '\n') < 0: // replace a file without a finished row
 		begin, rest = head, nil
 	case !bytes.Equal(begin, head):
-		return nil, errext.With(errext.Input, "use the same arguments to resume it, or --force to start again",
+		return nil, errext.With(errext.Input, "use the same arguments to resume, or --force to start again",
 			fmt.Errorf("%s was started with other settings: %s", r.path, workChanges(begin, head)))
 	}
 	// Drop the incomplete line of a killed process.

@@ -151,7 +151,7 @@ func (p *replaying) openModel(ctx context.Context) error {
 		sequences = 1
 	}
 	if _, err := p.read(ctx, func(row int, e *data.Episode) error {
-		if p.wants(row) {
+		if p.selected(row) {
 			p.total++
 		}
 		sequences = max(sequences, e.WaveSize)
@@ -212,7 +212,7 @@ func (p *replaying) replayDump(ctx context.Context) error {
 				return err
 			}
 		}
-		if e.Wave > 0 || p.wants(row) {
+		if e.Wave > 0 || p.selected(row) {
 			set = append(set, recorded{row, e})
 		}
 		return nil
@@ -228,8 +228,8 @@ func (p *replaying) replayDump(ctx context.Context) error {
 	return flush()
 }
 
-// wants reports whether the report covers an episode.
-func (p *replaying) wants(row int) bool { return p.o.Episode < 0 || row == p.o.Episode }
+// selected reports whether the report covers an episode.
+func (p *replaying) selected(row int) bool { return p.o.Episode < 0 || row == p.o.Episode }
 
 // replaySet replays episodes of one wave, or episodes outside of waves.
 func (p *replaying) replaySet(ctx context.Context, set []recorded) error {
@@ -241,12 +241,12 @@ func (p *replaying) replaySet(ctx context.Context, set []recorded) error {
 		}
 		if why := p.setup.Replayable(e.Episode); why == "" {
 			play, episodes = append(play, e), append(episodes, e.Episode)
-		} else if p.wants(e.row) {
+		} else if p.selected(e.row) {
 			p.report.Skipped[why]++
 			p.report.SkippedRows[why] = append(p.report.SkippedRows[why], e.row)
 		}
 	}
-	if !slices.ContainsFunc(play, func(e recorded) bool { return p.wants(e.row) }) {
+	if !slices.ContainsFunc(play, func(e recorded) bool { return p.selected(e.row) }) {
 		return nil
 	}
 	results, err := replay.Episodes(ctx, p.setup, episodes)
@@ -255,7 +255,7 @@ func (p *replaying) replaySet(ctx context.Context, set []recorded) error {
 	}
 	for i, r := range results {
 		e := play[i]
-		if !p.wants(e.row) {
+		if !p.selected(e.row) {
 			continue
 		}
 		p.report.Replayed++

@@ -142,7 +142,7 @@ func (p *player) playInto(ctx context.Context, o RolloutOptions, held *heldEpiso
 	}
 	write := func(episodes ...*data.Episode) error {
 		if err := held.out.Write(episodes...); err != nil {
-			return errext.With(errext.Disk, "make room, then --continue plays the missing episodes; those before are in the file", err)
+			return errext.With(errext.Disk, "make room, then add --continue to play the missing episodes; the file keeps the finished episodes", err)
 		}
 		for _, ep := range episodes {
 			held.outcomes[ep.Outcome]++
@@ -171,7 +171,7 @@ func (p *player) playInto(ctx context.Context, o RolloutOptions, held *heldEpiso
 		}
 	})
 	if is[*rollout.FailedError](err) {
-		err = errext.With(CodeOf(ctx, err), "fix or restart the servers, then --continue --retry-lost plays the missing and the lost episodes; or raise --max-lost", err)
+		err = errext.With(CodeOf(ctx, err), "fix or restart the servers, then add --continue --retry-lost to play the missing and the lost episodes; or raise --max-lost", err)
 	}
 	return met, err
 }

@@ -144,5 +144,5 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 }
 
 // ErrNoEnv is the error of a configuration without an environment to play in.
-var ErrNoEnv = errext.With(errext.Input, "add a table [[env]] with name and tasks; `openmanus sft` takes the configuration as it is",
+var ErrNoEnv = errext.With(errext.Input, "add a table [[env]] with name and tasks; `openmanus sft` accepts the configuration without [[env]]",
 	errors.New("env: no environment to play in"))

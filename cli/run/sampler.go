@@ -36,7 +36,7 @@ type SamplerOptions struct {
 	MemoryShare   float64                             // share of the free memory that the KV cache may take
 	Hint          string                              // hint of the error if the KV cache is too large
 	Teacher       engine.Teacher                      // forces the sampled tokens; nil: draw them
-	Day           time.Time                           // date that chat templates see
+	Day           time.Time                           // date for chat templates
 	Wrap          func(engine.Backend) engine.Backend // nil: the scheduler uses Backend itself
 }
 
@@ -103,7 +103,7 @@ func (s *Sampler) Close() {
 }
 
 // NewRenderer returns the renderer of a model's chat template. day is the date
-// that the template sees.
+// that templates write into prompts.
 func NewRenderer(b *model.Bundle, day time.Time) (*chat.Renderer, error) {
 	if b.ChatTemplate() == "" {
 		return nil, errext.With(errext.Model, "use an instruction-tuned model, or add chat_template to its tokenizer_config.json",

@@ -264,7 +264,7 @@ func (r ScoreResult) String() string {
 	if r.Replies == r.Rows*r.Samples {
 		fmt.Fprintf(&b, "%d rows x %d replies\n", r.Rows, r.Samples)
 	} else {
-		fmt.Fprintf(&b, "%d replies to %d rows, at least %d to each\n", r.Replies, r.Rows, r.Samples)
+		fmt.Fprintf(&b, "%d replies in %d rows, at least %d per row\n", r.Replies, r.Rows, r.Samples)
 	}
 	for _, m := range []map[string]float64{r.Scores, r.Metrics} {
 		for _, name := range slices.Sorted(maps.Keys(m)) {

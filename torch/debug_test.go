@@ -18,7 +18,7 @@ func TestDebugChecks(t *testing.T) {
 		s.Do(func(*torch.Scope) { kept = a(s) })
 		text := panics(t, func() { kept.Exp() })
 		if !strings.Contains(text, "freed (it was made at ") || !strings.Contains(text, "ops_test.go:") {
-			t.Errorf("use after free gives %q, want the line that made the tensor", text)
+			t.Errorf("use after free panics with %q, want the line that made the tensor", text)
 		}
 		kept = a(s)
 		o.Own(kept)
@@ -30,7 +30,7 @@ func TestDebugChecks(t *testing.T) {
 		} {
 			go func() { elsewhere <- panics(t, f) }()
 			if text := <-elsewhere; !strings.Contains(text, "outside its thread") {
-				t.Errorf("on another goroutine: %q", text)
+				t.Errorf("use on another goroutine panics with %q", text)
 			}
 		}
 	})
@@ -40,7 +40,7 @@ func TestDebugChecks(t *testing.T) {
 	}
 	o.Close()
 	if text := panics(t, o.Close); !strings.Contains(text, "debugged was closed twice") {
-		t.Errorf("second Close: %q", text)
+		t.Errorf("a second Close panics with %q", text)
 	}
 	if live := torch.Live(); len(live) != 0 {
 		t.Errorf("Live returns %+v after Close", live)

@@ -41,7 +41,7 @@ func TestParseDevice(t *testing.T) {
 		_, err := torch.ParseDevice("cuda")
 		if err == nil || !strings.Contains(err.Error(), "no CUDA device") || !strings.Contains(err.Error(), "--device cpu") ||
 			!strings.Contains(err.Error(), "gpu_check.sh --env") {
-			t.Errorf("got %v", err)
+			t.Errorf("ParseDevice(cuda): error %v", err)
 		}
 		if _, err := torch.NewThread(torch.Device{CUDA: true}); err == nil {
 			t.Error("NewThread made a thread for a device that does not exist")
@@ -52,10 +52,10 @@ func TestParseDevice(t *testing.T) {
 func TestParseDType(t *testing.T) {
 	for d := torch.Float32; d <= torch.Bool; d++ {
 		if got, err := torch.ParseDType(d.String()); err != nil || got != d {
-			t.Errorf("%v: got %v, %v", d, got, err)
+			t.Errorf("ParseDType(%v) = %v, error %v", d, got, err)
 		}
 	}
 	if _, err := torch.ParseDType("float8"); err == nil || !strings.Contains(err.Error(), `"float8"; use one of float32, `) {
-		t.Errorf("got %v", err)
+		t.Errorf("ParseDType(float8): error %v", err)
 	}
 }

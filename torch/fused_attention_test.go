@@ -12,11 +12,11 @@ import (
 
 // attention computes causal attention of one sequence by generic operations: q [L,Hq,Dh], k, v [L,Hkv,Dh].
 func attention(s *torch.Scope, q, k, v torch.Tensor, scale float64) torch.Tensor {
-	n, heads, own := q.Size(0), q.Size(1), k.Size(1)
+	n, heads, kvHeads := q.Size(0), q.Size(1), k.Size(1)
 	repeat := func(t torch.Tensor) torch.Tensor {
 		same := make([]int64, heads)
 		for h := range same {
-			same[h] = int64(h / (heads / own))
+			same[h] = int64(h / (heads / kvHeads))
 		}
 		return t.IndexSelect(1, s.Int64s(same, heads)).Transpose(0, 1)
 	}
@@ -108,9 +108,9 @@ func fill(s *torch.Scope, dt torch.DType, size int, ks, vs []torch.Tensor) paged
 
 func TestAttentionCached(t *testing.T) {
 	tests := []struct {
-		name string
-		news []int // number of new tokens of each sequence
-		lens []int
+		name      string
+		newTokens []int // number of new tokens of each sequence
+		lens      []int
 	}{
 		{"decode", []int{1, 1, 1}, []int{1, 130, 300}},
 		{"short chunks", []int{3, 8, 1}, []int{3, 140, 5}},
@@ -119,13 +119,13 @@ func TestAttentionCached(t *testing.T) {
 		{"mixed", []int{1, 20, 2, 0}, []int{129, 45, 128, 7}},
 		{"whole tiles", []int{64, 9}, []int{128, 64}},
 	}
-	const heads, own, dim, size = 6, 2, 24, 16
+	const heads, kvHeads, dim, size = 6, 2, 24, 16
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			onEveryCPU(t, func(t *testing.T) {
 				for _, cache := range []torch.DType{torch.Float32, torch.BFloat16} {
 					for _, query := range []torch.DType{torch.Float32, torch.BFloat16} {
-						cachedCase(t, tt.news, tt.lens, cache, query, heads, own, dim, size)
+						cachedCase(t, tt.newTokens, tt.lens, cache, query, heads, kvHeads, dim, size)
 					}
 				}
 			})
@@ -133,7 +133,7 @@ func TestAttentionCached(t *testing.T) {
 	}
 }
 
-func cachedCase(t *testing.T, news, lens []int, cache, query torch.DType, heads, own, dim, size int) {
+func cachedCase(t *testing.T, newTokens, lens []int, cache, query torch.DType, heads, kvHeads, dim, size int) {
 	t.Helper()
 	const scale = 0.3
 	tol := 1e-5
@@ -147,12 +147,12 @@ func cachedCase(t *testing.T, news, lens []int, cache, query torch.DType, heads,
 			seed := uint64(10 * i)
 			q := s.RandN(seed, n, heads, dim).To(query)
 			// The kernel and the reference start from values that the cache's dtype represents exactly.
-			k, v := s.RandN(seed+1, n, own, dim).To(cache), s.RandN(seed+2, n, own, dim).To(cache)
+			k, v := s.RandN(seed+1, n, kvHeads, dim).To(cache), s.RandN(seed+2, n, kvHeads, dim).To(cache)
 			ks, vs = append(ks, k), append(vs, v)
-			qs = append(qs, q.Narrow(0, n-news[i], news[i]))
+			qs = append(qs, q.Narrow(0, n-newTokens[i], newTokens[i]))
 			f := torch.Float32
-			want = append(want, attention(s, q.To(f), k.To(f), v.To(f), scale).Narrow(0, n-news[i], news[i]))
-			seqs.QOffsets = append(seqs.QOffsets, seqs.QOffsets[i]+news[i])
+			want = append(want, attention(s, q.To(f), k.To(f), v.To(f), scale).Narrow(0, n-newTokens[i], newTokens[i]))
+			seqs.QOffsets = append(seqs.QOffsets, seqs.QOffsets[i]+newTokens[i])
 		}
 		p := fill(s, cache, size, ks, vs)
 		seqs.Blocks = p.blocks
@@ -166,12 +166,12 @@ func cachedCase(t *testing.T, news, lens []int, cache, query torch.DType, heads,
 
 // TestAttentionCachedIsBatchInvariant checks that one new token gives the same bits in every batch.
 func TestAttentionCachedIsBatchInvariant(t *testing.T) {
-	const heads, own, dim, size = 4, 2, 16, 8
+	const heads, kvHeads, dim, size = 4, 2, 16, 8
 	lens := []int{5, 400, 129, 64}
 	torchtest.Run(t, func(s *torch.Scope) {
 		var ks, vs []torch.Tensor
 		for i, n := range lens {
-			ks, vs = append(ks, s.RandN(uint64(i), n, own, dim)), append(vs, s.RandN(uint64(i)+50, n, own, dim))
+			ks, vs = append(ks, s.RandN(uint64(i), n, kvHeads, dim)), append(vs, s.RandN(uint64(i)+50, n, kvHeads, dim))
 		}
 		p := fill(s, torch.BFloat16, size, ks, vs)
 		q := s.RandN(99, len(lens), heads, dim)
@@ -189,13 +189,13 @@ func TestAttentionCachedIsBatchInvariant(t *testing.T) {
 // TestAttentionCachedShapes covers chunks of many lengths, numbers of heads and head dimensions, some not a multiple of
 // a vector.
 func TestAttentionCachedShapes(t *testing.T) {
-	tests := []struct{ heads, own, dim, size int }{
+	tests := []struct{ heads, kvHeads, dim, size int }{
 		{2, 2, 32, 32}, {4, 2, 32, 16}, {9, 3, 64, 32}, {8, 2, 80, 5}, {2, 1, 128, 64}, {3, 1, 20, 7}, {70, 1, 8, 32},
 	}
 	for _, tt := range tests {
-		t.Run(fmt.Sprintf("%d heads of %d, dimension %d", tt.heads, tt.own, tt.dim), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d heads of %d, dimension %d", tt.heads, tt.kvHeads, tt.dim), func(t *testing.T) {
 			for _, cache := range []torch.DType{torch.Float32, torch.BFloat16} {
-				cachedCase(t, []int{9, 33, 200, 64, 1, 65}, []int{9, 97, 200, 127, 70, 131}, cache, torch.Float32, tt.heads, tt.own, tt.dim, tt.size)
+				cachedCase(t, []int{9, 33, 200, 64, 1, 65}, []int{9, 97, 200, 127, 70, 131}, cache, torch.Float32, tt.heads, tt.kvHeads, tt.dim, tt.size)
 			}
 		})
 	}
@@ -204,7 +204,7 @@ func TestAttentionCachedShapes(t *testing.T) {
 // TestAttentionCachedChunksAreInvariant checks that longer chunks give the same bits in every
 // batch, for every division of their context into chunks, and with any number of threads.
 func TestAttentionCachedChunksAreInvariant(t *testing.T) {
-	const heads, own, dim, size = 6, 2, 32, 16
+	const heads, kvHeads, dim, size = 6, 2, 32, 16
 	lens := []int{300, 75, 128}
 	offsets := []int{0, 300, 375, 503}
 	sameOnThreads(t, func(s *torch.Scope) [][]float32 {
@@ -212,7 +212,7 @@ func TestAttentionCachedChunksAreInvariant(t *testing.T) {
 		for i, n := range lens {
 			seed := uint64(3 * i)
 			qs = append(qs, s.RandN(seed, n, heads, dim))
-			ks, vs = append(ks, s.RandN(seed+1, n, own, dim)), append(vs, s.RandN(seed+2, n, own, dim))
+			ks, vs = append(ks, s.RandN(seed+1, n, kvHeads, dim)), append(vs, s.RandN(seed+2, n, kvHeads, dim))
 		}
 		p := fill(s, torch.Float32, size, ks, vs)
 		all := torch.AttentionCached(torch.Cat(qs, 0), p.k, p.v, torch.CachedSeqs{QOffsets: offsets, Lens: lens, Blocks: p.blocks}, 0.2)
@@ -269,12 +269,12 @@ func TestAttentionPackedTiles(t *testing.T) {
 		return torch.Cat(parts, 0)
 	}
 	for _, shape := range [][3]int{{2, 2, 32}, {4, 2, 20}, {3, 1, 64}, {8, 2, 80}, {1, 1, 128}} {
-		heads, own, dim := shape[0], shape[1], shape[2]
-		t.Run(fmt.Sprintf("%d heads of %d, dimension %d", heads, own, dim), func(t *testing.T) {
+		heads, kvHeads, dim := shape[0], shape[1], shape[2]
+		t.Run(fmt.Sprintf("%d heads of %d, dimension %d", heads, kvHeads, dim), func(t *testing.T) {
 			onEveryCPU(t, func(t *testing.T) {
 				for _, dt := range []torch.DType{torch.Float32, torch.Float64} {
 					torchtest.Same(t, dt, kernel, plain, 10*tolerances[dt],
-						torchtest.Rand(1, n, heads, dim), torchtest.Rand(2, n, own, dim), torchtest.Rand(3, n, own, dim))
+						torchtest.Rand(1, n, heads, dim), torchtest.Rand(2, n, kvHeads, dim), torchtest.Rand(3, n, kvHeads, dim))
 				}
 			})
 		})
@@ -284,11 +284,11 @@ func TestAttentionPackedTiles(t *testing.T) {
 // TestAttentionPackedGradientsAreInvariant checks that the gradients of a sequence have the same bits alone and in a
 // pack, with any number of threads.
 func TestAttentionPackedGradientsAreInvariant(t *testing.T) {
-	const heads, own, dim, tokens = 4, 2, 32, 300
+	const heads, kvHeads, dim, tokens = 4, 2, 32, 300
 	offsets := []int{0, 40, 250, 251, tokens}
 	grads := func(s *torch.Scope, begin, end int, offsets []int) [][]float32 {
 		var in []torch.Tensor
-		for i, h := range []int{heads, own, own} {
+		for i, h := range []int{heads, kvHeads, kvHeads} {
 			in = append(in, s.RandN(uint64(i), tokens, h, dim).Narrow(0, begin, end-begin).Clone())
 			in[i].SetRequiresGrad(true)
 		}

@@ -27,7 +27,7 @@ func TestOwnerReplace(t *testing.T) {
 			t.Errorf("after Replace the tensor is %v, was %v; the owner has %d tensors", x, first, o.Len())
 		}
 		if now := torch.LiveBytes(); now != live+3*4 {
-			t.Errorf("%d bytes, %d before", now, live)
+			t.Errorf("%d live bytes after Replace, %d before", now, live)
 		}
 		torchtest.Values(t, x, 0, 4, 4, 4)
 	})

@@ -91,7 +91,7 @@ func panics(t *testing.T, f func()) (text string) {
 		if r := recover(); r != nil {
 			text = fmt.Sprint(r)
 		} else {
-			t.Error("no panic")
+			t.Error("the function did not panic")
 		}
 	}()
 	f()
@@ -153,10 +153,10 @@ func TestProgrammerErrors(t *testing.T) {
 		defer o.Close()
 		torchtest.Run(t, func(s *torch.Scope) { kept = a(s); o.Own(kept) })
 		if got := panics(t, func() { kept.Exp() }); !strings.Contains(got, "outside") {
-			t.Errorf("got %q", got)
+			t.Errorf("an operation outside Run panics with %q", got)
 		}
 		if got := kept.Shape(); !cmp.Equal(got, []int{2, 3}) { // constant properties can be read outside Run
-			t.Errorf("shape %v", got)
+			t.Errorf("the shape is %v, want [2 3]", got)
 		}
 	})
 }
@@ -183,7 +183,7 @@ func TestRunWaitsForTheThread(t *testing.T) {
 	})
 	cancel()
 	wg.Wait()
-	if err := torch.Run(ctx, th, func(*torch.Scope) error { t.Error("ran"); return nil }); !errors.Is(err, context.Canceled) {
+	if err := torch.Run(ctx, th, func(*torch.Scope) error { t.Error("Run called a function after its context was cancelled"); return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 }

@@ -50,7 +50,7 @@ func TestScopesFree(t *testing.T) {
 		}
 		in := recoverIn(func() { s.Do(func(*torch.Scope) { x.AddScalar(4); panic("x") }) })
 		if in != "x" {
-			t.Errorf("got %v", in)
+			t.Errorf("Do panics with %v, want x", in)
 		}
 		live("after a panic", 7) // the four tensors, the sum and two views
 	})
@@ -93,7 +93,7 @@ func TestGarbageCollector(t *testing.T) {
 			s.Do(func(s *torch.Scope) {
 				x := s.Full(2, torch.Float32, 32, 32).MatMul(s.Full(3, torch.Float32, 32, 32)).Transpose(0, 1).Sum()
 				if v := x.Item(); v != 32*32*32*6 {
-					t.Errorf("got %v", v)
+					t.Errorf("the sum is %v, want 196608", v)
 				}
 			})
 		}
@@ -162,7 +162,7 @@ func TestGrad(t *testing.T) {
 	})
 	err := torchtest.RunErr(t, func(s *torch.Scope) { a(s).SetGrad(s.Zeros(torch.Float32, 3)) })
 	if err == nil || err.Error() != "torch: SetGrad of [2 3] and [3]: a gradient of shape [3] for a tensor of shape [2, 3]" {
-		t.Errorf("got %v", err)
+		t.Errorf("SetGrad of another shape: error %v", err)
 	}
 }
 
@@ -170,19 +170,19 @@ func TestReading(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		x := s.Float32s([]float32{1.5, -2, 0, 3}, 2, 2).Transpose(0, 1) // not in row-major order
 		if got := x.ToFloat32s(); !slices.Equal(got, []float32{1.5, 0, -2, 3}) {
-			t.Errorf("ToFloat32s %v", got)
+			t.Errorf("ToFloat32s returns %v", got)
 		}
 		if got := x.ToFloat64s(); !slices.Equal(got, []float64{1.5, 0, -2, 3}) {
-			t.Errorf("ToFloat64s %v", got)
+			t.Errorf("ToFloat64s returns %v", got)
 		}
 		if got := x.ToInt32s(); !slices.Equal(got, []int32{1, 0, -2, 3}) {
-			t.Errorf("ToInt32s %v", got)
+			t.Errorf("ToInt32s returns %v", got)
 		}
 		if got := s.Full(-2, torch.BFloat16, 2).ToBytes(); !slices.Equal(got, []byte{0, 0xc0, 0, 0xc0}) {
-			t.Errorf("ToBytes %x", got)
+			t.Errorf("ToBytes returns %x", got)
 		}
 		if got := s.Full(2.5, torch.BFloat16, 1).Item(); got != 2.5 {
-			t.Errorf("Item %v", got)
+			t.Errorf("Item returns %v", got)
 		}
 		if got := s.Zeros(torch.Float32, 0).ToFloat32s(); len(got) != 0 {
 			t.Errorf("elements of an empty tensor: %v", got)
@@ -192,7 +192,7 @@ func TestReading(t *testing.T) {
 			t.Error("AllFinite is wrong")
 		}
 		if got := s.Zeros(torch.BFloat16, 2, 3).String(); got != "bfloat16[2 3]" {
-			t.Errorf("String %q", got)
+			t.Errorf("String returns %q", got)
 		}
 		if (torch.Tensor{}).String() != "none" || !(torch.Tensor{}).None() || y.None() {
 			t.Error("None is wrong")

@@ -208,7 +208,7 @@ func TestStepAll(t *testing.T) {
 		norms, err := StepAll(s, shares...)
 		want, errAlone := whole.Step(s, .2, 0)
 		if err != nil || errAlone != nil || len(norms) != 2 || norms[1] != want || !(norms[0] > 0) {
-			t.Errorf("norms %v, %v; alone %v, %v", norms, err, want, errAlone)
+			t.Errorf("StepAll: norms %v, error %v; a separate Step: norm %v, error %v", norms, err, want, errAlone)
 		}
 		for i := 1; i < 3; i++ {
 			if !slices.Equal(p.params[i].Tensor.Detach().ToFloat32s(), alone.params[i].Tensor.Detach().ToFloat32s()) {
@@ -366,7 +366,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	t.Run("nowhere to write", func(t *testing.T) {
 		if err := saved.Save(ctx, filepath.Join(dir, "none", "x")); err == nil || !strings.Contains(err.Error(), "save the optimiser") {
-			t.Errorf("got %v", err)
+			t.Errorf("Save into a missing folder: error %v", err)
 		}
 	})
 }

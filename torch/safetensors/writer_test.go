@@ -112,7 +112,7 @@ func TestWriterIsDeterministic(t *testing.T) {
 		`"b":{"dtype":"F32","shape":[2],"data_offsets":[12,20]},` +
 		`"c":{"dtype":"U8","shape":[3],"data_offsets":[20,23]}}`
 	if !strings.HasPrefix(string(files[0][8:]), header) {
-		t.Errorf("header is %q", files[0][8:])
+		t.Errorf("the file begins with the header %q", files[0][8:])
 	}
 	if files[0][0]%8 != 0 {
 		t.Errorf("header length %d is not a multiple of 8", files[0][0])
@@ -173,7 +173,7 @@ func TestFullDiskLeavesNothing(t *testing.T) {
 						return // this case has no such operation
 					}
 					if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EIO) {
-						t.Errorf("error = %v", err)
+						t.Errorf("WriteFolder: error %v, want ENOSPC or EIO", err)
 					}
 					left, _ := os.ReadDir(dir)
 					if len(left) > 0 {

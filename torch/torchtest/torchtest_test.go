@@ -23,7 +23,7 @@ func (r *recorder) Errorf(f string, args ...any) {
 	fmt.Fprintf(&r.text, f+"\n", args...)
 }
 
-func TestFailuresAreSeen(t *testing.T) {
+func TestFailuresAreReported(t *testing.T) {
 	square := func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Square() }
 	half := func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Mul(x[0].Detach()) } // the result loses half of the gradient
 	other := func(_ *torch.Scope, x []torch.Tensor) torch.Tensor { return x[0].Square().MulScalar(1.01) }
@@ -68,11 +68,11 @@ func TestFailuresAreSeen(t *testing.T) {
 	}
 }
 
-func TestLeaksAreSeen(t *testing.T) {
+func TestLeaksAreReported(t *testing.T) {
 	o := torch.NewOwner(Thread(t), "leak")
 	Run(t, func(s *torch.Scope) { o.Own(s.Zeros(torch.Float32, 256)) })
 	if err := leakedTensors(); err == nil || !strings.Contains(err.Error(), "1 tensors with 1024 bytes were never freed") {
-		t.Errorf("got %v", err)
+		t.Errorf("leakedTensors: error %v", err)
 	}
 	o.Close()
 	if err := leakedTensors(); err != nil {
@@ -83,6 +83,6 @@ func TestLeaksAreSeen(t *testing.T) {
 func TestRunErr(t *testing.T) {
 	err := RunErr(t, func(s *torch.Scope) { s.Zeros(torch.Float32, 2).Item() })
 	if err == nil || !strings.HasPrefix(err.Error(), "torch: Item of [2]") {
-		t.Errorf("got %v", err)
+		t.Errorf("RunErr: error %v", err)
 	}
 }

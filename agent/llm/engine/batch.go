@@ -55,10 +55,10 @@ func (s *Scheduler) calls() []*sequence {
 // fill makes a batch of the selected calls that fit.
 func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequence) bool) ([]*sequence, []Work) {
 	type row struct {
-		q    *sequence
-		n    int       // tokens to run
-		from *sequence // sequence that shares its first held tokens with q; nil: no shared prefix
-		held int
+		q      *sequence
+		n      int       // tokens to run
+		from   *sequence // sequence whose first shared tokens q copies; nil: no shared prefix
+		shared int
 	}
 	var decode, prefill []row
 	budget := s.options.PrefillTokens
@@ -69,15 +69,15 @@ func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequen
 		}
 		n := q.pending()
 		var from *sequence
-		held := 0
+		shared := 0
 		if q.blocks == 0 && s.shares() {
-			from, held = s.longestPrefix(q, version)
+			from, shared = s.longestPrefix(q, version)
 			if slices.ContainsFunc(prefill, func(r row) bool {
-				return max(r.q.cached, r.held) >= held && s.common(q, r.q.ids) > held
+				return max(r.q.cached, r.shared) >= shared && s.common(q, r.q.ids) > shared
 			}) {
 				continue // another row of this batch computes a longer shared prefix
 			}
-			n -= held
+			n -= shared
 		}
 		if q.pending() > 1 {
 			n = min(n, s.options.ChunkTokens, budget)
@@ -94,7 +94,7 @@ func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequen
 			decode = append(decode, row{q: q, n: n})
 		} else {
 			budget -= n
-			prefill = append(prefill, row{q, n, from, held})
+			prefill = append(prefill, row{q, n, from, shared})
 		}
 	}
 	var batch []*sequence
@@ -102,8 +102,8 @@ func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequen
 	for _, r := range append(decode, prefill...) {
 		// If a later row has evicted the other sequence, q is computed from its first token.
 		if r.from != nil && r.from.blocks > 0 {
-			r.q.from, r.q.cached = r.from.id, r.held
-			s.stats.SharedTokens += int64(r.held)
+			r.q.from, r.q.cached = r.from.id, r.shared
+			s.stats.SharedTokens += int64(r.shared)
 		}
 		r.q.inFlight = true
 		r.q.version = version

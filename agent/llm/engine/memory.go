@@ -24,7 +24,7 @@ func (s *Scheduler) admit(calls []*sequence, i int) bool {
 		return false
 	}
 	for need > s.free() {
-		victim := s.idlest()
+		victim := s.leastRecentlyUsed()
 		if victim == nil {
 			victim = youngest(calls[i+1:], func(v *sequence) bool { return !v.call.begun })
 		}
@@ -90,8 +90,8 @@ func (s *Scheduler) reclaimable(calls []*sequence, i int) int {
 	return n
 }
 
-// idlest returns the least recently used session between two turns.
-func (s *Scheduler) idlest() *sequence {
+// leastRecentlyUsed returns the least recently used session between two turns.
+func (s *Scheduler) leastRecentlyUsed() *sequence {
 	var best *sequence
 	for _, q := range s.open {
 		if q.call == nil && q.blocks > 0 && (best == nil || cmp.Or(cmp.Compare(q.touched, best.touched), cmp.Compare(q.id, best.id)) < 0) {
@@ -164,11 +164,11 @@ func (s *Scheduler) longestPrefix(q *sequence, version int64) (from *sequence, n
 		if other == q || other.blocks == 0 || other.version != version {
 			continue
 		}
-		held := other.previous
-		if held == nil {
-			held = other.ids[:other.cached]
+		prefix := other.previous
+		if prefix == nil {
+			prefix = other.ids[:other.cached]
 		}
-		if k := s.common(q, held); k > n {
+		if k := s.common(q, prefix); k > n {
 			from, n = other, k
 		}
 	}

@@ -285,7 +285,7 @@ func TestBackendResultOfWrongLength(t *testing.T) {
 	session := mustOpen(t, s, SessionOptions{})
 	_, err = s.Generate(t.Context(), session, []int32{1}, Params{MaxNew: 1, Temperature: 1})
 	if err == nil || !strings.Contains(err.Error(), "0 results for 1 sequences") {
-		t.Errorf("got %v", err)
+		t.Errorf("Generate: error %v, want one about the number of results", err)
 	}
 }
 

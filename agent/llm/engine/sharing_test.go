@@ -173,10 +173,10 @@ func TestSharingUnderPressure(t *testing.T) {
 							t.Error(err)
 							return
 						}
-						got, err := again.play(t.Context(), s, session, nil)
+						got, err := restarted.play(t.Context(), s, session, nil)
 						if err != nil {
 							t.Error(err)
-						} else if diff := cmp.Diff(again.want(), got); diff != "" {
+						} else if diff := cmp.Diff(restarted.want(), got); diff != "" {
 							t.Errorf("session %d, restarted: %s", i, diff)
 						}
 					}

@@ -120,10 +120,10 @@ func TestRealFile(t *testing.T) {
 		}
 	}
 	if tokens, err := f.Metadata().Strings("tokenizer.ggml.tokens"); err != nil || len(tokens) != 49152 {
-		t.Errorf("tokens: %d, %v", len(tokens), err)
+		t.Errorf("%d tokens, error %v; want 49152", len(tokens), err)
 	}
 	if eps, err := f.Metadata().Float32("llama.attention.layer_norm_rms_epsilon"); err != nil || eps != 1e-5 {
-		t.Errorf("epsilon = %v, %v", eps, err)
+		t.Errorf("epsilon is %v, error %v; want 1e-5", eps, err)
 	}
 }
 

@@ -105,7 +105,7 @@ func TestTokenizerErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := tok.Encode("ab<s>", tokenizer.Options{AddSpecial: true}); !slices.Equal(got, []int32{3, 2, 3}) {
-		t.Errorf("ab<s> is %v", got)
+		t.Errorf("the ids of ab<s> are %v, want [3 2 3]", got)
 	}
 	for name, c := range map[string]struct {
 		spoil func(*vocabulary)
@@ -143,7 +143,7 @@ func TestTokenizerOfMetadata(t *testing.T) {
 	}
 	tok, config, err := (&Metadata{values: good()}).Tokenizer()
 	if err != nil || tok.Size() != 4 || config.EOS != "<s>" || config.BOS != "" || config.ChatTemplate != "{{ messages }}" {
-		t.Fatalf("%+v, %v", config, err)
+		t.Fatalf("tokenizer configuration %+v, error %v", config, err)
 	}
 	for key, value := range map[string]any{
 		"tokenizer.ggml.eos_token_id": uint32(4), "tokenizer.ggml.bos_token_id": int32(-2), "tokenizer.ggml.tokens": 1, "tokenizer.ggml.add_bos_token": "yes",

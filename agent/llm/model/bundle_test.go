@@ -316,7 +316,7 @@ func TestDescribe(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d.Format != tt.format || d.TensorTypes[tt.kind] == 0 || d.Tokens != 288 || d.Parameters != 21664 || d.ChatTemplate == "" || d.WeightBytes == 0 {
-			t.Errorf("the description of %s is %+v", tt.path, d)
+			t.Errorf("Describe(%s) = %+v", tt.path, d)
 		}
 	}
 	if _, err := Describe(t.TempDir()); err == nil || !strings.Contains(err.Error(), "neither a config.json nor a .gguf file") {

@@ -28,7 +28,7 @@ func TestScoresMatchTransformers(t *testing.T) {
 				want = append(want, s.Score)
 			}
 			if len(seqs) < 4 {
-				t.Fatalf("%d sequences", len(seqs))
+				t.Fatalf("%d golden sequences, want at least 4", len(seqs))
 			}
 			packed, err := m.Scores(ctx, seqs...)
 			if err != nil {
@@ -128,22 +128,22 @@ func TestNoRewardModel(t *testing.T) {
 		}
 		return dir
 	}
-	headless := saved(1)
+	noScore := saved(1)
 	language := saved(0)
-	if err := os.Rename(filepath.Join(language, "model.safetensors"), filepath.Join(headless, "model.safetensors")); err != nil {
+	if err := os.Rename(filepath.Join(language, "model.safetensors"), filepath.Join(noScore, "model.safetensors")); err != nil {
 		t.Fatal(err)
 	}
-	unsaid := saved(1)
-	editConfig(t, unsaid, func(c map[string]any) { delete(c, "id2label") })
+	noLabelNames := saved(1)
+	editConfig(t, noLabelNames, func(c map[string]any) { delete(c, "id2label") })
 	for _, c := range []struct {
 		name, path, words string
 		kind              bool // want ErrNoReward
 	}{
 		{"a language model", filepath.Join("testdata", "llama-tied"), "without a score head", true},
 		{"three labels", saved(3), "3 labels", true},
-		{"classifier without a number of labels", unsaid, "2 labels", true},
+		{"classifier without a number of labels", noLabelNames, "2 labels", true},
 		{"a GGUF file", filepath.Join("testdata", "gguf", "llama-q8_0.gguf"), "without a score head", true},
-		{"no score among the weights", headless, "score.weight is missing", false},
+		{"no score among the weights", noScore, "score.weight is missing", false},
 	} {
 		_, err := Open(ctx, th, c.path, Options{Classifier: true})
 		if err == nil || !strings.Contains(err.Error(), c.words) || errors.Is(err, ErrNoReward) != c.kind {

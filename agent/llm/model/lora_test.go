@@ -42,7 +42,7 @@ func loraLogProbs(t testing.TB, m *Model) []float64 {
 	return append(widen(list[0]), widen(list[1])...)
 }
 
-func furthest(a, b []float64) float64 {
+func maxAbsDiff(a, b []float64) float64 {
 	worst := 0.0
 	for i := range a {
 		if d := math.Abs(a[i] - b[i]); !(d <= worst) {
@@ -70,13 +70,13 @@ func TestLoRA(t *testing.T) {
 				if err := m.AddLoRA(ctx, o, 1); err != nil {
 					t.Fatal(err)
 				}
-				if d := furthest(loraLogProbs(t, m), before); d != 0 {
+				if d := maxAbsDiff(loraLogProbs(t, m), before); d != 0 {
 					t.Errorf("fresh adapters change log-probs by %g", d)
 				}
 				m.dropLoRA()
 				adapt(t, m, o)
 				adapted := loraLogProbs(t, m)
-				if d := furthest(adapted, before); !(d > 1e-2) {
+				if d := maxAbsDiff(adapted, before); !(d > 1e-2) {
 					t.Fatalf("the adapters change log-probs by only %g", d)
 				}
 				if d := furthest(loraLogProbs(t, m.Base()), before); d != 0 {
@@ -110,7 +110,7 @@ func TestLoRA(t *testing.T) {
 				if err := m.Merge(ctx); err != nil {
 					t.Fatal(err)
 				}
-				d := furthest(loraLogProbs(t, m), adapted)
+				d := maxAbsDiff(loraLogProbs(t, m), adapted)
 				if m.HasLoRA() || !(d <= 1e-5) {
 					t.Errorf("Merge changes log-probs by %g", d)
 				}
@@ -145,7 +145,7 @@ func TestFrozenAdapters(t *testing.T) {
 	if d := furthest(loraLogProbs(t, f), before); d != 0 {
 		t.Errorf("log-probs of the frozen copy changed by %g, want 0", d)
 	}
-	if d := furthest(after, before); !(d > 1e-3) {
+	if d := maxAbsDiff(after, before); !(d > 1e-3) {
 		t.Fatalf("the adapters changed log-probs by only %g", d)
 	}
 	run(t, m.Thread(), func(s *torch.Scope) { f.CopyFrom(s, m) })
@@ -223,9 +223,9 @@ func TestLoRADropout(t *testing.T) {
 		t.Error("passes of the same key differ")
 	case !(furthest(first, otherKey) > 1e-3) || !(furthest(first, off) > 1e-3):
 		t.Error("dropout has no effect")
-	case furthest(loraLogProbs(t, m), off) != 0:
+	case maxAbsDiff(loraLogProbs(t, m), off) != 0:
 		t.Error("SetDropout(false) did not switch dropout off")
-	case furthest(base, loraLogProbs(t, m.Base())) != 0:
+	case maxAbsDiff(base, loraLogProbs(t, m.Base())) != 0:
 		t.Error("dropout has an effect without the adapters")
 	}
 }
@@ -278,7 +278,7 @@ func TestSaveAdapters(t *testing.T) {
 	defer f.Close()
 	info, ok := f.Info("base_model.model.model.layers.0.mlp.down_proj.lora_A.weight")
 	if n := len(f.Names()); !ok || n != 4*b.Model.Config.NumHiddenLayers || !slices.Equal(info.Shape, []int{3, b.Model.Config.IntermediateSize}) {
-		t.Errorf("%d tensors, lora_A of down_proj %v %v", n, info.Shape, ok)
+		t.Errorf("the file has %d tensors; lora_A of down_proj has shape %v, found %v", n, info.Shape, ok)
 	}
 
 	d, err := Describe(dir)

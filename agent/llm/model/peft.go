@@ -156,14 +156,14 @@ func (m *Model) LoadAdapters(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("load adapters: %w", err)
 	}
-	own := m.lora.targets
-	theirs, err := o.targets(m.declared.appendShort(nil))
+	adapted := m.lora.targets
+	targets, err := o.targets(m.declared.appendShort(nil))
 	if err != nil {
 		return fmt.Errorf("load adapters from %s: %w", dir, err)
 	}
-	if o.Rank != m.lora.o.Rank || o.scale() != m.lora.o.scale() || !slices.Equal(own, theirs) {
+	if o.Rank != m.lora.o.Rank || o.scale() != m.lora.o.scale() || !slices.Equal(adapted, targets) {
 		return fmt.Errorf("load adapters from %s: the folder has rank %d, scale %v and layers %v, the model rank %d, scale %v and layers %v",
-			dir, o.Rank, o.scale(), theirs, m.lora.o.Rank, m.lora.o.scale(), own)
+			dir, o.Rank, o.scale(), targets, m.lora.o.Rank, m.lora.o.scale(), adapted)
 	}
 	if err := m.readAdapters(ctx, dir); err != nil {
 		return fmt.Errorf("load adapters from %s: %w", dir, err)
@@ -209,11 +209,11 @@ func (m *Model) checkBase(ctx context.Context, fingerprint string) error {
 		return nil
 	}
 	kind, text, _ := strings.Cut(fingerprint, " ")
-	theirs, err := strconv.ParseFloat(text, 64)
+	stored, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return fmt.Errorf("the metadata key %s is %.80q, want a dtype and a norm", baseKey, fingerprint)
 	}
-	ours, err := m.weightNorm(ctx)
+	norm, err := m.weightNorm(ctx)
 	if err != nil {
 		return err
 	}
@@ -223,10 +223,10 @@ func (m *Model) checkBase(ctx context.Context, fingerprint string) error {
 	if kind != m.dtype.String() {
 		tolerance = 1e-4
 	}
-	if math.Abs(theirs-ours) <= tolerance*ours {
+	if math.Abs(stored-norm) <= tolerance*norm {
 		return nil
 	}
-	return fmt.Errorf("the frozen weights have norm %v, the adapters were trained on weights of norm %v: this is another base model", ours, theirs)
+	return fmt.Errorf("the frozen weights have norm %v, the adapters were trained on weights of norm %v: this is another base model", norm, stored)
 }
 
 // adapt puts the adapters of a folder on the model, and uses the folder's

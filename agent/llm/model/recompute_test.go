@@ -133,10 +133,10 @@ func TestGradientCheckpointingSavesMemory(t *testing.T) {
 		return most
 	}
 	peak(false) // the first pass includes one-time allocations of libtorch
-	whole, checked := peak(false), peak(true)
+	plain, checkpointed := peak(false), peak(true)
 	inputs := int64(layers * len(seq) * c.HiddenSize * 4)
-	t.Logf("activations: %d KiB without checkpointing, %d KiB with it, of which %d KiB are the layers' inputs", whole>>10, checked>>10, inputs>>10)
-	if !(checked < whole/3) {
-		t.Errorf("activations take %d bytes with checkpointing and %d without it, want less than a third", checked, whole)
+	t.Logf("activations: %d KiB without checkpointing, %d KiB with it, of which %d KiB are the layers' inputs", plain>>10, checkpointed>>10, inputs>>10)
+	if !(checkpointed < plain/3) {
+		t.Errorf("activations take %d bytes with checkpointing and %d without it, want less than a third", checkpointed, plain)
 	}
 }

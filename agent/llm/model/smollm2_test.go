@@ -74,7 +74,7 @@ func TestSmolLM2(t *testing.T) {
 			t.Errorf("reply is %v\nwant %v", reply, golden.Chat.Greedy)
 		}
 		if text := b.Tokenizer.Decode(reply, false); text != golden.Chat.Text {
-			t.Errorf("reply reads %q\nwant %q", text, golden.Chat.Text)
+			t.Errorf("the text of the reply is %q\nwant %q", text, golden.Chat.Text)
 		}
 	})
 }

@@ -1,14 +1,14 @@
 // Package torch calls libtorch: tensors, their owners, and the operations that the program uses.
 //
 // It owns all native code. No other package imports "C" or gotorch. The C++ sources are in torch/shim behind one plain C
-// header; gotorch provides simple single-call operations, whose results this package adopts. The package does not know
-// about models, tokens or training.
+// header; gotorch provides simple single-call operations, whose results this package adopts. The package does not depend
+// on models, tokens or training.
 //
 // # Threads and scopes
 //
 // All libtorch work of a device happens on one OS thread, a [Thread], through [Run]. Inside Run every result belongs to
 // the innermost open [Scope] and is freed when the scope ends, unless it was kept ([Scope.Keep]) or given to an [Owner].
-// A [Tensor] is used only inside Run on its own thread; many goroutines may call Run, their functions run one after
+// A [Tensor] is used only inside Run on its thread. Many goroutines may call Run; their functions run one after
 // the other. Freed tensors and calls outside Run panic; the build tag torchdebug (and the race detector) adds
 // checks of the calling thread, of scopes closed out of order and of double closes, and remembers where live tensors
 // were made.

@@ -17,7 +17,7 @@ func FreeMemory() (bytes int64, ok bool) {
 	}
 	if _, available, found := strings.Cut(string(text), "MemAvailable:"); found {
 		_, err = fmt.Sscan(available, &bytes)
-		bytes, ok = bytes<<10, err == nil // from KiB
+		bytes, ok = bytes<<10, err == nil // converts KiB to bytes
 	}
 	limit, used := cgroupNumber("memory.max"), cgroupNumber("memory.current")
 	if limit > 0 && used >= 0 && (!ok || limit-used < bytes) {

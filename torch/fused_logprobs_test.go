@@ -147,7 +147,7 @@ func TestTokenLogProbsWithoutEntropy(t *testing.T) {
 		w.SetRequiresGrad(true)
 		logp, entropy := torch.TokenLogProbs(h, w, torch.Tensor{}, []int64{1, 2, 3}, nil, 1, false)
 		if !entropy.None() {
-			t.Errorf("entropy is %v, want none", entropy)
+			t.Errorf("entropy is %v, want the zero Tensor", entropy)
 		}
 		logp.Sum().Backward()
 		if !w.Grad().AllFinite() {

@@ -151,7 +151,7 @@ share() { # share LIBRARY INPUTS...
 
 results=() failed=0
 
-check() { # check NAME COMMAND...: runs the command and records the result
+check() { # check NAME COMMAND... runs the command and records the result
   local name=$1 began=$SECONDS
   shift
   say "$name"
@@ -168,7 +168,7 @@ tests() { # tests FOLDER PATTERN: runs Go tests of the folder with every model o
   (cd "$work/agent/llm/$1" && OPENMANUS_TEST_DEVICE=cuda ./check -test.v -test.timeout 10m -test.run "$2")
 }
 
-one_step() { # one_step DEVICE: runs the warm start of the quickstart and one step that must change the weights
+one_step() { # one_step DEVICE runs the warm start of the quickstart and one step that must change the weights
   rm -rf "$work/run-$1"
   "$work/openmanus" train --device "$1" --set trainer.output_dir="$work/run-$1" --set trainer.total_steps=1 \
     --set rollout.val.group_size=1 &&
@@ -196,7 +196,7 @@ interrupted() {
   [ "$code" = 130 ] || { echo "exit status $code, want 130"; return 1; }
 }
 
-speed() { # speed DEVICE: prints the tokens per second of the training step
+speed() { # speed DEVICE prints the tokens per second of the training step
   local metric line=
   for metric in sampled_tokens_per_s update_tokens_per_s; do
     line+="  $metric $(sed -n "s/.*\"perf\/$metric\":\([0-9.e+]*\).*/\1/p" "$work/run-$1/quickstart/metrics.jsonl" | tail -n 1)"

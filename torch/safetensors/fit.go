@@ -17,10 +17,10 @@ type Listing interface {
 // maxFaults is the number of tensors that an error of Fit lists; it counts the rest.
 const maxFaults = 8
 
-// Fit returns an error that lists every tensor that src lacks or has with another
-// shape or dtype, and every tensor of src that is not in want and not redundant. A
-// wanted DType of "" accepts all floating-point types. A nil redundant
-// means that no tensor is redundant.
+// Fit returns an error that lists every tensor that src lacks or has with
+// another shape or dtype, and every unexpected tensor of src, which is
+// neither in want nor redundant. A wanted DType of "" accepts all
+// floating-point types. A nil redundant means that no tensor is redundant.
 func Fit(src Listing, want []Spec, redundant func(name string) bool) error {
 	var faults []string
 	expected := map[string]bool{}

@@ -26,7 +26,7 @@ func WriteFolder(dir string, specs []Spec, data func(i int) ([]byte, error), o W
 func writeFolder(dir string, specs []Spec, data func(i int) ([]byte, error), o WriteOptions) (err error) {
 	for _, name := range []string{SingleFile, IndexFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return fmt.Errorf("it already has %s: choose another folder", name)
+			return fmt.Errorf("the folder already has %s: choose another folder", name)
 		}
 	}
 	shards, err := splitShards(specs, o.MaxShardBytes)

@@ -22,10 +22,10 @@ type Options struct {
 	// strings: given its ids in order, it returns the text that each id
 	// completes. If NewDecoder is nil, Params.StopStrings is an error.
 	NewDecoder func() func(id int32) string
-	// NoSharing computes every context from its first token. Otherwise a
-	// context copies the keys and values of a prefix that another context has
-	// computed, which equal recomputed ones up to rounding. Deterministic implies
-	// NoSharing, since sharing depends on the order of arrival.
+	// NoSharing computes every context from its first token. Without NoSharing
+	// a context copies the keys and values of a prefix that another context has
+	// computed, which equal recomputed ones up to rounding. Deterministic
+	// implies NoSharing, since sharing depends on the order of arrival.
 	NoSharing bool
 	// Deterministic forms batches in an order that depends only on the keys of
 	// the sessions. A batch is formed when every open session has a call

@@ -383,7 +383,7 @@ func TestShutdownEndsEverything(t *testing.T) {
 		go func() {
 			exclusive <- s.Exclusive(t.Context(), func() error { t.Error("Exclusive ran its function"); return nil })
 		}()
-		synctest.Wait() // both calls wait
+		synctest.Wait() // Open and Exclusive wait
 		go func() { s.Shutdown(); close(stopped) }()
 		synctest.Wait()
 		st.release <- nil

@@ -167,8 +167,8 @@ func TestSharingUnderPressure(t *testing.T) {
 						t.Errorf("session %d: %s", i, diff)
 					}
 					if round%2 == 1 { // the same turns in separate contexts
-						again := sc
-						again.turns = [][]int32{append(prefixTokens(20*(i%5)), int32(i))}
+						restarted := sc
+						restarted.turns = [][]int32{append(prefixTokens(20*(i%5)), int32(i))}
 						if session, err = Restart(t.Context(), s, session); err != nil {
 							t.Error(err)
 							return

@@ -71,7 +71,7 @@ func open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle
 		return nil, err
 	}
 	if o.Classifier && len(chain) > 0 {
-		return nil, fmt.Errorf("it is a folder of adapters: %w", ErrNoReward)
+		return nil, fmt.Errorf("the path is a folder of adapters: %w", ErrNoReward)
 	}
 	f, err := openFiles(base, o.TokenizerOptional, func(c *Config) error { return c.checkKind(o.Classifier) })
 	if err != nil {

@@ -22,16 +22,16 @@ import (
 // ErrNoReward means that a folder is not a reward model.
 var ErrNoReward = errors.New("a reward model is a sequence classifier of one label: *ForSequenceClassification in architectures, score.weight among the weights")
 
-// checkKind returns an error unless c is a reward model (classifier) or a
-// language model (not classifier).
+// checkKind returns an error if classifier is set and c is not a reward
+// model, or if classifier is not set and c is not a language model.
 func (c *Config) checkKind(classifier bool) error {
 	switch {
 	case classifier && c.Labels == 0:
-		return fmt.Errorf("it is a language model, without a score head: %w", ErrNoReward)
+		return fmt.Errorf("the model is a language model without a score head: %w", ErrNoReward)
 	case classifier && c.Labels > 1:
-		return fmt.Errorf("its head has %d labels (num_labels, id2label): %w", c.Labels, ErrNoReward)
+		return fmt.Errorf("the score head has %d labels (num_labels, id2label): %w", c.Labels, ErrNoReward)
 	case !classifier && c.Labels > 0:
-		return errors.New("it is a sequence classifier, which scores texts and cannot generate them; use a language model")
+		return errors.New("the model is a sequence classifier, which scores texts and cannot generate them; use a language model")
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func (c *Config) checkKind(classifier bool) error {
 // model.
 func (d *Description) CheckReward() error {
 	if d.Adapters != nil {
-		return fmt.Errorf("it is a folder of adapters: %w", ErrNoReward)
+		return fmt.Errorf("the path is a folder of adapters: %w", ErrNoReward)
 	}
 	return d.Config.checkKind(true)
 }

@@ -47,8 +47,8 @@ const (
 
 // Setting is one hyper-parameter of a model.
 type Setting struct {
-	Key   string // in config.json
-	GGUF  string // in GGUF metadata, after the architecture and a dot; "": not there
+	Key   string // name in config.json
+	GGUF  string // name in GGUF metadata, after the architecture and a dot; "": not in GGUF
 	Field any    // *int, *float64 or *bool
 	Max   int    // largest valid value of an *int; the smallest is 1
 }

@@ -97,8 +97,8 @@ func (r *configReader) must(key string, v any) {
 }
 
 func (r *configReader) config() Config {
-	// Defaults of transformers' configuration classes. Sizes have none, because
-	// a checkpoint always states them.
+	// Defaults of transformers' configuration classes. Sizes have no
+	// default, because a checkpoint always states them.
 	c := Config{RMSNormEps: 1e-6, InitializerRange: 0.02}
 	r.must("model_type", &c.ModelType)
 	f, err := lookupFamily(c.ModelType)
@@ -250,7 +250,7 @@ func (r *configReader) ropeObject(key string, raw map[string]json.RawMessage, c 
 func (r *configReader) specials(c *Config) {
 	r.get("bos_token_id", &c.BOSTokenID)
 	if c.PadTokenID = new(int32); !r.get("pad_token_id", c.PadTokenID) || *c.PadTokenID < 0 {
-		c.PadTokenID = nil // -1 is how some releases write "none"
+		c.PadTokenID = nil // some releases write "none" as -1
 	}
 	r.get("eos_token_id", &c.EOSTokenIDs)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/openmanus/openmanus/torch/store"
 )
 
-// source is a checkpoint whose tensors have Hugging Face names. Tensors that the
-// decoder does not have keep their own names.
+// source is a checkpoint whose tensors have Hugging Face names. Tensors that
+// the decoder does not have keep the names of the file.
 type source interface {
 	safetensors.Listing
 	// count adds the number of tensors of each stored type to types and returns their total size in bytes.

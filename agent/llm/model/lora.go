@@ -185,7 +185,7 @@ func (m *Model) dropLoRA() {
 	m.lora = nil
 }
 
-// Adapters returns the adapters' matrices under PEFT's names, in a fixed order.
+// Adapters returns the adapters' matrices under their PEFT names, in a fixed order.
 func (m *Model) Adapters() []Param {
 	if m.lora == nil {
 		return nil

@@ -79,7 +79,7 @@ func TestLoRA(t *testing.T) {
 				if d := maxAbsDiff(adapted, before); !(d > 1e-2) {
 					t.Fatalf("the adapters change log-probs by only %g", d)
 				}
-				if d := furthest(loraLogProbs(t, m.Base()), before); d != 0 {
+				if d := maxAbsDiff(loraLogProbs(t, m.Base()), before); d != 0 {
 					t.Errorf("Base changes log-probs by %g from the model before AddLoRA, want 0", d)
 				}
 				if now, err := m.Hash(ctx); err != nil || now == hash {
@@ -97,14 +97,14 @@ func TestLoRA(t *testing.T) {
 							t.Fatal(err)
 						}
 						at := i * (len(loraIDs[0]) - 1)
-						if d := furthest(widen(cached), adapted[at:at+len(seq)-1]); !(d <= 1e-4) {
+						if d := maxAbsDiff(widen(cached), adapted[at:at+len(seq)-1]); !(d <= 1e-4) {
 							t.Errorf("sequence %d decoded in chunks of %d: log-probs differ by %g from the packed pass", i, chunk, d)
 						}
 					}
 				}
 				copied := openTiny(t, th, name, torch.Float32)
 				run(t, th, func(s *torch.Scope) { copied.CopyWeights(s, m) })
-				if d := furthest(loraLogProbs(t, copied), adapted); !(d <= 1e-5) {
+				if d := maxAbsDiff(loraLogProbs(t, copied), adapted); !(d <= 1e-5) {
 					t.Errorf("CopyWeights: log-probs differ by %g from the adapted model", d)
 				}
 				if err := m.Merge(ctx); err != nil {
@@ -142,14 +142,14 @@ func TestFrozenAdapters(t *testing.T) {
 	before := loraLogProbs(t, m)
 	run(t, m.Thread(), func(s *torch.Scope) { m.Adapters()[1].Tensor.Add_(s.Ones(torch.Float32), .1) })
 	after := loraLogProbs(t, m)
-	if d := furthest(loraLogProbs(t, f), before); d != 0 {
+	if d := maxAbsDiff(loraLogProbs(t, f), before); d != 0 {
 		t.Errorf("log-probs of the frozen copy changed by %g, want 0", d)
 	}
 	if d := maxAbsDiff(after, before); !(d > 1e-3) {
 		t.Fatalf("the adapters changed log-probs by only %g", d)
 	}
 	run(t, m.Thread(), func(s *torch.Scope) { f.CopyFrom(s, m) })
-	if d := furthest(loraLogProbs(t, f), after); d != 0 {
+	if d := maxAbsDiff(loraLogProbs(t, f), after); d != 0 {
 		t.Errorf("after CopyFrom, log-probs of the copy differ by %g from the model, want 0", d)
 	}
 }
@@ -219,9 +219,9 @@ func TestLoRADropout(t *testing.T) {
 	base := loraLogProbs(t, m.Base())
 	m.SetDropout(false, 0)
 	switch {
-	case furthest(first, second) != 0:
+	case maxAbsDiff(first, second) != 0:
 		t.Error("passes of the same key differ")
-	case !(furthest(first, otherKey) > 1e-3) || !(furthest(first, off) > 1e-3):
+	case !(maxAbsDiff(first, otherKey) > 1e-3) || !(maxAbsDiff(first, off) > 1e-3):
 		t.Error("dropout has no effect")
 	case maxAbsDiff(loraLogProbs(t, m), off) != 0:
 		t.Error("SetDropout(false) did not switch dropout off")
@@ -290,7 +290,7 @@ func TestSaveAdapters(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reopened.Close()
-	if d := furthest(loraLogProbs(t, reopened.Model), want); d != 0 || !reopened.Model.HasLoRA() || reopened.Path != dir {
+	if d := maxAbsDiff(loraLogProbs(t, reopened.Model), want); d != 0 || !reopened.Model.HasLoRA() || reopened.Path != dir {
 		t.Errorf("the opened folder has path %[2]q and log-probs that differ by %[1]g", d, reopened.Path)
 	}
 	merged := t.TempDir()
@@ -302,7 +302,7 @@ func TestSaveAdapters(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer plain.Close()
-	if d := furthest(loraLogProbs(t, plain.Model), want); !(d <= 1e-5) || plain.Model.HasLoRA() {
+	if d := maxAbsDiff(loraLogProbs(t, plain.Model), want); !(d <= 1e-5) || plain.Model.HasLoRA() {
 		t.Errorf("log-probs of the saved merged model differ by %g", d)
 	}
 
@@ -322,7 +322,7 @@ func TestSaveAdapters(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer both.Close()
-	if d := furthest(loraLogProbs(t, both.Model), stacked); !(d <= 1e-5) {
+	if d := maxAbsDiff(loraLogProbs(t, both.Model), stacked); !(d <= 1e-5) {
 		t.Errorf("adapters on adapters: log-probs differ by %g", d)
 	}
 }

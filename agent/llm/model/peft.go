@@ -146,8 +146,8 @@ func readLoRA(dir string) (LoRA, error) {
 	return o, nil
 }
 
-// LoadAdapters overwrites the adapters with those of a folder. Rank, scale,
-// layers and base weights must be the same.
+// LoadAdapters overwrites the adapters with the adapters in a folder. Rank,
+// scale, layers and base weights must be the same.
 func (m *Model) LoadAdapters(ctx context.Context, dir string) error {
 	if m.lora == nil {
 		return errors.New("load adapters: the model has no adapters")

@@ -58,7 +58,7 @@ func TestGradientCheckpointing(t *testing.T) {
 					}
 					for n := range want {
 						if !slices.Equal(grads[n], want[n]) {
-							t.Errorf("the gradient of %s differs by %g from the one without checkpointing", n, furthest(grads[n], want[n]))
+							t.Errorf("the gradient of %s differs by %g from the one without checkpointing", n, maxAbsDiff(grads[n], want[n]))
 						}
 					}
 					if len(m.tapes) != 0 {
@@ -83,7 +83,7 @@ func TestGradientCheckpointingAccumulates(t *testing.T) {
 	})
 	_, got := checkedGrads(t, m, loraIDs[:1], loraIDs[1:])
 	for n := range want {
-		if d := furthest(got[n], want[n]); !(d <= 1e-12) {
+		if d := maxAbsDiff(got[n], want[n]); !(d <= 1e-12) {
 			t.Errorf("the gradient of %s differs by %g from the one without checkpointing", n, d)
 		}
 	}

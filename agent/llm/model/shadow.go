@@ -20,23 +20,23 @@ func (m *Model) Shadow(ctx context.Context, dt torch.DType) (*Model, error) {
 	})
 }
 
-// CopyFrom overwrites the trained parameters with those of src, converted to m's
-// dtype. Both have the same configuration and adapters. It runs inside
-// torch.Run.
+// CopyFrom overwrites the trained parameters with the parameters of src,
+// converted to m's dtype. Both models have the same configuration and
+// adapters. It runs inside torch.Run.
 func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
 	forPairs(s, m.Trained(), src.Trained(), func(to, from Param) { to.Tensor.Copy_(from.Tensor) })
 }
 
-// CopyWeights overwrites the weights with those of src with its adapters merged.
-// Both have the same configuration; m's adapters do not change. It runs inside
-// torch.Run.
+// CopyWeights overwrites the weights with the weights of src with its
+// adapters merged. Both models have the same configuration; m's adapters do
+// not change. It runs inside torch.Run.
 func (m *Model) CopyWeights(s *torch.Scope, src *Model) {
 	forPairs(s, m.Params(), src.Params(), func(to, from Param) { to.Tensor.Copy_(src.merged(from)) })
 }
 
-// MoveGrads adds the gradients of a shadow to those of m and clears them in the
-// shadow, so that sums over micro-batches have m's dtype. It runs inside
-// torch.Run.
+// MoveGrads adds the gradients of a shadow to the gradients of m and clears
+// them in the shadow, so that sums over micro-batches have m's dtype. It runs
+// inside torch.Run.
 func (m *Model) MoveGrads(s *torch.Scope, shadow *Model) {
 	forPairs(s, m.Trained(), shadow.Trained(), func(to, from Param) { moveGrad(to.Tensor, from.Tensor) })
 }

@@ -43,7 +43,7 @@ func TestFailuresAreReported(t *testing.T) {
 		{"Same in bfloat16", func(r *recorder) { Same(r, torch.BFloat16, square, square, 1e-2, in) }, ""},
 		{"Same, other value", func(r *recorder) { Same(r, torch.Float64, other, square, 1e-4, in) }, "result: "},
 		{"Same, other gradient", func(r *recorder) { Same(r, torch.Float64, half, square, 1e-4, in) }, "gradient of input 0: "},
-		{"Same, other shape", func(r *recorder) { Same(r, torch.Float64, sum, square, 1e-4, in) }, "a result of 1 elements, want 6"},
+		{"Same, other shape", func(r *recorder) { Same(r, torch.Float64, sum, square, 1e-4, in) }, "the result has 1 elements, want 6"},
 		{"Close right", onThread(func(r *recorder, s *torch.Scope) { Close(r, s.Ones(torch.Float32, 2), s.Ones(torch.Int64, 2), 0) }), ""},
 		{"Close, shape", onThread(func(r *recorder, s *torch.Scope) { Close(r, s.Ones(torch.Float32, 2), s.Ones(torch.Float32, 1, 2), 0) }), "shape [2], want [1 2]"},
 		{"Close, NaN", onThread(func(r *recorder, s *torch.Scope) {

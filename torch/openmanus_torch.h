@@ -2,9 +2,9 @@
  * The C interface between package torch (Go) and libopenmanus_torch (C++ on libtorch).
  *
  * Conventions
- *   - Plain C types only; no libtorch enum or struct crosses this line. Changing the meaning or the
- *     signature of anything here raises OM_ABI, which package torch compares at start.
- *   - A function that can fail returns const char*: NULL when it worked, else a message that the caller
+ *   - Plain C types only; no enum or struct of libtorch. A change of the meaning or the signature
+ *     of anything here requires a new OM_ABI, which package torch compares at start.
+ *   - A function that can fail returns const char*: NULL on success, else a message that the caller
  *     frees with om_free_string. Outputs are the trailing pointers and are written only on success.
  *   - om_tensor is an at::Tensor* on the C++ heap. Each one written to an `out` is a new handle that the
  *     caller frees once with om_free; several handles may share one storage. Optional operands may be NULL.
@@ -32,7 +32,7 @@ int om_abi_version(void);
 const char *om_source_hash(void);
 /* Release of libtorch whose headers the shim was compiled with, as "2.11.0". Static storage. */
 const char *om_libtorch_compiled(void);
-/* Release of the libtorch that is loaded, in the same form. Static storage. */
+/* Release of the loaded libtorch, as "2.11.0". Static storage. */
 const char *om_libtorch_loaded(void);
 
 /* ---- tensors and memory (core.cc) ----------------------------------------------------------------- */
@@ -167,9 +167,9 @@ const char *om_select(om_tensor t, int64_t dim, int64_t i, om_tensor *out);
 const char *om_gather(om_tensor t, int64_t dim, om_tensor index, om_tensor *out);
 /* Rows of w [V,D] chosen by ids [...] (int64 or int32) → [...,D]. Error: an id outside 0 … V-1. */
 const char *om_embedding(om_tensor w, om_tensor ids, om_tensor *out);
-/* a where cond (bool), else b. */
+/* Elements of a where cond (bool) is true, else of b. */
 const char *om_where(om_tensor cond, om_tensor a, om_tensor b, om_tensor *out);
-/* v where mask (bool), else t. */
+/* v where mask (bool) is true, else the element of t. */
 const char *om_masked_fill(om_tensor t, om_tensor mask, double v, om_tensor *out);
 /* Sorted values along dim and their indices (int64). */
 const char *om_sort(om_tensor t, int64_t dim, int descending, om_tensor *values, om_tensor *indices);

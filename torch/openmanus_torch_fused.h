@@ -41,7 +41,7 @@ const char *om_attention_cached(om_tensor q, om_tensor kc, om_tensor vc, int64_t
                                 om_tensor *out);
 
 /* log softmax(z/T)[target] and the entropy of softmax(z/T), z = hidden [N,D] · weight [V,D]ᵀ + bias [V] or NULL, without
- * holding all of z at once. Both are [N] float32 (float64 for float64) and differentiable; a target below 0 gives 0 and no
+ * storing all of z at once. Both are [N] float32 (float64 for float64) and differentiable; a target below 0 gives 0 and no
  * gradient. entropy may be NULL.
  * The softmax of row r is over the tokens kept[kept_offsets[r]] … kept[kept_offsets[r+1]-1], which include its target, or
  * over the whole vocabulary if the row has no kept tokens or kept_offsets is NULL. */
@@ -66,12 +66,12 @@ typedef struct {
 const char *om_sample(om_tensor logits, const om_sample_row *rows, int64_t n, int32_t *ids, float *logps,
                       int64_t *kept_counts, om_tensor *kept);
 
-/* Ten rounds of Philox 4x32, the generator behind om_sample, for tests. */
+/* Ten rounds of Philox 4x32, the generator of om_sample, for tests. */
 void om_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 typedef struct {
   double lr, beta1, beta2, eps, weight_decay;
-  int64_t step;      /* 1 for the first */
+  int64_t step;      /* number of the step, from 1 */
   double grad_scale; /* multiplies the gradients, for clipping */
 } om_adamw_options;
 
@@ -81,7 +81,7 @@ typedef struct {
 const char *om_adamw(om_tensor *params, om_tensor *grads, om_tensor *m, om_tensor *v, om_tensor *copies, int64_t n,
                      const om_adamw_options *options);
 
-/* sqrt of the sum of squares over n tensors (NULL ones skipped), in float64. */
+/* sqrt of the sum of squares over n tensors, in float64. NULL tensors are skipped. */
 const char *om_global_norm(om_tensor *ts, int64_t n, double *out);
 
 /* outs[i] = x [...,K] · ws[i] [M_i,K]ᵀ + biases[i], for x with at most OM_SKINNY_ROWS rows; no gradient. x and w are float32

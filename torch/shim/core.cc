@@ -10,8 +10,8 @@
 
 namespace {
 
-// Several handles may share one storage, so the bytes are counted per storage: how many handles reach it, and its size
-// when the first of them was made. No function of the shim changes the storage of a tensor, so the key stays valid.
+// Several handles may share one storage, so bytes are counted per storage: an entry has its number of handles and
+// its size at the first handle. No function of the shim changes the storage of a tensor, so the key stays valid.
 struct Live {
   std::mutex mu;
   int64_t tensors = 0;

@@ -16,7 +16,7 @@ inline bool has_kernel(const at::Tensor &t) {
   return t.device().is_cpu() && (s == at::kFloat || s == at::kDouble || s == at::kBFloat16);
 }
 
-// The type that values of type t are computed in.
+// compute_type returns the type in which the kernels compute values of type t.
 inline at::ScalarType compute_type(at::ScalarType t) { return t == at::kDouble ? at::kDouble : at::kFloat; }
 
 // wants_grad reports whether an operation on these tensors is recorded for autograd.
@@ -25,7 +25,7 @@ bool wants_grad(const Ts &...ts) {
   return at::GradMode::is_enabled() && ((ts.defined() && ts.requires_grad()) || ...);
 }
 
-// The least number of items worth a thread when one costs about `each` elements.
+// grain returns the minimum number of items per thread, if an item has about `each` elements.
 inline int64_t grain(int64_t each) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, each)); }
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

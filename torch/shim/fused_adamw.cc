@@ -70,7 +70,7 @@ Factors<T> factors(const om_adamw_options &o) {
           static_cast<T>(o.grad_scale)};
 }
 
-// The same on any device, with ATen's operations.
+// The same step with ATen's operations, for any device.
 void step_aten(at::Tensor p, const at::Tensor &grad, at::Tensor m, at::Tensor v, const Factors<double> &f) {
   const at::Tensor g = grad.to(p.scalar_type()) * f.grad_scale;
   p.mul_(f.decay);

@@ -18,7 +18,7 @@ namespace om {
 constexpr int64_t kAmxOutputs = 16;  // outputs of one block, and the maximum of rows
 constexpr int64_t kAmxDepth = 32;    // k must be a multiple of this
 
-// Packs x [rows, k] as pairs of k with all sixteen rows in each pair, padded with zeros. to holds 16 k values.
+// Packs x [rows, k] as pairs of k with all sixteen rows in each pair, padded with zeros. Size of to: 16 k values.
 inline void amx_pack(const c10::BFloat16 *x, int64_t rows, int64_t k, c10::BFloat16 *to) {
   std::memset(static_cast<void *>(to), 0, 16 * k * sizeof *to);
   for (int64_t i = 0; i < k; i += 2)
@@ -35,11 +35,11 @@ inline bool amx_usable() {
          syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 
-// While an AmxTiles lives, its thread has three tiles of 16 rows of 64 bytes.
+// An AmxTiles object gives its thread three tiles of 16 rows of 64 bytes until it is destroyed.
 class AmxTiles {
  public:
   OM_TARGET_AMX AmxTiles() {
-    // Palette 1; at 16 the bytes of a row of each tile, at 48 its rows.
+    // Byte 0: palette 1. Bytes 16, 18, 20: bytes per row of each tile. Bytes 48 to 50: rows of each tile.
     alignas(64) static const uint8_t config[64] = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 64, 0, 64, 0,
                                                    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
                                                    0, 0, 0, 0, 16, 16, 16};
@@ -50,8 +50,8 @@ class AmxTiles {
   AmxTiles &operator=(const AmxTiles &) = delete;
 };
 
-// y[o, r] for sixteen outputs of w [., k] and packed x. The thread has AmxTiles. The weights of the next sixteen outputs are
-// prefetched.
+// y[o, r] for sixteen outputs of w [., k] and packed x. The thread must have an
+// AmxTiles. The weights of the next sixteen outputs are prefetched.
 OM_TARGET_AMX inline void amx_block(const c10::BFloat16 *packed, const c10::BFloat16 *w, int64_t k, float *y) {
   _tile_zero(0);
   for (int64_t i = 0; i < k; i += kAmxDepth) {

@@ -43,7 +43,7 @@ OM_INLINE void outputs(const float *x, int64_t rows, const T *w, int64_t k, floa
     dot_tile<T, W, 2, O>(x + r * k, k, ws, k, y + r * O);
   }
   if (r < rows) {
-    // With one row of float32 the processor prefetches better than this.
+    // For one row of float32 the hardware prefetcher is faster.
     if (sizeof(T) == 2 || rows > 1) prefetch_share(w + O * k, O * k, r, 1, rows);
     dot_tile<T, W, 1, O>(x + r * k, k, ws, k, y + r * O);
   }
@@ -67,7 +67,7 @@ OM_SKINNY(c10::BFloat16)
 #if defined(__x86_64__)
 #define OM_TARGET_BF16 target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
 
-// The same for bfloat16 operands, on processors that multiply and add pairs of them.
+// The same for bfloat16 operands, on processors with instructions that multiply and add pairs.
 template <int R, int O>
 __attribute__((OM_TARGET_BF16, always_inline)) static inline void pair_tile(const c10::BFloat16 *x,
                                                                             const c10::BFloat16 *w, int64_t k,

@@ -153,8 +153,8 @@ OM_INLINE void weights_body(const float *z, int64_t n, float top, float scale, f
 OM_MULTIVERSION(token_weights, (const float *z, int64_t n, float top, float scale, float *w), (z, n, top, scale, w),
                 weights_body<W>(z, n, top, scale, w))
 
-// Reduces ids to the fewest largest logits with amounts that sum to target; an amount is 1 or the token's weight. Tokens are
-// binned by logit, and only the bin that reaches the target is sorted.
+// Reduces ids to the fewest largest logits whose amounts sum to target; the amount of a token is 1
+// or its weight. Tokens are binned by logit, and only the bin that reaches the target is sorted.
 void keep_head(const float *z, const float *weights, double scale, float top, double target, std::vector<int32_t> &ids) {
   constexpr int bins = 512;  // an eighth wide in z/T
   auto amount = [&](int32_t id) { return weights != nullptr ? static_cast<double>(weights[id]) : 1.0; };

@@ -81,7 +81,7 @@ class TileMemory {
     if (static_cast<int64_t>(kept.size()) < bytes + 64) kept.resize(bytes + 64);
     next_ = reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(kept.data()) + 63) & ~uintptr_t{63});
   }
-  // take returns room for n values, which is counted as `size` says.
+  // take returns memory for n values, which is size<A>(n) bytes long.
   template <class A>
   A *take(int64_t n) {
     A *p = reinterpret_cast<A *>(next_);

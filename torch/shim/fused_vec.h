@@ -122,7 +122,7 @@ OM_INLINE void store(double *p, const typename Vectors<W>::f64 &v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-// Rounds to nearest, ties to even, as ATen does; a NaN stays one.
+// Rounds to nearest, ties to even, as ATen does; NaN stays NaN.
 template <int W>
 OM_INLINE void store(c10::BFloat16 *p, const typename Vectors<W>::f32 &v) {
   using U = typename Vectors<W>::u32;
@@ -212,7 +212,7 @@ OM_INLINE float sum_lanes(const typename Vectors<W>::f32 &v) {
   return (x[0] + x[2]) + (x[1] + x[3]);
 }
 
-// Four such sums at once, with the same order of additions.
+// The sums over the lanes of four vectors, with the same order of additions.
 template <int W>
 OM_INLINE Vectors<16>::f32 sum_lanes(const typename Vectors<W>::f32 &a, const typename Vectors<W>::f32 &b,
                                      const typename Vectors<W>::f32 &c, const typename Vectors<W>::f32 &d) {
@@ -262,7 +262,7 @@ OM_INLINE typename Vectors<W>::f64 exp_lanes(const typename Vectors<W>::f64 &x) 
   return y;
 }
 
-// Rounds the lanes as storing them as T and loading them again does.
+// Rounds the lanes to T, as a store and a load do.
 template <class T, int W>
 OM_INLINE typename Lanes<T, W>::V round_lanes(const typename Lanes<T, W>::V &v) {
   if constexpr (std::is_same_v<T, c10::BFloat16>) {

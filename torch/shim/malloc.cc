@@ -1,8 +1,8 @@
 // Keeps freed memory in the process.
 //
-// libtorch asks malloc for every tensor, and glibc gives blocks of more than 128 KiB back to the kernel when they are
-// freed: each operation then pays for page faults on memory that the previous one has just released. Successive steps
-// allocate tensors of the same sizes, so kept memory is reused.
+// libtorch allocates every tensor with malloc, and glibc returns freed blocks of more than 128
+// KiB to the kernel: each operation then causes page faults on memory that the previous one has
+// just freed. Successive steps allocate tensors of the same sizes, so kept memory is reused.
 #include <malloc.h>
 
 namespace {

@@ -47,8 +47,8 @@ var kinds = map[Kind]struct {
 	KindMalformed:  {retry: true},
 	KindEmpty:      {retry: true},
 	KindQuota:      {hopeless: true},
-	KindAuth:       {hopeless: true, hint: "check the key in its environment variable"},
-	KindMissing:    {hopeless: true, hint: "check the base URL, which usually ends in /v1, and the model's name"},
+	KindAuth:       {hopeless: true, hint: "is the key in its environment variable, and is it correct?"},
+	KindMissing:    {hopeless: true, hint: "are the base URL, which usually ends in /v1, and the model's name correct?"},
 }
 
 // Error describes a failed exchange with an endpoint.

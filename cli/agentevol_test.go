@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 )
 
-// TestTrainAgentEvol trains AgentEvol on the built-in maze and resumes from a checkpoint with all kept episodes. Every
-// step trains on the two recorded solutions and on all successful episodes up to this step.
+// TestTrainAgentEvol checks that AgentEvol trains on the built-in maze and resumes with all kept episodes. Every step
+// trains on the two recorded solutions and on all successful episodes up to this step.
 func TestTrainAgentEvol(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)

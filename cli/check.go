@@ -22,7 +22,7 @@ func checkCommand(s *State) *cli.Command {
 			&cli.StringFlag{Name: "env", Usage: "environment of the server: " + strings.Join(check.Names(), ", ")},
 			&cli.StringFlag{Name: "tasks", Usage: "two or more task indices that the server has, such as 0,1; default: indices that every server of the environment has"},
 			&cli.Float64Flag{Name: "timeout", Value: check.DefaultTimeout.Seconds(), Usage: "timeout of a request in seconds"},
-			&cli.IntFlag{Name: "steps", Value: check.DefaultSteps, Usage: "number of steps for measuring their time"},
+			&cli.IntFlag{Name: "steps", Value: check.DefaultSteps, Usage: "number of steps whose duration is measured"},
 			&cli.BoolFlag{Name: "limit", Usage: "also check what happens when a server of sqlgym runs out of instances; this disturbs other clients"},
 			jsonFlag(),
 		},

@@ -116,7 +116,7 @@ func TestEnvProxy(t *testing.T) {
 	}
 }
 
-// TestWordleRun trains on the built-in wordle with a custom word list, including a warm start.
+// TestWordleRun checks that a run trains on the built-in wordle with a custom word list, including a warm start.
 func TestWordleRun(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "words.txt", "panic solar\nshire\n")

@@ -30,7 +30,7 @@ func configImportCommand(s *State) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "out", Usage: "write the configuration to `FILE`, which must not exist"},
 			&cli.BoolFlag{Name: "json", Usage: "print the report as one JSON document"},
-			&cli.BoolFlag{Name: "no-defaults", Usage: "do not write upstream defaults that differ from ours"},
+			&cli.BoolFlag{Name: "no-defaults", Usage: "do not write upstream defaults that differ from the defaults of openmanus"},
 			&cli.BoolFlag{Name: "strict", Usage: "exit with code 3 if a key is unknown or not supported, or a value is unresolved"},
 		},
 	}, 1, anyNumber, configImport)

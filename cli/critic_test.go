@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestTrainWithCritic trains a step of PPO with a critic, a KL in the reward and a warm start, and resumes from its
-// checkpoint. The critic's folder is a model.
+// TestTrainWithCritic checks that PPO with a critic, a KL in the reward and a warm start trains a step and resumes from
+// the checkpoint, and that the critic's folder is a model.
 func TestTrainWithCritic(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -48,8 +48,8 @@ func TestTrainWithCritic(t *testing.T) {
 	}
 }
 
-// TestTrainWithSharedCritic trains a critic on the actor's decoder and resumes from a checkpoint without a second
-// model. Settings that a shared critic does not support are errors.
+// TestTrainWithSharedCritic checks that a critic on the actor's decoder trains and resumes from a checkpoint without a
+// second model, and that settings that a shared critic does not support are errors.
 func TestTrainWithSharedCritic(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)

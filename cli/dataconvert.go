@@ -30,7 +30,7 @@ func dataConvertCommand(s *State) *cli.Command {
 			&cli.StringSliceFlag{Name: "exclude", Usage: "skip the tasks of `FILE`"},
 			&cli.IntFlag{Name: "max-tokens", Usage: "maximum tokens of a conversation, counted with --tokenizer; 0: no limit"},
 			&cli.StringFlag{Name: "tokenizer", Usage: "`MODEL` whose tokenizer and chat template count tokens; default: the recorded tokens of a dump"},
-			&cli.StringFlag{Name: "truncation", Value: learner.TruncateError, Usage: "longer conversations: error, or drop"},
+			&cli.StringFlag{Name: "truncation", Value: learner.TruncateError, Usage: "treatment of longer conversations: error or drop"},
 			&cli.BoolFlag{Name: "chat", Usage: "write JSON rows as {id, conversations: [{role, content}]} instead of AgentTraj's form"},
 			&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists"},
 			&cli.BoolFlag{Name: "json", Usage: "print the counts as one JSON object"},

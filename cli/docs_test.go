@@ -137,7 +137,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// TestDocumentedConfigurations validates every configuration in the documentation.
+// TestDocumentedConfigurations checks that every configuration in the documentation is valid.
 func TestDocumentedConfigurations(t *testing.T) {
 	n := 0
 	for name, page := range pages(t) {

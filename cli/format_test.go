@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// TestTrainingInContexts trains with a format that writes a new prompt every turn, including a warm start.
+// TestTrainingInContexts checks that a run trains with a format that writes a new prompt every turn, including a warm start.
 func TestTrainingInContexts(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)

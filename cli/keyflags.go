@@ -74,7 +74,7 @@ func (f *flagFaults) override(c *cli.Context, flags []keyFlag, cfg *configs.Conf
 	}
 }
 
-// check adds the errors of cfg and the given flags that have no effect.
+// check adds the errors of cfg, and an error for each given flag that has no effect.
 func (f *flagFaults) check(c *cli.Context, flags []keyFlag, cfg *configs.Config) {
 	for _, k := range flags {
 		if k.local && c.IsSet(k.name()) && cfg.Rollout.Engine != engineLocal {

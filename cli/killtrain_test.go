@@ -29,7 +29,7 @@ func TestTrainOnKilledServers(t *testing.T) {
 	base := listentest.Ports(t, servers)
 	mark := strconv.FormatUint(rand.Uint64(), 36)
 
-	var mu sync.Mutex // guards the counters, and allows one kill at a time
+	var mu sync.Mutex // guards the counters; only one kill at a time
 	begun, killed, marked := 0, 0, 0
 	resets := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		mu.Lock()

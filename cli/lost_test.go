@@ -36,7 +36,7 @@ func tallied(text string) string {
 }
 
 // TestRetryLost checks that the command counts episodes that are lost to the infrastructure, fails if they are more than
-// --max-lost, and plays only them again with --retry-lost.
+// --max-lost, and with --retry-lost plays only the lost episodes again.
 func TestRetryLost(t *testing.T) {
 	s, dir := failsFirst(t), t.TempDir()
 	path := filepath.Join(dir, "d.jsonl")

@@ -63,7 +63,7 @@ func runReplay(ctx context.Context, s *State, c *cli.Context) error {
 	case report.Replayed == 0:
 		err = errext.With(errext.Input, "docs/dumps.md lists the episodes that can be replayed", report.Nothing())
 	case report.Differ > 0:
-		err = errext.With(errext.Check, "", fmt.Errorf("%d of %d episodes differ from the recorded ones", report.Differ, report.Replayed))
+		err = errext.With(errext.Check, "", fmt.Errorf("%d of %d episodes differ from the recording", report.Differ, report.Replayed))
 	}
 	return err
 }

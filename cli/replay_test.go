@@ -31,8 +31,8 @@ func replayJSON(t *testing.T, dir string, want errext.ExitCode, args ...string) 
 	return r
 }
 
-// TestReplay records episodes with a model and replays them without differences, all and a single one. It checks that a
-// replay finds a changed character.
+// TestReplay checks that all episodes of a dump, or a single one, replay without differences, and that a replay finds a
+// changed character.
 func TestReplay(t *testing.T) {
 	tiny := tinyModel(t)
 	for _, tt := range []struct {

@@ -160,7 +160,7 @@ func TestRolloutContinues(t *testing.T) {
 	}
 }
 
-// TestRolloutOnAFullDisk writes to a device that is always full.
+// TestRolloutOnAFullDisk checks the error of a rollout to a device that is always full.
 func TestRolloutOnAFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("this system has no /dev/full")

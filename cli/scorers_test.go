@@ -19,7 +19,7 @@ import (
 	"github.com/openmanus/openmanus/reward/external"
 )
 
-// TestTrainWithComponents trains with scores of two components: the environment and a server.
+// TestTrainWithComponents checks that a run trains with scores of two components: the environment and a server.
 func TestTrainWithComponents(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains a model")
@@ -75,7 +75,7 @@ func TestTrainWithoutGroundTruth(t *testing.T) {
 	}
 }
 
-// TestDocumentedScoreProgram runs the program in docs/rewards.md.
+// TestDocumentedScoreProgram checks that the program in docs/rewards.md scores replies.
 func TestDocumentedScoreProgram(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -86,7 +86,7 @@ func lastMetrics(t *testing.T, dir, run, key string) map[string]float64 {
 	return found
 }
 
-// TestTrainFromDump trains on recorded episodes: three groups in two steps. The first step is on policy.
+// TestTrainFromDump checks that a run trains on the three groups of a dump in two steps. The first step is on policy.
 func TestTrainFromDump(t *testing.T) {
 	dir := dumpToTrain(t)
 	code, stdout, stderr := inProcess(t, dir, "train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.total_steps=1")
@@ -173,8 +173,8 @@ func TestDumpOfContextsFits(t *testing.T) {
 	}
 }
 
-// TestTrainFromTruncatedDump trains on episodes sampled with top-p and top-k. The dump records the kept tokens, so the
-// ratio is 1 and a replay reproduces the log-probs.
+// TestTrainFromTruncatedDump checks that a run trains on episodes sampled with top-p and top-k. The dump records the kept
+// tokens, so the ratio is 1 and a replay reproduces the log-probs.
 func TestTrainFromTruncatedDump(t *testing.T) {
 	dir := dumpToTrain(t, "--top-p", "0.7", "--top-k", "20")
 	if code, _, stderr := inProcess(t, dir, "train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.total_steps=1"); code != 0 {
@@ -228,7 +228,7 @@ func TestTrainFromDumpErrors(t *testing.T) {
 	}
 }
 
-// TestSFTFromDump trains on successful episodes, or on episodes with at least a reward.
+// TestSFTFromDump checks that sft trains on the successful episodes of a dump, or on those with a minimum reward.
 func TestSFTFromDump(t *testing.T) {
 	dir := dumpToTrain(t)
 	for name, tt := range map[string]struct {

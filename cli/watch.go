@@ -24,7 +24,7 @@ type watcher struct {
 	pace       stepTimes
 }
 
-// phaseNames maps phases to labels. Phases without a label take no time.
+// phaseNames maps phases to labels. Phases without a label are short and not shown.
 var phaseNames = map[string]string{
 	"gen": "playing", "gen_max": "playing greedily", "testing": "validating", "reward": "scoring", "values": "values",
 	"old_log_prob": "log-probs", "ref": "reference", "update_critic": "critic update", "update_actor": "update", "save_checkpoint": "saving",

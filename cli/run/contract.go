@@ -44,7 +44,7 @@ func (p *player) contract(ctx context.Context, program string) (_ eval.Contract,
 		parts["chat_template"] = "the endpoint's own"
 		return eval.NewContract(parts), nil
 	}
-	parts["rollout.max_context_tokens"] = strconv.Itoa(p.env.Setup.Options.MaxContext) // 0 is the model's limit
+	parts["rollout.max_context_tokens"] = strconv.Itoa(p.env.Setup.Options.MaxContext) // the resolved limit, since the key may be 0
 	template := p.bundle.ChatTemplate()
 	vars, err := json.Marshal(p.bundle.TokenizerConfig.TemplateVars())
 	if err != nil {

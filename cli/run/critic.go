@@ -61,7 +61,7 @@ func (t *training) newCritic(ctx context.Context) (*learner.Critic, error) {
 	}
 	if own, actor := m.Config.VocabSize, t.bundle.Model.Config.VocabSize; own != actor {
 		m.Close()
-		return nil, errext.With(errext.Model, "give a model with the actor's tokenizer", fmt.Errorf("critic.path: the critic has %d tokens, the actor %d", own, actor))
+		return nil, errext.With(errext.Model, "give a model with the actor's tokenizer", fmt.Errorf("critic.path: the vocabulary of the critic has %d tokens, the vocabulary of the actor %d", own, actor))
 	}
 	c, err := learner.NewCritic(ctx, m, t.compute, adamW(t.cfg.Critic.Optim), t.cfg.Trainer.Seed^criticSeed)
 	if err != nil {

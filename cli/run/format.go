@@ -53,7 +53,7 @@ func local(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ReadInstruction returns text, or the contents of file unless it is "".
+// ReadInstruction returns the contents of file, or text if file is "".
 func ReadInstruction(h *Host, text, file string) (string, error) {
 	if file == "" {
 		return text, nil

@@ -37,7 +37,7 @@ func FreshModel(ctx context.Context, t *torch.Thread, f configs.Fresh, maxContex
 		}
 		if len(texts) == 0 {
 			return nil, errext.With(errext.Input, `give env.expert_tasks, model.fresh.walks or files with conversations, or set model.fresh.vocabulary = "bytes"`,
-				errors.New("there is no text to learn the merges of a bpe vocabulary from"))
+				errors.New("there is no text for computing the merges of a bpe vocabulary"))
 		}
 	}
 	tok, err := tokenizer.TrainBPE(texts, size, []string{freshStart, freshEnd})

@@ -156,7 +156,7 @@ func workParts(line []byte) map[string]string {
 	return out
 }
 
-// sha256Text matches a hash and captures its first digits, which suffice here.
+// sha256Text matches a SHA-256 and captures the first digits, which error messages show.
 var sha256Text = regexp.MustCompile(`\b([0-9a-f]{12})[0-9a-f]{52}\b`)
 
 func rewardPart(line []byte) configs.Config {

@@ -42,8 +42,8 @@ type World struct {
 // closeTimeout bounds World.Close.
 const closeTimeout = 20 * time.Second
 
-// OpenWorld opens the environment of an [[env]] table and starts its servers
-// where needed. Servers started by env.launch stop when ctx ends.
+// OpenWorld opens the environment of an [[env]] table and starts its
+// servers if needed. Servers started by env.launch stop when ctx ends.
 func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*World, error) {
 	spec, err := env.Lookup(e.Name)
 	if err != nil {

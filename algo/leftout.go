@@ -131,8 +131,3 @@ func checkOverlong(env string, episodes []*data.Episode) error {
 	}
 	return &OverlongError{Env: env, Prompt: episodes[0].Err}
 }
-
-// filtersOverlong reports whether an environment has FilterOverlong set.
-func (p *player) filtersOverlong() bool {
-	return slices.ContainsFunc(p.Envs, func(e Env) bool { return e.Train.Setup.Options.FilterOverlong })
-}

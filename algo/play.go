@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/llm/engine"
@@ -162,7 +163,7 @@ func (p *player) episodeMetrics(m Metrics, episodes []*data.Episode, total rollo
 	m[track.MixedStarts] = float64(total.MixedStarts)
 	m[track.Retries], m[track.Replays], m[track.Dropped] = float64(total.Retries), float64(total.Replays), float64(total.Failed)
 	m[track.BadTasks] = float64(len(total.BadTasks))
-	if p.filtersOverlong() {
+	if slices.ContainsFunc(p.Envs, func(e Env) bool { return e.Train.Setup.Options.FilterOverlong }) {
 		m[track.OverlongTasks] = float64(len(overlongTasks(episodes)))
 	}
 	m[track.RolloutTurns] = float64(total.Turns)

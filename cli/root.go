@@ -82,10 +82,11 @@ func newApp(s *State) *cli.App {
 		DisableSliceFlagSeparator: true,
 		HideVersion:               true,
 		HideHelp:                  true, // helpFlag replaces the help of the library
-		Flags:                     []cli.Flag{helpFlag(), versionFlag()},
-		ExitErrHandler:            func(*cli.Context, error) {}, // Main prints errors and exits
-		OnUsageError:              usageError,
-		Action:                    needCommand,
+		// arrange replaces --version by the version command.
+		Flags:          []cli.Flag{helpFlag(), &cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version"}},
+		ExitErrHandler: func(*cli.Context, error) {}, // Main prints errors and exits
+		OnUsageError:   usageError,
+		Action:         needCommand,
 	}
 }
 
@@ -125,11 +126,6 @@ func group(name, usage string, subcommands ...*cli.Command) *cli.Command {
 // helpFlag replaces the help flag of the library, a global variable that parsing changes.
 func helpFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this text"}
-}
-
-// versionFlag is listed in the help text. arrange replaces it with the version command.
-func versionFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version"}
 }
 
 // needCommand prints the help if the name of a command is missing. An unknown

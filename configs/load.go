@@ -61,7 +61,11 @@ func (l *loader) finish(sets []string) (Config, error) {
 		l.fault(f.Key, "%s", f.Msg)
 	}
 	if len(l.faults) > 0 {
-		return Config{}, sorted(l.faults)
+		// Faults are listed in the order of the file, then of the overrides.
+		slices.SortStableFunc(l.faults, func(a, b Fault) int {
+			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Line, b.Line))
+		})
+		return Config{}, l.faults
 	}
 	return l.cfg, nil
 }
@@ -243,14 +247,6 @@ func (l *loader) fault(key, format string, args ...any) {
 		f.Line = l.lines.of(key)
 	}
 	l.faults = append(l.faults, f)
-}
-
-// sorted puts faults in the order of the file and then of the overrides.
-func sorted(fs Faults) Faults {
-	slices.SortStableFunc(fs, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Line, b.Line))
-	})
-	return fs
 }
 
 // rank orders faults: with a line, then of --set, then the others.

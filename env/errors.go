@@ -3,6 +3,7 @@ package env
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -94,15 +95,8 @@ func (e *Error) Retryable() bool { return e.retryable }
 // ServerFault reports whether err indicates a fault of the server rather than of
 // the instance or the request. A pool then tries other servers.
 func ServerFault(err error) bool {
-	var e *Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Kind {
-	case KindServer, KindTimeout, KindConnection, KindMalformed, KindOversize:
-		return true
-	}
-	return false
+	e, ok := errors.AsType[*Error](err)
+	return ok && slices.Contains([]Kind{KindServer, KindTimeout, KindConnection, KindMalformed, KindOversize}, e.Kind)
 }
 
 // ResetRefused reports whether a server is up but answered a reset, or the

@@ -58,16 +58,11 @@ func ParseDevice(s string) (Device, error) {
 // AutoDevice returns the first usable GPU, or the CPU. The error is non-nil if the machine has a GPU that cannot be used.
 func AutoDevice() (Device, error) {
 	d, err := cudaDevice(0)
-	if err != nil && !hasGPU() {
+	gpus, _ := filepath.Glob("/dev/nvidia[0-9]*") // those of NVIDIA's driver; the pattern is well formed
+	if len(gpus) == 0 {
 		err = nil
 	}
 	return d, err
-}
-
-// hasGPU reports whether NVIDIA's driver shows a GPU, usable or not.
-func hasGPU() bool {
-	found, _ := filepath.Glob("/dev/nvidia[0-9]*") // the pattern is well formed
-	return len(found) > 0
 }
 
 func cudaDevice(i int) (Device, error) {

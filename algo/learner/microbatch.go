@@ -52,7 +52,9 @@ func eachMicroBatch(ctx context.Context, rows []data.Row, micro MicroBatching, f
 		if err != nil {
 			return err
 		}
-		countRows(ctx, b)
+		if each, _ := ctx.Value(rowCounter{}).(func(int)); each != nil {
+			each(len(b))
+		}
 	}
 	return nil
 }
@@ -75,11 +77,4 @@ type rowCounter struct{}
 // with the number of rows of every finished micro-batch. A nil each disables the calls.
 func CountRows(ctx context.Context, each func(rows int)) context.Context {
 	return context.WithValue(ctx, rowCounter{}, each)
-}
-
-// countRows reports finished rows to the function of CountRows.
-func countRows(ctx context.Context, rows []data.Row) {
-	if each, _ := ctx.Value(rowCounter{}).(func(int)); each != nil {
-		each(len(rows))
-	}
 }

@@ -382,7 +382,9 @@ func (im *importer) drop(why string, match func(key string) bool) {
 // dropUsual removes the original's defaults that equal ours.
 func (im *importer) dropUsual() {
 	for key, s := range im.out {
-		if k, ok := im.key(key); ok && s.from != nil && s.from.Default && !strings.HasPrefix(key, "env.") && same(k.Default, s.value) {
+		k, ok := im.key(key)
+		lit := configs.Literal(s.value)
+		if ok && s.from != nil && s.from.Default && !strings.HasPrefix(key, "env.") && (k.Default == lit || k.Default == lit+".0") {
 			delete(im.out, key)
 		}
 	}
@@ -398,12 +400,6 @@ func (im *importer) dropUnread(c Command, o Options) {
 		}
 		im.drop("has no effect here: "+strings.TrimSuffix(f.Msg, configs.UnreadAdvice), func(key string) bool { return key == name })
 	}
-}
-
-// same reports whether a value equals a default, which is TOML.
-func same(def string, v any) bool {
-	lit := configs.Literal(v)
-	return def == lit || def == lit+".0"
 }
 
 // report returns a row with the settings made from its value.

@@ -89,7 +89,7 @@ func readSource(ctx context.Context, path string, visit func(*Entry) error) (Sou
 		return Source{}, err
 	}
 	defer f.Close()
-	if r, ok := readerOf(path); ok {
+	if r, err := Readers.Lookup(filepath.Ext(strings.TrimSuffix(path, ".zst"))); err == nil {
 		return readWith(ctx, r, f, visit)
 	}
 	if is, err := isParquet(f); err != nil {
@@ -170,12 +170,6 @@ var Readers = registry.New[Reader]("file ending")
 
 // Endings returns the endings of the names of task files.
 func Endings() []string { return append([]string{".parquet", ".jsonl", ".json"}, Readers.Names()...) }
-
-// readerOf returns the reader for a file name, "rows.tsv" or "rows.tsv.zst".
-func readerOf(path string) (Reader, bool) {
-	r, err := Readers.Lookup(filepath.Ext(strings.TrimSuffix(path, ".zst")))
-	return r, err == nil
-}
 
 func readWith(ctx context.Context, r Reader, f *os.File, visit func(*Entry) error) (src Source, err error) {
 	text, err := dump.NewText(f)

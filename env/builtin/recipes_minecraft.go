@@ -17,8 +17,8 @@ import (
 // everywhere; the original uses the order of the directory listing.
 func LoadBook(fsys fs.FS, dir string) (*Book, error) {
 	dir = path.Clean(dir)
-	if sub := path.Join(dir, "recipes"); isDir(fsys, sub) {
-		dir = sub
+	if info, err := fs.Stat(fsys, path.Join(dir, "recipes")); err == nil && info.IsDir() {
+		dir = path.Join(dir, "recipes")
 	}
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {
@@ -45,11 +45,6 @@ func LoadBook(fsys fs.FS, dir string) (*Book, error) {
 		return nil, fmt.Errorf("recipes: no .json file in %s has a crafting_shaped or crafting_shapeless recipe", dir)
 	}
 	return newBook(list)
-}
-
-func isDir(fsys fs.FS, name string) bool {
-	info, err := fs.Stat(fsys, name)
-	return err == nil && info.IsDir()
 }
 
 // minecraftRecipe has the keys of a recipe file that LoadBook reads.

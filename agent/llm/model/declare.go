@@ -88,17 +88,9 @@ func (d *declaration) add(layer any, name, tag string) {
 			field = field.Addr()
 		}
 		if !field.IsNil() {
-			d.add(field.Interface(), name+"."+hf, join(gguf, tags.Get("gguf")))
+			d.add(field.Interface(), name+"."+hf, strings.TrimSuffix(gguf+"."+tags.Get("gguf"), "."))
 		}
 	}
-}
-
-// join appends a part to a GGUF name; containers such as self_attn have none.
-func join(prefix, part string) string {
-	if part == "" {
-		return prefix
-	}
-	return prefix + "." + part
 }
 
 // newDecoder declares a model without weights.

@@ -27,7 +27,7 @@ func TestDropout(t *testing.T) {
 				t.Fatalf("element %d is %v with gradient %v", i, v, grad[i])
 			}
 		}
-		// Five standard deviations of a binomial count.
+		// The tolerance is five standard deviations of a binomial count.
 		if d := math.Abs(float64(zeros) - p*n); d > 5*math.Sqrt(n*p*(1-p)) {
 			t.Errorf("%d of %d elements were dropped, want about %v", zeros, n, p*n)
 		}

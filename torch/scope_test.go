@@ -185,7 +185,7 @@ func TestReading(t *testing.T) {
 			t.Errorf("Item returns %v", got)
 		}
 		if got := s.Zeros(torch.Float32, 0).ToFloat32s(); len(got) != 0 {
-			t.Errorf("elements of an empty tensor: %v", got)
+			t.Errorf("ToFloat32s of an empty tensor returns %v", got)
 		}
 		y := s.Float64s([]float64{1, math.Inf(1)}, 2)
 		if y.AllFinite() || !y.Narrow(0, 0, 1).AllFinite() {

@@ -230,7 +230,7 @@ func (s script) want() []Reply {
 	return replies
 }
 
-// play runs the script and calls between before every turn.
+// play runs the script. It calls the function between, if not nil, before every turn.
 func (s script) play(ctx context.Context, e Engine, session *Session, between func(turn int)) ([]Reply, error) {
 	var replies []Reply
 	for turn, ids := range s.turns {

@@ -47,7 +47,7 @@ func TestOpenReserves(t *testing.T) {
 		want    int
 	}{
 		{"no expected length", Options{}, 100, n},
-		{"up to the limit", Options{ExpectTokens: 100}, 100, 2}, // 7 blocks of 16 each, in 20
+		{"up to the limit", Options{ExpectTokens: 100}, 100, 2}, // each session takes 7 blocks of 16 tokens; the budget has 20 blocks
 		{"shorter", Options{ExpectTokens: 80}, 100, 4},
 		{"no longer than the limit", Options{ExpectTokens: 1000}, 160, 2},
 		{"the whole budget", Options{ExpectTokens: budget}, budget, 1},

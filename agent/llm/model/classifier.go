@@ -1,14 +1,14 @@
 package model
 
-// Sequence classifiers, as transformers' *ForSequenceClassification: a linear
-// layer, score, on the state of one token, without a bias,
+// Sequence classifiers, as transformers' *ForSequenceClassification: the linear
+// layer score, without a bias, maps the hidden state of one token to the scores,
 //
 //	scores = score.weight · h_t
 //
-// where t is the last token that is not pad_token_id. With one label it is a
-// reward model.
+// where t is the last token that is not pad_token_id. With one label it is a reward
+// model.
 //
-// Differs from transformers in: the layer computes in float32 for any dtype of
+// Differs from transformers in that the layer computes in float32 for any dtype of
 // the decoder.
 
 import (

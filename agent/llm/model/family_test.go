@@ -96,7 +96,7 @@ func TestFamilyWithExtraSettings(t *testing.T) {
 	if d := cmp.Diff(want, names); d != "" {
 		t.Errorf("weights (-want +got)\n%s", d)
 	}
-	// Queries and output 8x8, keys and values 4x8; three matrices 12x8 in every block.
+	// Query and output weights are 8x8, key and value weights 4x8; every block has three 12x8 MLP matrices.
 	if cost := m.Cost(); cost != (Cost{Linear: 2*(2*64+2*32) + 3*3*96, Attention: 2 * 8}) {
 		t.Errorf("Cost: got %+v", cost)
 	}

@@ -269,9 +269,9 @@ func (g *ggufSource) read(s *torch.Scope, name string) (torch.Tensor, error) {
 }
 
 // deinterleave reorders the rows of a rotated projection, a matrix or a bias.
-// ggml rotates neighbouring dimensions of a head (i, i+1), transformers the two
-// halves (i, i+Dh/2): the file holds row (h, i, j) where the checkpoint has
-// (h, j, i), with j the half.
+// ggml rotates neighbouring dimensions of a head (i, i+1), transformers the
+// two halves (i, i+Dh/2). Row (h, i, j) of the file is therefore row (h, j,
+// i) of the checkpoint; j is the half.
 func deinterleave(t torch.Tensor, shape []int, headDim int) torch.Tensor {
 	return t.View(shape[0]/headDim, headDim/2, 2, -1).Transpose(1, 2).Reshape(shape...)
 }

@@ -306,7 +306,7 @@ func TestSaveAdapters(t *testing.T) {
 		t.Errorf("log-probs of the saved merged model differ by %g", d)
 	}
 
-	// Adapters on a folder of adapters: Open merges the inner ones.
+	// Open merges the inner adapters if the base of a folder of adapters is another folder of adapters.
 	second := LoRA{Rank: 1, Alpha: 1, Targets: []string{"q_proj"}, Base: dir}
 	if err := reopened.Model.Merge(ctx); err != nil {
 		t.Fatal(err)

@@ -1,14 +1,14 @@
 package model
 
-// Gradient checkpointing (Chen et al. 2016, arXiv:1604.06174) with one layer per
-// segment, as transformers' gradient_checkpointing: the forward pass keeps only
-// each layer's input, and the backward pass recomputes a layer with recording on
-// just before it needs its activations.
+// Gradient checkpointing (Chen et al. 2016, arXiv:1604.06174) with one layer
+// per segment, as transformers' gradient_checkpointing: the forward pass
+// keeps only each layer's input, and the backward pass recomputes a layer
+// with recording on just before it needs its activations.
 //
 // Differs from torch.utils.checkpoint in that the graph ends at the last
-// layer's output, and Backward continues from there layer by layer: autograd
-// never sees more than one layer. Random draws of a layer are keyed (SetDropout),
-// so the second pass repeats the first.
+// layer's output, and Backward continues from there layer by layer: the
+// autograd graph has at most one layer. Random draws of a layer are keyed
+// (SetDropout), so the second pass repeats the first.
 
 import (
 	"github.com/openmanus/openmanus/torch"

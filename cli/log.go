@@ -8,13 +8,6 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func logFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "log-level", Usage: "lowest level shown: debug, info, warn or error"},
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show errors only and no progress"},
-	}
-}
-
 func (s *State) applyLogFlags(c *cli.Context) error {
 	level := c.String("log-level")
 	if level != "" {

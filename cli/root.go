@@ -98,7 +98,10 @@ const anyNumber = math.MaxInt
 func leaf(s *State, cmd *cli.Command, minArgs, maxArgs int, run command) *cli.Command {
 	cmd.HideHelp = true
 	cmd.OnUsageError = usageError
-	cmd.Flags = append(append(cmd.Flags, logFlags()...), helpFlag())
+	cmd.Flags = append(cmd.Flags,
+		&cli.StringFlag{Name: "log-level", Usage: "lowest level shown: debug, info, warn or error"},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show errors only and no progress"},
+		helpFlag())
 	cmd.Action = func(c *cli.Context) error {
 		switch n := c.NArg(); {
 		case n < minArgs:

@@ -33,7 +33,8 @@ func Diff(a, b Config) []Change {
 			continue
 		}
 		before, after := a.paths(e.name), b.paths(e.name)
-		for _, path := range union(before, after) {
+		all := append(slices.Clone(before), slices.DeleteFunc(slices.Clone(after), func(s string) bool { return slices.Contains(before, s) })...)
+		for _, path := range all {
 			old, now := "", ""
 			if slices.Contains(before, path) {
 				old = literal(a.field(path))
@@ -48,9 +49,4 @@ func Diff(a, b Config) []Change {
 		}
 	}
 	return out
-}
-
-// union returns the elements of a, then the elements of b that a lacks.
-func union(a, b []string) []string {
-	return append(slices.Clone(a), slices.DeleteFunc(slices.Clone(b), func(s string) bool { return slices.Contains(a, s) })...)
 }

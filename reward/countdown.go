@@ -57,10 +57,7 @@ func usesNumbers(text string, numbers []int64) bool {
 		}
 		used = append(used, n)
 	}
-	want := slices.Clone(numbers)
-	slices.Sort(used)
-	slices.Sort(want)
-	return slices.Equal(used, want)
+	return slices.Equal(slices.Sorted(slices.Values(used)), slices.Sorted(slices.Values(numbers)))
 }
 
 func makes(text string, target float64) bool {

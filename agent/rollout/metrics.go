@@ -92,7 +92,10 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		m["env/ratio_of_valid_action"] = parsed / answered
 		m["env/ratio_of_truncated_observations"] = cut / answered
 		stepMillis.write(m, "env/step_ms")
-		stepMillis.writePercentiles(m, "env/step_ms")
+		sorted := slices.Sorted(slices.Values(stepMillis))
+		for _, p := range []int{50, 90, 99} { // nearest rank
+			m[fmt.Sprintf("env/step_ms/p%d", p)] = sorted[(len(sorted)*p+99)/100-1]
+		}
 	}
 	return m
 }
@@ -139,14 +142,6 @@ func (s series) mean() float64 {
 // write writes the mean, maximum and minimum under name.
 func (s series) write(m map[string]float64, name string) {
 	m[name+"/mean"], m[name+"/max"], m[name+"/min"] = s.mean(), slices.Max(s), slices.Min(s)
-}
-
-// writePercentiles writes the 50th, 90th and 99th percentile (nearest rank) under name.
-func (s series) writePercentiles(m map[string]float64, name string) {
-	sorted := slices.Sorted(slices.Values(s))
-	for _, p := range []int{50, 90, 99} {
-		m[fmt.Sprintf("%s/p%d", name, p)] = sorted[(len(sorted)*p+99)/100-1]
-	}
 }
 
 func share(b bool) float64 {

@@ -116,7 +116,10 @@ var games = []environment{
 		step: textReply, textKey: "observation", doneKey: "done", rewards: [2]float64{0, 1},
 		observe: text, observed: observedLast,
 		actions: func(c *checker, _ any) []string {
-			words := c.vocabulary()
+			words := c.words // those that the server listed
+			if len(words) == 0 {
+				words = []string{"panic", "solar", "shire"} // words of the original server
+			}
 			return []string{"zzzzz", spaced(words[0]), words[len(words)/2], words[len(words)-1]}
 		},
 		endings: wordleEndings,
@@ -141,15 +144,6 @@ func stringsIn(v any) []string {
 }
 
 func spaced(word string) string { return strings.Join(strings.Split(word, ""), " ") }
-
-// vocabulary returns the words that the server listed, or three words of the original
-// server if it did not list any.
-func (c *checker) vocabulary() []string {
-	if len(c.words) == 0 {
-		return []string{"panic", "solar", "shire"}
-	}
-	return c.words
-}
 
 // requestVocabulary requests the words that are still possible in a session.
 func (c *checker) requestVocabulary(n *notes, s session) ([]string, bool) {

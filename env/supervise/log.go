@@ -20,11 +20,6 @@ type serverLog struct {
 	size int64
 }
 
-func openLog(path string, limit int64) (*serverLog, error) {
-	l := &serverLog{path: path, max: max(limit/2, 4096)}
-	return l, l.open()
-}
-
 func (l *serverLog) open() error {
 	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {

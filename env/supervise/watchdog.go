@@ -89,8 +89,8 @@ func watch(lifeline io.Reader) (int, error) {
 		close(released)
 	}()
 
-	log, err := openLog(o.Log, o.LogBytes)
-	if err != nil {
+	log := &serverLog{path: o.Log, max: max(o.LogBytes/2, 4096)}
+	if err := log.open(); err != nil {
 		return exitWatchdog, err
 	}
 	fmt.Fprintf(log, "%sstart %s: %s\n", logHead, time.Now().UTC().Format(time.RFC3339), strings.Join(o.Args, " "))

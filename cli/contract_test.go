@@ -90,7 +90,7 @@ func TestContractWithoutDescription(t *testing.T) {
 	defer server.Close()
 	s := openaitest.Serve(t, walker)
 	code, out, stderr := inProcess(t, t.TempDir(), "eval", "--dry-run", "--base-url", s.URL, "--api-model", "m", "--env", "maze", "--tasks", "17", "--server", server.URL)
-	if code != int(errext.Env) || out != "" || !strings.Contains(stderr, "status 503") || !strings.Contains(stderr, "leave out that server") {
+	if code != int(errext.Env) || out != "" || !strings.Contains(stderr, "status 503") || !strings.Contains(stderr, "remove the server") {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
 	}
 }

@@ -30,8 +30,8 @@ func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	args := append([]string{"train", "run.toml"}, shortRun...)
-	// 64 blocks of 512 bytes (1024 bytes in bash) are enough for the configuration and the metrics, not for the weights.
-	full := exec.Command("sh", append([]string{"-c", `ulimit -f 64; exec openmanus "$@"`, "sh"}, args...)...)
+	// 80 blocks of 512 bytes (1024 bytes in bash) are enough for the configuration and the metrics, not for the weights.
+	full := exec.Command("sh", append([]string{"-c", `ulimit -f 80; exec openmanus "$@"`, "sh"}, args...)...)
 	full.Dir = dir
 	out, err := full.CombinedOutput()
 	if code := full.ProcessState.ExitCode(); code != int(errext.Disk) || !strings.Contains(string(out), "file too large") || !strings.Contains(string(out), "make room") {

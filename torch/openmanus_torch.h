@@ -24,7 +24,7 @@ extern "C" {
 
 /* ---- version ------------------------------------------------------------------------------------ */
 
-#define OM_ABI 3
+#define OM_ABI 4
 
 /* The number OM_ABI that this library was compiled with. */
 int om_abi_version(void);
@@ -88,14 +88,12 @@ const char *om_to_data(om_tensor t, int64_t dtype, void *data, int64_t nbytes);
 
 /* The only element of t. Error: t does not have exactly one. */
 const char *om_item(om_tensor t, double *out);
-const char *om_item_int(om_tensor t, int64_t *out);
 
-/* Uninitialised, constant, and 0 … n-1. */
+/* Uninitialised, and constant. */
 const char *om_empty(int64_t dtype, const int64_t *dims, int64_t n, int64_t device_kind, int64_t device_index,
                      om_tensor *out);
 const char *om_full(double value, int64_t dtype, const int64_t *dims, int64_t n, int64_t device_kind,
                     int64_t device_index, om_tensor *out);
-const char *om_arange(int64_t count, int64_t dtype, int64_t device_kind, int64_t device_index, om_tensor *out);
 
 /* ---- operations (ops.cc); broadcasting, types and gradients as in ATen ------------------------------ */
 
@@ -104,17 +102,15 @@ const char *om_arange(int64_t count, int64_t dtype, int64_t device_kind, int64_t
 #define OM_EXP 1
 #define OM_LOG 2
 #define OM_SQRT 3
-#define OM_RSQRT 4
-#define OM_ABS 5
-#define OM_SILU 6
-#define OM_SQUARE 7
-#define OM_NOT 8      /* logical; bool */
-#define OM_ISFINITE 9 /* bool */
-#define OM_CLONE 10   /* new storage, row-major, in the graph */
-#define OM_CONTIGUOUS 11
-#define OM_MAX 12
-#define OM_MIN 13
-#define OM_ALL 14 /* bool */
+#define OM_ABS 4
+#define OM_SQUARE 5
+#define OM_NOT 6 /* logical; bool */
+#define OM_ISFINITE 7 /* bool */
+#define OM_CLONE 8 /* new storage, row-major, in the graph */
+#define OM_CONTIGUOUS 9
+#define OM_MAX 10
+#define OM_MIN 11
+#define OM_ALL 12 /* bool */
 const char *om_unary(int64_t op, om_tensor t, om_tensor *out);
 
 /* out = op(a, b). Comparisons and logic give bool. */
@@ -122,35 +118,24 @@ const char *om_unary(int64_t op, om_tensor t, om_tensor *out);
 #define OM_MINIMUM 1
 #define OM_MAXIMUM 2
 #define OM_NE 3
-#define OM_LT 4
-#define OM_LE 5
-#define OM_GT 6
-#define OM_GE 7
-#define OM_AND 8
-#define OM_OR 9
+#define OM_LE 4
+#define OM_GT 5
+#define OM_GE 6
+#define OM_AND 7
+#define OM_OR 8
 const char *om_binary(int64_t op, om_tensor a, om_tensor b, om_tensor *out);
 
 /* out = op(t, v). A whole v keeps an integer tensor integer. */
 #define OM_ADD_S 0
 #define OM_MUL_S 1
-#define OM_POW_S 2
-#define OM_EQ_S 3
-#define OM_NE_S 4
-#define OM_LT_S 5
-#define OM_LE_S 6
-#define OM_GT_S 7
-#define OM_GE_S 8
+#define OM_LT_S 2
+#define OM_LE_S 3
+#define OM_GT_S 4
+#define OM_GE_S 5
 const char *om_scalar(int64_t op, om_tensor t, double v, om_tensor *out);
 
-/* out = op(t) along one dim. keep leaves the reduced dim with size 1 and is read by the reductions only. */
-#define OM_SOFTMAX 0
-#define OM_LOGSUMEXP 1
-#define OM_MEAN_DIM 2
-#define OM_MAX_DIM 3 /* values */
-#define OM_CUMSUM 4
-#define OM_UNSQUEEZE 5
-#define OM_SUM_DIM 6
-const char *om_along(int64_t op, om_tensor t, int64_t dim, int keep, om_tensor *out);
+/* The sum along dim, which keep leaves with size 1. */
+const char *om_sum_dim(om_tensor t, int64_t dim, int keep, om_tensor *out);
 
 /* min(max(t, lo), hi). */
 const char *om_clamp(om_tensor t, double lo, double hi, om_tensor *out);
@@ -158,11 +143,8 @@ const char *om_clamp(om_tensor t, double lo, double hi, om_tensor *out);
 const char *om_linear(om_tensor x, om_tensor w, om_tensor bias, om_tensor *out);
 /* The same elements in another shape (one size may be -1); a view where the strides allow it. */
 const char *om_reshape(om_tensor t, const int64_t *dims, int64_t n, om_tensor *out);
-/* A view with sizes of 1 repeated; -1 keeps a size. */
-const char *om_expand(om_tensor t, const int64_t *dims, int64_t n, om_tensor *out);
-/* Views: om_narrow keeps elements start … start+length-1 of dim; om_select takes element i of dim and removes dim. */
+/* A view of the elements start … start+length-1 of dim. */
 const char *om_narrow(om_tensor t, int64_t dim, int64_t start, int64_t length, om_tensor *out);
-const char *om_select(om_tensor t, int64_t dim, int64_t i, om_tensor *out);
 /* out has the shape of index (int64) and takes t's elements along dim. */
 const char *om_gather(om_tensor t, int64_t dim, om_tensor index, om_tensor *out);
 /* Rows of w [V,D] chosen by ids [...] (int64 or int32) → [...,D]. Error: an id outside 0 … V-1. */
@@ -171,8 +153,6 @@ const char *om_embedding(om_tensor w, om_tensor ids, om_tensor *out);
 const char *om_where(om_tensor cond, om_tensor a, om_tensor b, om_tensor *out);
 /* v where mask (bool) is true, else the element of t. */
 const char *om_masked_fill(om_tensor t, om_tensor mask, double v, om_tensor *out);
-/* Sorted values along dim and their indices (int64). */
-const char *om_sort(om_tensor t, int64_t dim, int descending, om_tensor *values, om_tensor *indices);
 /* Concatenates n tensors along dim. */
 const char *om_cat(om_tensor *ts, int64_t n, int64_t dim, om_tensor *out);
 /* t in another element type, or on another device; shares t's storage if nothing changes. */
@@ -182,7 +162,6 @@ const char *om_to_device(om_tensor t, int64_t device_kind, int64_t device_index,
 /* In place on t. copy converts types and devices; add is t += alpha·x. */
 const char *om_copy_(om_tensor t, om_tensor src);
 const char *om_add_(om_tensor t, om_tensor x, double alpha);
-const char *om_mul_(om_tensor t, double v);
 const char *om_fill_(om_tensor t, double v);
 
 /* ---- autograd (autograd.cc) ------------------------------------------------------------------------ */

@@ -22,7 +22,7 @@ func (t Tensor) Min() Tensor { return t.unary("Min", C.OM_MIN) }
 // SumDim sums along dim. If keep is set, dim stays with size 1.
 func (t Tensor) SumDim(dim int, keep bool) Tensor {
 	var out C.om_tensor
-	return result("SumDim", C.om_along(C.OM_SUM_DIM, t.in("SumDim"), C.int64_t(dim), cbool(keep), &out), &out, t)
+	return result("SumDim", C.om_sum_dim(t.in("SumDim"), C.int64_t(dim), cbool(keep), &out), &out, t)
 }
 
 // LogSoftmax returns log(e^t / Σ e^t) along dim.

@@ -194,11 +194,6 @@ const char *om_item(om_tensor t, double *out) {
   OM_END
 }
 
-const char *om_item_int(om_tensor t, int64_t *out) {
-  OM_TRY { *out = om::ref(t).item().toLong(); }
-  OM_END
-}
-
 const char *om_empty(int64_t dtype, const int64_t *dims, int64_t n, int64_t device_kind, int64_t device_index,
                      om_tensor *out) {
   OM_TRY {
@@ -218,16 +213,6 @@ const char *om_full(double value, int64_t dtype, const int64_t *dims, int64_t n,
                                                      .dtype(om::scalar_type(dtype))
                                                      .device(om::device(device_kind, device_index)));
     *out = om::wrap(t.fill_(value));
-  }
-  OM_END
-}
-
-const char *om_arange(int64_t count, int64_t dtype, int64_t device_kind, int64_t device_index, om_tensor *out) {
-  OM_TRY {
-    TORCH_CHECK(count >= 0, "a negative count: ", count);
-    *out = om::wrap(at::arange(count, at::TensorOptions()
-                                          .dtype(om::scalar_type(dtype))
-                                          .device(om::device(device_kind, device_index))));
   }
   OM_END
 }

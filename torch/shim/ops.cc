@@ -20,9 +20,7 @@ at::Tensor unary(int64_t op, const at::Tensor &t) {
     case OM_EXP: return at::exp(t);
     case OM_LOG: return at::log(t);
     case OM_SQRT: return at::sqrt(t);
-    case OM_RSQRT: return at::rsqrt(t);
     case OM_ABS: return at::abs(t);
-    case OM_SILU: return at::silu(t);
     case OM_SQUARE: return at::square(t);
     case OM_NOT: return at::logical_not(t);
     case OM_ISFINITE: return at::isfinite(t);
@@ -41,7 +39,6 @@ at::Tensor binary(int64_t op, const at::Tensor &a, const at::Tensor &b) {
     case OM_MINIMUM: return at::minimum(a, b);
     case OM_MAXIMUM: return at::maximum(a, b);
     case OM_NE: return at::ne(a, b);
-    case OM_LT: return at::lt(a, b);
     case OM_LE: return at::le(a, b);
     case OM_GT: return at::gt(a, b);
     case OM_GE: return at::ge(a, b);
@@ -55,28 +52,12 @@ at::Tensor with_scalar(int64_t op, const at::Tensor &t, const at::Scalar &v) {
   switch (op) {
     case OM_ADD_S: return at::add(t, v);
     case OM_MUL_S: return at::mul(t, v);
-    case OM_POW_S: return at::pow(t, v);
-    case OM_EQ_S: return at::eq(t, v);
-    case OM_NE_S: return at::ne(t, v);
     case OM_LT_S: return at::lt(t, v);
     case OM_LE_S: return at::le(t, v);
     case OM_GT_S: return at::gt(t, v);
     case OM_GE_S: return at::ge(t, v);
   }
   TORCH_CHECK(false, "unknown scalar operation ", op);
-}
-
-at::Tensor along(int64_t op, const at::Tensor &t, int64_t dim, bool keep) {
-  switch (op) {
-    case OM_SOFTMAX: return at::softmax(t, dim);
-    case OM_LOGSUMEXP: return at::logsumexp(t, dim, keep);
-    case OM_SUM_DIM: return at::sum(t, dim, keep);
-    case OM_MEAN_DIM: return at::mean(t, dim, keep);
-    case OM_MAX_DIM: return std::get<0>(at::max(t, dim, keep));
-    case OM_CUMSUM: return at::cumsum(t, dim);
-    case OM_UNSQUEEZE: return at::unsqueeze(t, dim);
-  }
-  TORCH_CHECK(false, "unknown operation along a dimension ", op);
 }
 
 }  // namespace
@@ -98,8 +79,8 @@ const char *om_scalar(int64_t op, om_tensor t, double v, om_tensor *out) {
   OM_END
 }
 
-const char *om_along(int64_t op, om_tensor t, int64_t dim, int keep, om_tensor *out) {
-  OM_TRY { *out = om::wrap(along(op, om::ref(t), dim, keep != 0)); }
+const char *om_sum_dim(om_tensor t, int64_t dim, int keep, om_tensor *out) {
+  OM_TRY { *out = om::wrap(at::sum(om::ref(t), dim, keep != 0)); }
   OM_END
 }
 
@@ -125,18 +106,8 @@ const char *om_reshape(om_tensor t, const int64_t *dims, int64_t n, om_tensor *o
   OM_END
 }
 
-const char *om_expand(om_tensor t, const int64_t *dims, int64_t n, om_tensor *out) {
-  OM_TRY { *out = om::wrap(om::ref(t).expand(om::shape(dims, n))); }
-  OM_END
-}
-
 const char *om_narrow(om_tensor t, int64_t dim, int64_t start, int64_t length, om_tensor *out) {
   OM_TRY { *out = om::wrap(at::narrow(om::ref(t), dim, start, length)); }
-  OM_END
-}
-
-const char *om_select(om_tensor t, int64_t dim, int64_t i, om_tensor *out) {
-  OM_TRY { *out = om::wrap(at::select(om::ref(t), dim, i)); }
   OM_END
 }
 
@@ -157,16 +128,6 @@ const char *om_where(om_tensor cond, om_tensor a, om_tensor b, om_tensor *out) {
 
 const char *om_masked_fill(om_tensor t, om_tensor mask, double v, om_tensor *out) {
   OM_TRY { *out = om::wrap(at::masked_fill(om::ref(t), om::ref(mask), scalar_for(om::ref(t), v))); }
-  OM_END
-}
-
-const char *om_sort(om_tensor t, int64_t dim, int descending, om_tensor *values, om_tensor *indices) {
-  OM_TRY {
-    // Stable, so that equal elements keep their order and the result does not depend on the implementation.
-    auto [v, i] = at::sort(om::ref(t), /*stable=*/true, dim, descending != 0);
-    *values = om::wrap(v);
-    *indices = om::wrap(i);
-  }
   OM_END
 }
 
@@ -197,11 +158,6 @@ const char *om_copy_(om_tensor t, om_tensor src) {
 
 const char *om_add_(om_tensor t, om_tensor x, double alpha) {
   OM_TRY { om::ref(t).add_(om::ref(x), scalar_for(om::ref(t), alpha)); }
-  OM_END
-}
-
-const char *om_mul_(om_tensor t, double v) {
-  OM_TRY { om::ref(t).mul_(scalar_for(om::ref(t), v)); }
   OM_END
 }
 

@@ -117,7 +117,7 @@ const (
 	SeenRestarted   = "restarted"         // the cause is ErrRestarted
 	SeenMalformed   = "malformed"         // the reply does not belong to this environment
 	SeenOversize    = "oversize"          // more bytes than Options.MaxReply
-	SeenEnvironment = "environment_error" // E1: status 200 with an "error" key
+	SeenEnvironment = "environment_error" // status 200 with an "error" key
 	SeenSlow        = "slow"              // a good reply that env/fault delayed
 	SeenDuplicate   = "duplicate"         // a good reply to a request that env/fault sent twice
 )

@@ -97,9 +97,9 @@ func TestGroupEstimators(t *testing.T) {
 	}
 }
 
-// TestTokenEstimators compares the estimators with one number per token with spec 12.1. The
-// original loses the reward at a gap between turns, or counts the tokens of the gap; the values
-// here are the intended ones.
+// TestTokenEstimators compares the estimators that compute an advantage for every token with
+// the numbers of spec 12.1. At a gap between turns OpenManus-RL loses the reward or counts the
+// tokens of the gap as sampled ones; the values here are the intended ones.
 func TestTokenEstimators(t *testing.T) {
 	for _, c := range []struct {
 		name, estimator string

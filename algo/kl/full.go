@@ -1,11 +1,11 @@
 package kl
 
-// The KL over the whole vocabulary:
+// The estimator "full" (spec 5.5), the KL over the whole vocabulary:
 //
 //	KL(π, π_ref) = Σ_v π(v) (log π(v) - log π_ref(v))
 //
-// (spec 5.5, full: verl has the name without an implementation). It has no sampling
-// noise, and needs the logits of both models for every token in memory.
+// It has no sampling noise, and needs the logits of both models for every token in
+// memory. verl declares the name and does not implement it.
 
 import "github.com/openmanus/openmanus/torch"
 

@@ -116,7 +116,7 @@ func (s *State) DrawState(envs int) (data.MixtureState, error) {
 	case envs == 1:
 		return data.MixtureState{Orders: []data.OrderState{s.Order}}, nil
 	}
-	return data.MixtureState{}, errors.New("the checkpoint is of a run of one environment, or of a version with one list for several environments: start a new run from its weights")
+	return data.MixtureState{}, errors.New("the checkpoint has no task order for several environments: a run of one environment or an older version wrote it; start a new run from the weights of the checkpoint")
 }
 
 // SetDrawState records the position in the task order.

@@ -13,7 +13,7 @@ var Renamed = []struct {
 	{"actor/entropy", ActorEntropyLoss, "measured in the update; there is no separate pass"},
 	{"actor/reward_kl_penalty", CriticKL, ""},
 	{"actor/reward_kl_penalty_coeff", CriticKLCoeff, ""},
-	{"response_length_non_aborted/*", "", "none: response_length counts an episode without a sampled token as 0; response/aborted_ratio is their share"},
+	{"response_length_non_aborted/*", "", "none: response_length counts episodes without a sampled token as 0; response/aborted_ratio is the share of these episodes"},
 	{"env/number_of_valid_search", "", "none: it was always 0"},
 	{"global_seqlen/*", "", "none: a single process has no load to balance"},
 	{"training/rollout_probs_diff_{max,mean,std,valid}", LogProbGap + "_{mean,max,k3}", "differences of log-probs; verl's are differences of probabilities"},

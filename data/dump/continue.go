@@ -130,7 +130,7 @@ func checkTornHeader(f *os.File) error {
 	if _, err := f.ReadAt(text, 0); err != nil {
 		return err
 	}
-	// The content of an incomplete frame is unknown, but a header is short.
+	// A short compressed file may be a header whose frame is incomplete.
 	packed := bytes.HasPrefix(zstdMagic, text[:min(len(text), len(zstdMagic))]) && st.Size() <= 64<<10
 	if !packed && !strings.HasPrefix(begin, string(text)) {
 		return errors.New("it is not a dump: choose another file")

@@ -26,7 +26,7 @@ type Table struct {
 	added  []addedColumn
 }
 
-// addedColumn is a new column: a list of strings, numbers or integers per row.
+// addedColumn is a new column. Each row has a list of strings, integers or floats.
 type addedColumn struct {
 	name   string
 	node   parquet.Node

@@ -18,9 +18,9 @@ import (
 // WatchdogCommand is the first argument that makes this program a watchdog.
 const WatchdogCommand = "server-watchdog"
 
-// order contains the settings of a watchdog. It is one line of JSON in the pipe whose
-// end stops the server. It is not in arguments or variables: other users can read
-// them, and the server's LD_LIBRARY_PATH must not apply to the watchdog.
+// order contains the settings of a watchdog. The program writes it as one line of JSON to
+// the watchdog's standard input. Other users could read command-line arguments, and
+// environment variables would apply the server's LD_LIBRARY_PATH to the watchdog.
 type order struct {
 	Args     []string      `json:"args"` // Args[0] is a path
 	Dir      string        `json:"dir"`

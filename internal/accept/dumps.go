@@ -69,7 +69,7 @@ type dumpTrial struct {
 
 func runDumps(ctx context.Context, o *options, _ []string, log io.Writer) (result, error) {
 	if o.episodes < 20 {
-		return nil, errors.New("--episodes must be at least 20: a rollout must last until it is killed")
+		return nil, errors.New("--episodes must be at least 20: otherwise the rollout ends before it is killed")
 	}
 	return inFolder("", func(dir string) (result, error) { return measureDumps(ctx, o.program, o.model, dir, o.episodes, log) })
 }

@@ -29,7 +29,7 @@ func last(c *context, v any, _ []any) any {
 	if len(items) == 0 {
 		return undefined{"the last item of an empty sequence"}
 	}
-	return asKindOf(v, items[len(items)-1]) // Python takes the last character by its index, which keeps markup
+	return asKindOf(v, items[len(items)-1]) // in jinja2 the last character of markup is markup
 }
 
 func (c *context) join(items []any, sep string) any {

@@ -59,7 +59,7 @@ func (p *policyGradient) Restore(dir string) error {
 	return p.player.Restore(dir)
 }
 
-// Finish records the coefficient of the KL in the reward after the step.
+// Finish copies the coefficient of the KL penalty to the run's state and ends the step.
 func (p *policyGradient) Finish(step int, b Batch, seconds float64, m Metrics) error {
 	if p.klReward != nil {
 		coef := p.klReward.Coef

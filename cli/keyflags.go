@@ -323,7 +323,7 @@ func addresses(c *cli.Context, flag string) (any, error) {
 	return strings.Split(strings.Join(list, ","), ","), nil
 }
 
-// variables parses NAME=VALUE pairs. It returns a nil map without any.
+// variables parses NAME=VALUE pairs. It returns nil if there are none.
 func variables(c *cli.Context, flag string) (any, error) {
 	var set map[string]string
 	for _, pair := range c.StringSlice(flag) {

@@ -72,7 +72,7 @@ func (e *Episode) CheckContexts() error {
 	return nil
 }
 
-// split returns one row per context of r, the valid row of a whole episode.
+// split divides r, the validated row of an episode, into one row per context.
 // Contexts without a sampled token are kept.
 func (r *Row) split(spans [][2]int) ([]Row, error) {
 	if len(spans) == 1 {

@@ -79,7 +79,7 @@ type instance struct {
 	tried   string // the action of the last step
 }
 
-// register adds an environment whose servers s describes.
+// register adds the environment called name; s describes its servers.
 func register(name string, s server, spec Spec) {
 	s.idKey = "id"
 	if s.indexed {

@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// The inputs of spec 12.4, each after a first token without a log-prob.
+// specRows returns the inputs of spec 12.4, with one token outside the mask before each row.
 func specRows() []data.Row {
 	masks := [][]uint8{{1, 1, 0, 1, 1}, {1, 1, 1, 1, 0}, {1, 0, 0, 1, 1}, {1, 1, 1, 0, 0}}
 	old := [][]float32{{-1, -2, -.5, -.1, -3}, {-.7, -.6, -.5, -.4, -.3}, {-2, -2, -2, -2, -2}, {-.2, -.4, -.6, -.8, -1}}

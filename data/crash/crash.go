@@ -92,7 +92,7 @@ func (p Point) here() bool {
 	return passed[name] == nth
 }
 
-// Check returns an error if the value of the variable is invalid.
+// Check returns an error if OPENMANUS_CRASH_AT is malformed or names an unknown point.
 func Check() error {
 	name, _, err := target()
 	if err != nil {

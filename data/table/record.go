@@ -60,7 +60,7 @@ func (r *Record) Task(n int, env string) (data.Task, error) {
 	id := deref(r.ItemID)
 	t := data.Task{ID: id, Env: envOf(deref(r.DataSource), id)}
 	t.Env = cmp.Or(t.Env, env)
-	if t.Env != env && env != "" && envOf("", id) == env { // "searchqa_3" from the data set nq
+	if t.Env != env && env != "" && envOf("", id) == env { // as in item_id "searchqa_3" with data_source "nq"
 		t.Env, t.Source = env, deref(r.DataSource)
 	}
 	index, err := r.index()

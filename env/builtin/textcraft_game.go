@@ -115,7 +115,7 @@ func (c *crafter) craft(out, in string) (text, item string, err error) {
 	return fmt.Sprintf("Crafted %d %s", r.count, r.item), r.item, nil
 }
 
-// thing returns n of the item or group with a name.
+// thing returns the ingredient for n units of the item or group called name.
 func (c *crafter) thing(n int64, name string) ingredient {
 	id := itemID(name)
 	return ingredient{id: id, group: c.book.groups[id], count: n}

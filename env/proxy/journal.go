@@ -12,7 +12,7 @@ import (
 // Counts contains the counts of a proxy.
 type Counts struct {
 	Requests       int64          `json:"requests"`
-	Faults         map[string]int `json:"faults"`          // by kind; the kind of a status is its number
+	Faults         map[string]int `json:"faults"`          // by kind; a status such as 503 is a kind
 	UpstreamErrors int            `json:"upstream_errors"` // failures of the server itself
 }
 

@@ -108,7 +108,7 @@ func (c *Client) chat(ctx context.Context, r Request, attempts int) (Reply, erro
 		}
 		fault.Attempts = attempt
 		if fault.Kind == KindRefused && !useNew && strings.Contains(fault.Words, newLimit) {
-			// OpenAI's reasoning models reject max_tokens; the error names newLimit.
+			// OpenAI's reasoning models reject max_tokens with an error that names newLimit.
 			if c.newLimit.CompareAndSwap(false, true) {
 				c.o.Log.Info("the endpoint requires "+newLimit+" instead of max_tokens; using it from now on", "model", c.o.Model)
 			}

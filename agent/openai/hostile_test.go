@@ -8,7 +8,7 @@ import (
 )
 
 // TestNoReply checks that Chat fails for an endpoint that never completes a reply.
-// The transport ends the request long before the timeout.
+// The client's HTTP transport must end the request long before the timeout of one hour.
 func TestNoReply(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {

@@ -2,7 +2,7 @@ package chat
 
 import "fmt"
 
-// attribute returns v.name: a method, or else an item, as Jinja's getattr does.
+// attribute returns v.name as Jinja's getattr does: the method of that name or, without one, the item.
 func (c *context) attribute(v any, name string) any {
 	methods, attrs := map[string]function(nil), new(dict)
 	c.defined(v)
@@ -57,8 +57,8 @@ func (c *context) item(v, key any) any {
 	return undefined{fmt.Sprintf("an item of a %s", typeName(v))}
 }
 
-// position returns the index of item i of n, which counts from the end if it is
-// negative. ok is false if there is no such item.
+// position returns the index of item i in a list of n items. A negative i counts
+// from the end. ok is false if there is no such item.
 func position(i int64, n int) (at int, ok bool) {
 	if i < 0 {
 		i += int64(n)

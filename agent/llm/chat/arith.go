@@ -161,7 +161,7 @@ func (c *context) integers(op string, a, b int64) any {
 			return math.Pow(float64(a), float64(b))
 		}
 		if a < -1 || a > 1 {
-			y.SetInt64(min(b, 64)) // a power of 64 overflows already
+			y.SetInt64(min(b, 64)) // |a| >= 2, so an exponent of 64 overflows like every larger one
 		}
 		z.Exp(x, y, nil)
 	}

@@ -39,7 +39,7 @@ func (c *context) errorf(format string, args ...any) *Error {
 	return &Error{c.line, fmt.Sprintf(format, args...)}
 }
 
-// spend counts n+1 units of work.
+// spend adds n+1 to the number of steps and panics above maxSteps.
 func (c *context) spend(n int) {
 	if c.steps += n + 1; c.steps > maxSteps {
 		panic(c.errorf("the template takes more than %d steps", maxSteps))

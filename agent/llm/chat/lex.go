@@ -120,9 +120,9 @@ func (l *lexer) next() {
 	l.expression("%}")
 }
 
-// text emits the text before a tag, stripped according to the tag's sign. block
-// is true for tags and comments, to which lstrip_blocks applies, and false for
-// expressions.
+// text emits the text before a tag. The tag's sign, '-' or '+', controls how white
+// space is stripped. block is true for tags and comments, to which lstrip_blocks
+// applies, and false for expressions.
 func (l *lexer) text(s, sign string, block bool) {
 	switch {
 	case sign == "-":

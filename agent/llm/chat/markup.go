@@ -47,7 +47,7 @@ func asMarkup(v any) any {
 	return v
 }
 
-// asKindOf returns v, as markup if model is markup.
+// asKindOf returns v, converted to markup if the argument model is markup.
 func asKindOf(model, v any) any {
 	if _, ok := model.(markup); ok {
 		return asMarkup(v)
@@ -55,7 +55,7 @@ func asKindOf(model, v any) any {
 	return v
 }
 
-// keepKind returns f, with the result converted to the kind of its operand v.
+// keepKind returns a function that calls f and converts the result to markup if the operand v is markup.
 func keepKind(f function) function {
 	return func(c *context, v any, a *args) any { return asKindOf(v, f(c, v, a)) }
 }

@@ -267,8 +267,8 @@ func pyFormat(c *context, self any, a *args) any {
 	}))
 }
 
-// title applies first to the first rune and to each rune after a separator, and
-// changes the others to lower case.
+// title converts the first rune and each rune after a separator with the function
+// first, and all other runes to lower case.
 func title(s string, separates func(rune) bool, first func(string) string) string {
 	var sb strings.Builder
 	before := ' '

@@ -77,8 +77,8 @@ func (p *parser) name() string {
 	return t.text
 }
 
-// body compiles statements up to one of the tags named ends, and returns that
-// tag's name. Without ends it reads to the end of the template.
+// body compiles statements up to a tag whose name is in ends, and returns that
+// name. If ends is empty, body reads to the end of the template.
 func (p *parser) body(line int, ends ...string) (s stmt, end string) {
 	p.enter()
 	defer p.leave()
@@ -119,8 +119,8 @@ func sequence(body []stmt) stmt {
 	}
 }
 
-// block compiles the rest of a tag, the statements after it and the closing tag
-// named end.
+// block compiles the rest of a tag, the statements after it and the closing tag,
+// whose name is end.
 func (p *parser) block(line int, end string) stmt {
 	p.closeTag()
 	body, _ := p.body(line, end)
@@ -128,7 +128,7 @@ func (p *parser) block(line int, end string) stmt {
 	return body
 }
 
-// elseBlock compiles the else block up to the tag named last. end names the tag just read.
+// elseBlock compiles the else block up to the tag last, or nothing if end, the tag just read, is not "else".
 func (p *parser) elseBlock(line int, end, last string) stmt {
 	if end == "else" {
 		return p.block(line, last)

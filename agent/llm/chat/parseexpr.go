@@ -93,8 +93,8 @@ func (p *parser) expression() expr {
 	return x
 }
 
-// operators compiles an expression of operators whose binding power is at least
-// least.
+// operators compiles an expression. The binding power of its operators is at
+// least the argument least.
 func (p *parser) operators(least int) expr {
 	p.enter()
 	defer p.leave()
@@ -243,8 +243,8 @@ func (p *parser) integer(t token) expr {
 	return literal(i)
 }
 
-// items calls item before each element of a list that ends with closing. A
-// comma may follow the last element.
+// items calls the function item to read each element of a list that ends with
+// the token closing. A comma may follow the last element.
 func (p *parser) items(closing string, item func()) {
 	for n := 0; !p.skipOp(closing); n++ {
 		if n > 0 {

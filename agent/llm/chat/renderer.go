@@ -122,8 +122,8 @@ func (r *Renderer) Next(stoppedByEOS bool, lastID int32, messages []data.Message
 	return ids, nil
 }
 
-// delta returns the ids that the template writes after a reply, its end token
-// first.
+// delta returns the ids that the template writes after a reply. The first one is
+// the end token of the reply.
 func (r *Renderer) delta(messages []data.Message, prompt bool) ([]int32, error) {
 	if len(messages) == 0 {
 		return nil, errors.New("next turn of a conversation: no messages")

@@ -10,8 +10,8 @@ const (
 	continueLoop
 )
 
-// eval returns the value of an expression that starts on the given line. Errors
-// of the operation on the value then name that line.
+// eval returns the value of x, an expression that starts on the given line. It sets the
+// current line again afterwards, so that an error in the use of the value names that line.
 func (c *context) eval(x expr, line int) any {
 	c.line = line
 	v := x(c)
@@ -40,15 +40,15 @@ func (c *context) unpack(targets []target, v any) {
 	}
 }
 
-// blockText returns the text of a set or filter block while its filters are
-// applied. A variable of the rendering stores the text, because goroutines
-// share templates. Templates cannot use the variable's name.
+// blockText returns the output of a set or filter block to the filters of the
+// block. A variable of the rendering stores the output, because goroutines share
+// templates. Templates cannot use the variable's name.
 func blockText(c *context) any { return c.lookup(blockName) }
 
 const blockName = "{text}"
 
-// captured returns an expression that runs body in a new scope and applies filters
-// to the output, which filters read with blockText. A jump discards the output.
+// captured returns an expression that runs body in a new scope and then evaluates filters,
+// which reads the output of body with blockText. A break or continue discards the output.
 func captured(body stmt, filters expr) expr {
 	return func(c *context) (v any) {
 		text := c.capture(func() { c.inside(c.scope, func() { body(c) }) })

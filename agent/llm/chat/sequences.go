@@ -83,8 +83,8 @@ func (c *context) path(v, path any) any {
 	return v
 }
 
-// key returns the sort key of x: the value at the path attribute, or x if there
-// is no path. A string is in lower case unless caseSensitive.
+// key returns the sort key of x: the value at the path given by attribute, or x
+// without a path. Strings are converted to lower case unless caseSensitive is true.
 func (c *context) key(x, attribute, caseSensitive any) any {
 	if !absent(attribute) && attribute != nil {
 		x = c.path(x, attribute)

@@ -36,9 +36,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("chat template line %d: %s", e.Line, e.Msg)
 }
 
-// recoverError stores the *Error that ended parsing or rendering in err. The
-// lexer, the parser and the evaluator panic with an *Error, like those of
-// text/template. Parse and Render recover it.
+// recoverError stores in err the *Error that ended parsing or rendering. As in
+// text/template, the lexer, the parser and the evaluator panic with this
+// error. Parse and Render recover it.
 func recoverError(err *error) {
 	switch r := recover().(type) {
 	case nil:

@@ -223,7 +223,7 @@ func (c *context) iterate(v any) []any {
 
 func (c *context) contains(in, v any) bool {
 	switch in := unwrap(in).(type) {
-	case *iterator: // the search consumes the items before the value
+	case *iterator: // the search removes the items up to the value
 		for len(in.rest) > 0 {
 			x := in.rest[0]
 			in.rest = in.rest[1:]

@@ -18,7 +18,7 @@ type writer struct {
 	ascii  bool
 	pretty bool
 	indent string
-	sorted func(*dict) any // the entries in order of the keys; nil keeps their order
+	sorted func(*dict) any // returns the entries in the order of the keys; nil: insertion order
 }
 
 // toJSON implements Hugging Face's tojson: json.dumps with ensure_ascii off.
@@ -209,8 +209,8 @@ func quote(sb *strings.Builder, s string) {
 	sb.WriteByte(q)
 }
 
-// floatRepr writes a float as Python does: the shortest digits that read
-// back, with an exponent below 1e-4 and from 1e16.
+// floatRepr writes a float as Python does: the shortest digits that parse to the
+// same value, with an exponent for values below 1e-4 and from 1e16.
 func floatRepr(f float64) string {
 	switch {
 	case math.IsNaN(f):

@@ -15,10 +15,10 @@ type Backend interface {
 	// token for each Work with Sample set. The result has one entry per Work,
 	// in order; entries of Works without Sample are ignored.
 	//
-	// A new sequence begins at Pos 0, or with the first Pos tokens of another
-	// (Work.From). A Pos below the length of a sequence truncates it to Pos
-	// tokens first. Both are whole blocks. After an error the scheduler drops
-	// the sequences of the batch, so the backend may leave them incomplete.
+	// A new sequence begins at Pos 0, or with the first Pos tokens of the sequence
+	// Work.From. A Pos below the length of a sequence first truncates the sequence to
+	// Pos tokens. In these cases Pos is a multiple of the block size. After an error the
+	// scheduler drops the batch's sequences, so the backend may leave them incomplete.
 	Step(ctx context.Context, batch []Work) ([]Sampled, error)
 	// Drop frees the memory of a sequence. An unknown sequence is ignored.
 	Drop(seq SeqID)

@@ -52,7 +52,7 @@ func (s *Scheduler) calls() []*sequence {
 	return calls
 }
 
-// fill makes a batch of the selected calls that fit.
+// fill makes a batch of the calls for which selected is true and that fit into the limits.
 func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequence) bool) ([]*sequence, []Work) {
 	type row struct {
 		q      *sequence
@@ -75,7 +75,7 @@ func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequen
 			if slices.ContainsFunc(prefill, func(r row) bool {
 				return max(r.q.cached, r.shared) >= shared && s.common(q, r.q.ids) > shared
 			}) {
-				continue // another row of this batch computes a longer shared prefix
+				continue // wait: another row of this batch computes a longer prefix, which q can share afterwards
 			}
 			n -= shared
 		}

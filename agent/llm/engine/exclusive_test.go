@@ -63,7 +63,7 @@ func TestExclusiveKeepsStepsOut(t *testing.T) {
 }
 
 // TestNewWeights checks that an open session is prefilled again after a change of
-// the weights. The fake backend reports samples over KV of another version.
+// the weights. The fake backend reports samples that use KV of other weights.
 func TestNewWeights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(4096, 16)

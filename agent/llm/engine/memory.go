@@ -41,7 +41,7 @@ func (s *Scheduler) admit(calls []*sequence, i int) bool {
 	return true
 }
 
-// expected returns the number of blocks expected at the end of q's context.
+// expected returns the number of blocks that q's context is expected to have when it ends.
 func (s *Scheduler) expected(q *sequence) int {
 	return s.blocks(max(len(q.ids), min(q.limit, s.expectTokens)))
 }
@@ -101,7 +101,7 @@ func (s *Scheduler) leastRecentlyUsed() *sequence {
 	return best
 }
 
-// youngest returns the last selected call in calls that holds memory.
+// youngest returns the last of calls that holds memory and for which selected is true.
 func youngest(calls []*sequence, selected func(*sequence) bool) *sequence {
 	for _, q := range slices.Backward(calls) {
 		if q.blocks > 0 && selected(q) {

@@ -4,7 +4,7 @@ import "context"
 
 // Restarter is an Engine that can empty a session's context in place. A
 // restarted session keeps its position in the deterministic order of batches.
-// After a close and an open, the order would depend on timing.
+// With Close and Open instead, this position would depend on timing.
 type Restarter interface {
 	// Restart empties the session's context. No call may be in progress.
 	Restart(s *Session) error
@@ -29,7 +29,7 @@ func Restart(ctx context.Context, e Engine, s *Session) (*Session, error) {
 var _ Restarter = (*Scheduler)(nil)
 
 // Restart empties a session's context; see Restarter. The length of the old
-// context counts for the expected length, as for a closed session.
+// context updates the expected length, as when a session is closed.
 func (s *Scheduler) Restart(session *Session) error {
 	q, err := s.sequenceOf(session)
 	if err != nil {

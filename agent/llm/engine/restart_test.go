@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// contextsOf returns the replies of each turn of a script in a separate context.
+// contextsOf plays every turn of a script in a separate context and returns the replies.
 func contextsOf(ctx context.Context, e Engine, session *Session, sc script, pause func()) (replies []Reply, err error) {
 	defer func() { e.Close(session) }()
 	for turn, ids := range sc.turns {

@@ -267,7 +267,7 @@ type Stats struct {
 	SharedTokens  int64 // tokens copied from a shared prefix instead of prefilled
 	DecodeTokens  int64 // tokens computed in decode steps, one per step
 	SampledTokens int64
-	Parked        int64 // number of times that the KV of a session was dropped for another
+	Parked        int64 // number of times that a session's KV was dropped to free memory for another session
 	Open          int   // number of open sessions
 	Active        int   // number of open sessions with a call in progress
 }

@@ -39,7 +39,7 @@ func TestRepliesDoNotDependOnBatches(t *testing.T) {
 			s := start(t, f, tt.options)
 			const n = 40
 			sessions := make([]*Session, n)
-			if tt.options.Deterministic || tt.parks { // all sessions are open before the first has ended
+			if tt.options.Deterministic || tt.parks { // open all sessions before the first one can end
 				for i := range n {
 					sc := makeScript(i)
 					sessions[i] = mustOpen(t, s, SessionOptions{Key: sc.key, MaxContext: sc.limit})

@@ -21,7 +21,7 @@ func newBlocks(n, size int) *blocks {
 	return b
 }
 
-// grow appends free blocks to have, a sequence's blocks, until there is space for n tokens.
+// grow appends free blocks to the slice have, the blocks of a sequence, until there is space for n tokens.
 func (b *blocks) grow(have []int32, n int) ([]int32, error) {
 	need := (n+b.size-1)/b.size - len(have)
 	if need > len(b.free) {
@@ -36,8 +36,8 @@ func (b *blocks) grow(have []int32, n int) ([]int32, error) {
 	return have, nil
 }
 
-// share returns the blocks of the first n tokens for use by a second sequence.
-// n fills these blocks, since a shared block must not be written.
+// share returns the blocks of the first n tokens for use by a second sequence. n must be
+// a multiple of the block size, because shared blocks must not be written.
 func (b *blocks) share(have []int32, n int) []int32 {
 	shared := slices.Clone(have[:n/b.size])
 	for _, block := range shared {
@@ -46,7 +46,7 @@ func (b *blocks) share(have []int32, n int) []int32 {
 	return shared
 }
 
-// release removes a user of each block of have. A block without users is free.
+// release decrements the number of users of each block in have. A block without users is free.
 func (b *blocks) release(have []int32) {
 	for _, block := range slices.Backward(have) {
 		if b.users[block]--; b.users[block] == 0 {

@@ -10,10 +10,10 @@ import (
 )
 
 // teach replaces the token drawn from the logits [1,V] of a row by the
-// teacher's token, and the log-prob by its log-prob.
+// teacher's token, and the log-prob of the former by the log-prob of the latter.
 //
 // The sampler takes argmax over v of s_v = z_v/T + G_v (torch.Sample). If the
-// teacher has another token, the margin is s_drawn - s_recorded: the smallest
+// two tokens differ, the margin is s_drawn - s_recorded: the smallest
 // change of the scaled logits with which the sampler draws the teacher's token.
 // If top-k or top-p excluded one of the two tokens, the margin may be the
 // change that moves that token across the cut. A teacher's id outside the

@@ -34,7 +34,7 @@ func TestSchemes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tok.Size() != 4 {
-				t.Errorf("size %d: the tokenizer includes the padding tokens at the end", tok.Size())
+				t.Errorf("size %d, want 4: the padding token at the end must be omitted", tok.Size())
 			}
 			original, err := tokenizer.Load(filepath.Join(dir, "tokenizers", name))
 			if err != nil {
@@ -42,7 +42,7 @@ func TestSchemes(t *testing.T) {
 			}
 			for _, part := range []string{"pre_tokenizer", "normalizer"} {
 				if diff := cmp.Diff(component(t, original, part), component(t, tok, part)); diff != "" {
-					t.Errorf("%s (-original +ours):\n%s", part, diff)
+					t.Errorf("%s (-published +ours):\n%s", part, diff)
 				}
 			}
 			for what, traits := range map[string][2]bool{
@@ -50,7 +50,7 @@ func TestSchemes(t *testing.T) {
 				"BOS":           {addsToken(original), addsToken(tok)},
 			} {
 				if traits[0] != traits[1] {
-					t.Errorf("%s is %v, want %v as in the original", what, traits[1], traits[0])
+					t.Errorf("%s is %v, want %v as in the published tokenizer.json", what, traits[1], traits[0])
 				}
 			}
 		})

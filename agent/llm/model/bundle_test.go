@@ -39,7 +39,7 @@ func TestOpenGGUFMatchesTransformers(t *testing.T) {
 			}
 		})
 	}
-	// These files have no vocabulary.
+	// These files have no vocabulary, so only the weights are compared.
 	for _, name := range []string{"qwen2-q8_0", "qwen3-q8_0"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join("testdata", "gguf", name+".gguf")
@@ -101,7 +101,7 @@ func TestSaveAndOpenAgain(t *testing.T) {
 				t.Errorf("hash of the weights: got %s, want %s", got, want)
 			}
 			config := reopened.Model.Config
-			config.DType = b.Model.Config.DType // the dtype of the file
+			config.DType = b.Model.Config.DType // DType may differ: it is the dtype in which the model was saved
 			if d := cmp.Diff(b.Model.Config, config); d != "" {
 				t.Errorf("configuration (-saved +opened)\n%s", d)
 			}

@@ -54,7 +54,7 @@ type Setting struct {
 }
 
 // settings lists the hyper-parameters that are read from config.json and from
-// GGUF metadata in the same way. A number that stays 0 is missing.
+// GGUF metadata in the same way. A number that is 0 counts as missing.
 func (c *Config) settings() []Setting {
 	list := []Setting{
 		{"vocab_size", "", &c.VocabSize, maxVocab},
@@ -95,7 +95,7 @@ func (c *Config) Validate() error {
 	if !(c.RMSNormEps > 0) || math.IsInf(c.RMSNormEps, 0) {
 		errs = append(errs, fmt.Errorf("rms_norm_eps is %v, want a positive number", c.RMSNormEps))
 	}
-	if c.HeadDim > 0 && c.HeadDim%2 == 0 { // other values were reported above
+	if c.HeadDim > 0 && c.HeadDim%2 == 0 { // other head widths were reported above
 		errs = append(errs, c.rope().Validate())
 	}
 	for _, id := range slices.Concat(c.EOSTokenIDs, ids(c.BOSTokenID), ids(c.PadTokenID)) {

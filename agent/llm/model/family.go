@@ -36,7 +36,7 @@ type family struct {
 
 // Extra holds the hyper-parameters of one family that Config has no field for.
 type Extra interface {
-	// Settings lists them with pointers to their fields.
+	// Settings lists these hyper-parameters with pointers to their fields.
 	Settings() []Setting
 }
 

@@ -184,7 +184,7 @@ func (r *ggufReader) specials(c *Config) {
 			r.errs = append(r.errs, err)
 			return nil
 		}
-		n := int32(min(max(int64(v), -1), 1<<31-1)) // Validate checks the id against the vocabulary
+		n := int32(min(max(int64(v), -1), 1<<31-1)) // clamped to int32; Validate rejects an id outside the vocabulary
 		return &n
 	}
 	c.BOSTokenID, c.PadTokenID = id("bos_token_id"), id("padding_token_id")
@@ -226,7 +226,7 @@ func (g *ggufSource) Names() []string {
 		switch name, ok := known[raw]; {
 		case ok:
 			list = append(list, name)
-		case raw != ropeFactors: // ggufConfig reads ropeFactors
+		case raw != ropeFactors: // ropeFactors is not a weight; ggufConfig reads it
 			list = append(list, raw)
 		}
 	}

@@ -49,7 +49,7 @@ func load(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, src so
 	return m, nil
 }
 
-// redundant reports whether a tensor is redundant: the output head of tied
+// redundant reports whether a tensor is not loaded: the output head of tied
 // embeddings, which checkTied compares, or the rotary frequencies that old
 // releases saved.
 func (c *Config) redundant(name string) bool {

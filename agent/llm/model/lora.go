@@ -69,8 +69,8 @@ func (o *LoRA) Validate() error {
 	return errors.Join(errs...)
 }
 
-// targets returns the names of Targets in the order of all, which lists the
-// layers that can be adapted.
+// targets returns the names of the layers that o.Targets selects. The argument all
+// lists the layers that can be adapted and determines the order.
 func (o *LoRA) targets(all []string) ([]string, error) {
 	if slices.Equal(o.Targets, []string{AllLinear}) {
 		return all, nil
@@ -137,7 +137,7 @@ func (m *Model) AddLoRA(ctx context.Context, o LoRA, seed uint64) error {
 	return nil
 }
 
-// newAdapters declares adapters on the linear layers that o selects.
+// newAdapters declares adapters on the linear layers that o.Targets selects.
 func (m *Model) newAdapters(o LoRA) (*adapters, error) {
 	targets, err := o.targets(m.declared.appendShort(nil))
 	if err != nil {
@@ -228,7 +228,7 @@ func (m *Model) Dropout() float64 {
 func (m *Model) Base() *Model {
 	base, err := newDecoder(m.Config)
 	if err != nil {
-		panic("model: " + err.Error()) // m was made from the same configuration
+		panic("model: " + err.Error()) // cannot happen: m was made from the same configuration
 	}
 	base.thread, base.dtype, base.checkpointing = m.thread, m.dtype, m.checkpointing
 	for i, w := range m.declared.weights {

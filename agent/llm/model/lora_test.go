@@ -17,8 +17,8 @@ import (
 
 var loraIDs = [][]int32{{1, 17, 20, 3, 57, 58, 59, 50, 2, 1, 40}, {33, 5, 14, 60, 61, 7}}
 
-// adapt adds adapters with a random B to a model. With the initial B of zero
-// adapters have no effect.
+// adapt adds adapters with a random B to a model. The initial B is
+// zero, so that new adapters have no effect.
 func adapt(t testing.TB, m *Model, o LoRA) {
 	t.Helper()
 	if err := m.AddLoRA(context.Background(), o, 5); err != nil {
@@ -278,7 +278,7 @@ func TestSaveAdapters(t *testing.T) {
 	defer f.Close()
 	info, ok := f.Info("base_model.model.model.layers.0.mlp.down_proj.lora_A.weight")
 	if n := len(f.Names()); !ok || n != 4*b.Model.Config.NumHiddenLayers || !slices.Equal(info.Shape, []int{3, b.Model.Config.IntermediateSize}) {
-		t.Errorf("the file has %d tensors; lora_A of down_proj has shape %v, found %v", n, info.Shape, ok)
+		t.Errorf("the file has %d tensors, and lora_A of down_proj has shape %v (in the file: %v)", n, info.Shape, ok)
 	}
 
 	d, err := Describe(dir)

@@ -86,7 +86,7 @@ func TestGradientsMatchTransformers(t *testing.T) {
 }
 
 // meanNLL returns the mean negative log-likelihood of all predicted tokens.
-// Gradients are switched on.
+// It switches the gradients of the parameters on.
 func meanNLL(s *torch.Scope, m *Model, g golden) torch.Tensor {
 	m.SetTrainable(true)
 	ids, positions, offsets := Pack(g.ids()...)
@@ -220,7 +220,7 @@ func TestNewIsRandomAndRepeatable(t *testing.T) {
 		t.Error("two seeds gave the same weights")
 	}
 	n, err := c.NumParameters()
-	// embedding and head, per layer attention with biases, MLP and two norms, last norm
+	// embedding and head; for each layer attention with biases, MLP and two norms; last norm
 	if want := 2*50*32 + 2*(32*32+32+2*(16*32+16)+32*32+3*32*48+2*32) + 32; err != nil || n != want {
 		t.Errorf("NumParameters is %d, %v; want %d", n, err, want)
 	}

@@ -186,8 +186,8 @@ func (m *Model) readAdapters(ctx context.Context, dir string) error {
 	return nil
 }
 
-// weightNorm returns the global norm of the frozen weights, which together with
-// their dtype identifies them and is many times faster to compute than a hash.
+// weightNorm returns the global norm of the frozen weights. The norm and the dtype
+// identify the weights. The norm is computed many times faster than a hash.
 func (m *Model) weightNorm(ctx context.Context) (norm float64, err error) {
 	err = torch.Run(ctx, m.thread, func(s *torch.Scope) error {
 		s.NoGrad(func() {
@@ -217,8 +217,8 @@ func (m *Model) checkBase(ctx context.Context, fingerprint string) error {
 	if err != nil {
 		return err
 	}
-	// Another processor may add in another order. Another dtype rounds
-	// the weights.
+	// The norm may differ slightly, because another processor may add in another
+	// order. It differs more in another dtype, because the weights are rounded.
 	tolerance := 1e-9
 	if kind != m.dtype.String() {
 		tolerance = 1e-4

@@ -8,7 +8,7 @@ package model
 // Differs from torch.utils.checkpoint in that the graph ends at the last
 // layer's output, and Backward continues from there layer by layer: the
 // autograd graph has at most one layer. Random draws of a layer are keyed
-// (SetDropout), so the second pass repeats the first.
+// (SetDropout), so the recomputation draws the same values.
 
 import (
 	"github.com/openmanus/openmanus/torch"
@@ -71,14 +71,14 @@ func (m *Model) rewind(s *torch.Scope, t *tape) {
 	}
 	for i := len(m.Layers) - 1; i >= 0; i-- {
 		x := t.inputs[i]
-		// Below the first layer there may be nothing to train.
+		// The first layer's input needs a gradient only if the embedding is trained.
 		x.SetRequiresGrad(i > 0 || t.embedded.RequiresGrad())
 		s.Do(func(*torch.Scope) {
 			y := m.Layers[i].Forward(t.pass, x)
 			if onRewind != nil {
 				onRewind()
 			}
-			if y.RequiresGrad() { // false if neither this layer nor one below is trained
+			if y.RequiresGrad() { // false only if this is the first layer, and the layer and the embedding are frozen
 				y.BackwardWith(grad)
 			}
 		})

@@ -117,7 +117,7 @@ func TestGradientCheckpointingSavesMemory(t *testing.T) {
 		defer func() { onRewind = nil }()
 		run(t, m.Thread(), func(s *torch.Scope) {
 			m.SetTrainable(true)
-			for _, p := range m.Params() { // gradients take the same memory with and without checkpointing
+			for _, p := range m.Params() { // allocate gradients first: they take the same memory with and without checkpointing
 				p.Tensor.SetGrad(s.Zeros(torch.Float32, p.Tensor.Shape()...))
 			}
 			before = torch.HeapBytes()

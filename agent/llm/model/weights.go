@@ -104,7 +104,7 @@ func mix(seed, i uint64) uint64 {
 // name, a zero byte, the number of dimensions and the dimensions as
 // little-endian uint64, and its elements, row-major and little-endian. Tied
 // parameters are hashed once, adapters under PEFT's names. A checkpoint and its
-// copy in another file format therefore agree if loaded in the same dtype.
+// copy in another file format have the same hash if loaded in the same dtype.
 func (m *Model) Hash(ctx context.Context) (string, error) {
 	params := append(m.Params(), m.Adapters()...)
 	slices.SortFunc(params, func(a, b Param) int { return cmp.Compare(a.Name, b.Name) })

@@ -80,8 +80,8 @@ func (m *matcher) find(text string, from int) (token *AddedToken, start, end int
 	return nil, 0, 0
 }
 
-// split calls plain for the text between added tokens and token for each added
-// token, in order. With splitSpecial, special tokens are part of the text.
+// split calls the function plain for the text between added tokens, and the function
+// token for each added token, in order. With splitSpecial, special tokens are part of the text.
 func (m *matcher) split(text string, splitSpecial bool, plain func(string), token func(int32)) {
 	done := 0 // text[:done] is already passed to plain and token
 	for from := 0; ; {

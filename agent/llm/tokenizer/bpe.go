@@ -9,11 +9,11 @@ import (
 // bpe is the merge table of a byte-level BPE model. Words are raw bytes: the
 // byte-level alphabet is undone once, when the vocabulary is read.
 type bpe struct {
-	words        map[string]int32 // raw bytes of every vocabulary entry in the alphabet
+	words        map[string]int32 // ids by raw bytes; entries outside the byte-level alphabet are omitted
 	bytes        [256]int32       // id of each single byte, -1 if the vocabulary lacks it
 	merges       map[uint64]merge
 	ignoreMerges bool  // a word in the vocabulary becomes its id without merges
-	unk          int32 // id of bytes outside the vocabulary; -1 drops the bytes, as the reference does
+	unk          int32 // id of bytes outside the vocabulary; -1 drops the bytes, as Hugging Face does
 	fuseUnk      bool
 
 	mu    sync.RWMutex

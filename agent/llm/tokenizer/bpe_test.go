@@ -56,7 +56,7 @@ func scanMerge(m *bpe, w []int32) []int32 {
 	}
 }
 
-// TestHugeWords exceeds the time limit of the tests if merging takes quadratic time.
+// TestHugeWords checks that long words are merged correctly. With quadratic time it would exceed the tests' time limit.
 func TestHugeWords(t *testing.T) {
 	tok := trained(t)
 	for _, s := range []string{strings.Repeat("themaze", 20_000), strings.Repeat(" ", 150_000), strings.Repeat("<|im_", 20_000), strings.Repeat("é\u0301", 20_000)} {

@@ -6,7 +6,7 @@ import (
 )
 
 // Decode returns the text of ids with ill-formed bytes replaced by U+FFFD. As in
-// the reference, an id outside the vocabulary decodes to "": models pad their
+// Hugging Face's tokenizers, an id outside the vocabulary decodes to "": models pad their
 // vocabulary and may sample such an id. Spaces are not cleaned up.
 func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
 	out := make([]byte, 0, 4*len(ids))

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// nfc returns Unicode normalization form C as the reference computes it. x/text
-// differs in two ways: it knows newer combining marks, and it breaks runs of
-// more than 30 of them with U+034F (UAX 15, stream-safe text). slowNFC
-// normalizes texts with either.
+// nfc returns Unicode normalization form C as Hugging Face's tokenizers computes it.
+// x/text differs in two ways: it knows newer combining marks, and it inserts U+034F
+// into runs of more than 30 combining marks (UAX 15, stream-safe text). slowNFC
+// normalizes texts that contain such marks or such runs.
 func nfc(s string) string {
 	if needsSlowNFC(s) {
 		return slowNFC(s)
@@ -19,8 +19,8 @@ func nfc(s string) string {
 	return norm.NFC.String(s)
 }
 
-// streamSafe is the length of a run at which x/text starts to break it, minus the
-// marks that one decomposed rune may add.
+// streamSafe is the length of a run of combining marks from which x/text may insert
+// U+034F, minus the number of marks that one decomposed rune may add.
 const streamSafe = 24
 
 func needsSlowNFC(s string) bool {
@@ -84,7 +84,7 @@ type mark struct {
 func compose(marks []mark) string {
 	out := make([]rune, 0, len(marks))
 	starter := -1 // index of the last starter in out
-	last := 0     // combining class of the rune before
+	last := 0     // combining class of the previous rune
 	for _, m := range marks {
 		if starter >= 0 {
 			adjacent := len(out) == starter+1

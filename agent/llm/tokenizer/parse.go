@@ -131,7 +131,7 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 	if absent(raw) {
 		return errors.New("missing")
 	}
-	// The model is large: decode it once, and its type alone only after an error.
+	// The model is large, so it is decoded once. The type is decoded alone only after an error.
 	var m modelJSON[map[string]int32]
 	err := strict(raw, &m)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// tiny returns the parts of a valid tokenizer.json, for tests that replace one.
+// tiny returns the parts of a valid tokenizer.json, for tests that replace one part.
 func tiny() map[string]string {
 	vocab := map[string]int{}
 	for b := range 256 {

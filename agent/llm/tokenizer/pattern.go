@@ -157,8 +157,8 @@ func (p *pattern) standIn(r rune) rune {
 }
 
 func (p *pattern) matches(text []rune, match func(from, to int)) {
-	// regexp2 returns errors only with a match timeout, and a nil match ends
-	// the loop either way.
+	// Errors are ignored: regexp2 returns them only if a match timeout is set. The
+	// match is then nil, which ends the loop.
 	m, _ := p.re.FindRunesMatch(p.prepare(text))
 	for m != nil {
 		match(m.Index, m.Index+m.Length)

@@ -12,8 +12,8 @@ type span struct {
 	match    bool
 }
 
-// splitter calls match for the ranges of text that it finds, in order and
-// without overlap.
+// splitter calls the function match for each range of text that it finds. The
+// ranges are in order and do not overlap.
 type splitter func(text []rune, match func(from, to int))
 
 // spans returns consecutive spans that cover text: the matches and the gaps between them.
@@ -109,7 +109,7 @@ type preTokenizer struct {
 	words       splitter // splits the pieces; nil if use_regex is false
 }
 
-// each calls word with the pre-tokens of text, in order.
+// each calls the function word with each pre-token of text, in order.
 func (p *preTokenizer) each(text string, word func(string)) {
 	runes := []rune(text)
 	pieces := []span{{0, len(runes), false}}
@@ -138,7 +138,7 @@ func (p *preTokenizer) each(text string, word func(string)) {
 	}
 }
 
-// cut calls word with the pre-tokens of a piece, given as runes and as text.
+// cut calls the function word with each pre-token of a piece. The piece is given as runes and as text.
 func (p *preTokenizer) cut(runes []rune, text string, word func(string)) {
 	if p.words == nil {
 		word(text)

@@ -2,10 +2,10 @@ package tokenizer
 
 import "unicode"
 
-// The reference and Go have different Unicode versions: the reference's regular
-// expressions have Unicode 16, its Digits step 17, its NFC 9 (measured with
-// tokenizers 0.23.3 over every code point), and Go 1.26 has 15. The tables below
-// list the code points assigned in between. TestUnicode compares Go's tables plus
+// The reference (Hugging Face's tokenizers) and Go have different Unicode versions.
+// The reference's regular expressions have Unicode 16, its Digits step 17 and its
+// NFC 9 (measured with tokenizers 0.23.3 over every code point). Go 1.26 has 15. The
+// tables below list the differing code points. TestUnicode compares Go's tables plus
 // these tables with the reference, and fails for a Go version with newer tables.
 var (
 	newUpper    = table(0x1C89, 0x1C89, 0xA7CB, 0xA7CC, 0xA7DA, 0xA7DA, 0xA7DC, 0xA7DC, 0x10D50, 0x10D65)
@@ -53,8 +53,8 @@ func table(pairs ...rune) *unicode.RangeTable {
 	return t
 }
 
-// standIns maps runes that Go's tables lack to a rune that Go's tables have and
-// that has the same class in the reference.
+// standIns maps runes that Go's tables lack to a rune in Go's tables. In the
+// reference, Hugging Face's tokenizers, both have the same class.
 var standIns = []struct {
 	runes *unicode.RangeTable
 	as    rune

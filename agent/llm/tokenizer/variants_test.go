@@ -104,7 +104,7 @@ func TestUnicode(t *testing.T) {
 	})
 }
 
-// inClass reports which runes of every src matches. One call matches them all, for speed.
+// inClass returns a function that reports whether src matches a rune of every. For speed, all runes are matched in one call.
 func inClass(t *testing.T, src string, every []rune) func(rune) bool {
 	p, err := compilePattern(src)
 	if err != nil {

@@ -43,8 +43,8 @@ type Answer struct {
 	Header map[string]string
 	Hang   bool // no response until the client cancels
 	Cut    bool // end the response in the middle of the JSON
-	// Tokens is the number of tokens of the conversation in the reported usage,
-	// one of them for the reply. 0 omits the usage.
+	// Tokens is the number of tokens of the conversation in the reported usage. One
+	// of these tokens is reported for the reply. 0 omits the usage.
 	Tokens int
 }
 

@@ -198,7 +198,7 @@ def main():
     for n in NAMES:
         with open(os.path.join(folder, n, "tokenizer_config.json"), encoding="utf-8") as f:
             config = json.load(f)
-        vocab = {"llama3": "llama3_2", "qwen2_5": "qwen3"}.get(n, n)  # the same except for added tokens
+        vocab = {"llama3": "llama3_2", "qwen2_5": "qwen3"}.get(n, n)  # a model with the same vocabulary except for added tokens
         tok = PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, vocab, "tokenizer.json"))
         models[n] = (config["chat_template"], {k: config[k] for k in ("bos_token", "eos_token", "pad_token") if config.get(k)}, tok)
     models["smollm2"] = (bytes(fields.parts[fields.data[0]]).decode(), {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}, None)

@@ -18,7 +18,7 @@ warnings.simplefilter("error")  # a warning means a setting that transformers do
 
 
 def rope(config):
-    """theta and the scaling, from either layout."""
+    """Returns theta and the scaling, in the layout of transformers 4 or 5."""
     new = getattr(config, "rope_parameters", None) or {}
     old = getattr(config, "rope_scaling", None) or {}
     params = {**new, **old}

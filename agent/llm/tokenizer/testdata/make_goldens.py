@@ -246,8 +246,8 @@ def variants():
     with_unk = {**lacking, "<unk>": len(lacking)}
     add("unk", last, ["axb", "xx", "axxb", "abxab"], vocab=with_unk, unk_token="<unk>")
     add("fuse unk", last, ["axb", "xx", "axxb", "abxab", "xaxxb"], vocab=with_unk, unk_token="<unk>", fuse_unk=True)
-    # The pattern of gpt-oss and gpt-4o (o200k). The merges cross every border
-    # that a wrong split could move.
+    # The pattern of gpt-oss and gpt-4o (o200k). Merges join the characters at every
+    # boundary of the pattern, so that a wrong split changes the ids.
     letters = {"vocab": dict(bpe["vocab"]), "merges": list(bpe["merges"])}
     for a, b in [("A", "a"), ("a", "A"), ("'", "s"), ("s", "'"), ("a", "'"), ("/", "/"), ("Ċ", "/"), ("Ġ", "A"), ("Ã", "©"), ("Ã©", "A"), ("A", "B"), ("1", "1")]:
         letters["vocab"].setdefault(a + b, len(letters["vocab"]))
@@ -297,7 +297,7 @@ def classes():
     digits = pre_tokenizers.Digits(individual_digits=True)
     out["digits"] = ranges(c for c in every if len(digits.pre_tokenize_str("a" + chr(c) + "a")) == 3)
     nfc = normalizers.NFC()
-    # A mark of a combining class below 240 moves in front of U+0345, whose class is 240.
+    # NFC moves a mark whose combining class is below 240 before U+0345, whose class is 240.
     out["reorders"] = ranges(c for c in every if nfc.normalize_str("b\u0345" + chr(c)) != "b\u0345" + chr(c))
     out["changes"] = ranges(c for c in every if nfc.normalize_str(chr(c)) != chr(c))
     out["changes to"] = digest([ord(x) for c in every for x in nfc.normalize_str(chr(c))])

@@ -11,8 +11,8 @@ import (
 // group belong to the episode: its rows stay next to each other, in order, and
 // ByEpisode joins them for code that works on episodes.
 
-// ContextSpans returns the spans [start, end) of Tokens that the episode's contexts
-// take.
+// ContextSpans returns the span [start, end) in Tokens of every context of the
+// episode.
 func (e *Episode) ContextSpans() [][2]int {
 	if len(e.Contexts) == 0 {
 		return [][2]int{{0, len(e.Tokens)}}
@@ -28,8 +28,8 @@ func (e *Episode) ContextSpans() [][2]int {
 	return spans
 }
 
-// ContextStart returns the first token of the context that contains token i.
-// Positions of draws are relative to it.
+// ContextStart returns the index of the first token of the context with token i.
+// The Position of a random draw (package engine) counts from this token.
 func (e *Episode) ContextStart(i int) int {
 	start := 0
 	for _, s := range e.Contexts {
@@ -127,9 +127,9 @@ func EpisodeSpans(rows []Row) ([][2]int, error) {
 	return spans, nil
 }
 
-// ByEpisode calls f with one row per episode, which joins the episode's contexts,
-// and copies the scores and per-token slices that f sets back to rows. If every
-// episode has one context, f receives rows itself.
+// ByEpisode joins the contexts of each episode into one row, calls f with these
+// rows, and copies the scores and per-token slices that f has set from them to the
+// argument rows. If every episode has one context, f receives the argument rows.
 func ByEpisode(rows []Row, f func(episodes []Row) error) error {
 	spans, err := EpisodeSpans(rows)
 	if err != nil {
@@ -171,9 +171,9 @@ func ByEpisode(rows []Row, f func(episodes []Row) error) error {
 	return nil
 }
 
-// joined returns the row of an episode whose contexts are rows. f may change it
-// without an effect on rows. Updates skip a context without a sampled token,
-// which may thus lack a slice that the others have; its values are then 0.
+// joined joins the rows of an episode's contexts into a new row, which the caller
+// may change. Updates skip a context without a sampled token, so its row may lack
+// a slice that the other rows have: joined uses zeros in its place.
 func joined(rows []Row) (Row, error) {
 	e := rows[0]
 	e.Context, e.Contexts = 0, 0

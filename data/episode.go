@@ -12,8 +12,8 @@ type Outcome string
 
 // The outcomes. An episode that the environment ended is a Success if its reward
 // exceeds the environment's threshold, and Done otherwise. OverlongPrompt marks a
-// task that is skipped because its first prompt is too long; the last three are
-// failures of the infrastructure. Episodes with these four never enter an update.
+// task that is skipped because its first prompt is too long. EnvError, EngineError and
+// Cancelled are failures of the infrastructure. These four are never trained on.
 const (
 	Success      Outcome = "success"
 	Done         Outcome = "done"
@@ -28,7 +28,7 @@ const (
 	Cancelled   Outcome = "cancelled"
 )
 
-// Trainable reports whether an episode with this outcome may become a gradient.
+// Trainable reports whether an episode with this outcome may be trained on.
 func (o Outcome) Trainable() bool {
 	switch o {
 	case OverlongPrompt, EnvError, EngineError, Cancelled, "":
@@ -53,7 +53,7 @@ const NoIndex = -1
 type Task struct {
 	ID           string    `json:"id"`              // item id, such as "textcraft_286" or "maze_3"
 	Env          string    `json:"env"`             // registered environment name
-	Label        string    `json:"label,omitempty"` // of the [[env]] table that lists it, if the table has a name
+	Label        string    `json:"label,omitempty"` // name of the [[env]] table that lists the task, "" if it has none
 	Index        int       `json:"index"`           // index for the environment's reset, or NoIndex
 	Prompt       []Message `json:"prompt,omitempty"`
 	Conversation []Message `json:"conversation,omitempty"` // recorded expert episode, roles system, user, assistant
@@ -150,8 +150,8 @@ type Episode struct {
 	Turns     []Turn     `json:"turns"`
 	Messages  []Message  `json:"messages"`
 	Exchanges []Exchange `json:"exchanges"`
-	// Created holds the exchanges that created the instance if it was created for
-	// an earlier episode. Otherwise these are the first entries of Exchanges.
+	// Created holds the exchanges that created the environment instance, if an earlier
+	// episode used the instance too. Otherwise Exchanges begins with these exchanges.
 	Created []Exchange `json:"created,omitempty"`
 	Reward  float64    `json:"reward"` // the environment's signal, before scoring
 	// Cumulative reports that the turns' rewards are running scores of the episode.
@@ -160,16 +160,16 @@ type Episode struct {
 	Err           string  `json:"error,omitempty"`
 	WeightVersion int64   `json:"weight_version"`
 	Attempts      int     `json:"attempts"`          // 1 + retries after infrastructure failures
-	Replays       int     `json:"replays,omitempty"` // lost instances that were replaced by another
+	Replays       int     `json:"replays,omitempty"` // number of lost environment instances that were replaced
 	Millis        float64 `json:"ms"`
 }
 
 // SampledTokens returns the number of tokens that the model sampled.
 func (e *Episode) SampledTokens() int { return bytes.Count(e.Mask, []byte{1}) }
 
-// ForgetIDs removes the token ids and everything indexed by them. It is for
-// episodes of engines that exchange text, whose ids belong to no model. The texts
-// remain in Turns and Messages.
+// ForgetIDs removes the token ids and all fields with one value or position per token.
+// It is for engines that exchange text, where the token ids are not the model's. The
+// texts remain in Turns and Messages.
 func (e *Episode) ForgetIDs() {
 	e.Tokens, e.Mask, e.LogProbs, e.Contexts = nil, nil, nil, nil
 	for i := range e.Turns {

@@ -27,7 +27,7 @@ type Share struct {
 	Weight float64 // relative to the other sources; 0: never drawn
 }
 
-// Pick is one draw: a source and a task of it, by number.
+// Pick is one draw: the number of a source and the number of a task in this source.
 type Pick struct{ Source, Task int }
 
 // MixtureState is the position of a Mixture, as stored in checkpoints.

@@ -17,7 +17,7 @@ func mixture(t *testing.T, seed uint64, shares ...Share) *Mixture {
 	return m
 }
 
-// TestMixtureOfOne checks that a mixture of one source has the order of an Order, as in runs of one environment.
+// TestMixtureOfOne checks that a mixture of one source draws as an Order does, as in runs of one environment.
 func TestMixtureOfOne(t *testing.T) {
 	o, err := NewOrder(7, true, 42)
 	if err != nil {

@@ -115,7 +115,7 @@ func TestSampleTasks(t *testing.T) {
 		}
 		return is
 	}
-	// Count the draws from the second half of the list: a prefix would have none.
+	// Count the tasks from the second half of the list: there are none if SampleTasks returns a prefix.
 	late, seen := 0, map[int]bool{}
 	for seed := range uint64(40) {
 		got := indices(SampleTasks(all, 10, seed))

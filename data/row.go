@@ -30,7 +30,7 @@ type Row struct {
 	Entropies       []float32 // of the distribution of each token, in nats
 	Values          []float32
 	SumPiSquared    []float32 // Σ_v π(v)² of the distribution of each token
-	Weights         []float32 // of the tokens in the loss, nil for 1
+	Weights         []float32 // weight of each token in the loss; nil: all are 1
 	Rewards         []float32 // the score, allocated to tokens
 	Advantages      []float32
 	Returns         []float32
@@ -45,8 +45,8 @@ type Row struct {
 	FirstObservation string
 }
 
-// RewardPart is a part of an episode's reward: the sum of Weight times Value over
-// the parts.
+// RewardPart is a part of an episode's reward. The reward is the sum of Weight times
+// Value over its parts.
 type RewardPart struct {
 	Weight float64 `json:"weight"`
 	Value  float64 `json:"value"`
@@ -125,7 +125,7 @@ func (r *Row) Validate() error {
 	if b := r.Baseline; b != nil && !finite(*b) {
 		fault("Baseline is %v", *b)
 	}
-	if len(errs) == 0 { // spans cannot be compared with a wrong mask
+	if len(errs) == 0 { // checkTurns needs a mask of the right length
 		if err := checkTurns(r.Turns, r.Mask); err != nil {
 			errs = append(errs, err)
 		}
@@ -144,12 +144,12 @@ func (r *Row) Validate() error {
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // checkTurns verifies that the spans of the turns are in order and cover exactly
-// the masked tokens. A row without turns, a recorded trajectory, may have any mask.
+// the masked tokens. A row without turns (a recorded trajectory) may have any mask.
 func checkTurns(turns []Turn, mask []uint8) error {
 	end, sampled := 0, 0
 	for i, t := range turns {
 		if t.Start < end || t.End < t.Start || t.End > len(mask) {
-			return fmt.Errorf("turn %d spans tokens [%d, %d), which does not fit after %d of %d", i, t.Start, t.End, end, len(mask))
+			return fmt.Errorf("turn %d spans tokens [%d, %d), want a span within [%d, %d)", i, t.Start, t.End, end, len(mask))
 		}
 		if j := bytes.IndexByte(mask[t.Start:t.End], 0); j >= 0 {
 			return fmt.Errorf("turn %d: token %d was sampled but Mask is 0 there", i, t.Start+j)
@@ -167,8 +167,8 @@ func checkTurns(turns []Turn, mask []uint8) error {
 }
 
 // Rows returns the rows of finished episodes, one per context, in order. The
-// contexts of an episode stay next to each other. An episode that must not become
-// a gradient (Outcome.Trainable) or is inconsistent is an error.
+// contexts of an episode stay next to each other. It is an error if an episode is
+// inconsistent or its outcome is not Trainable.
 func Rows(episodes []*Episode) ([]Row, error) {
 	out := make([]Row, 0, len(episodes))
 	for i, e := range episodes {

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// TokenSet is a compact set of token ids: the differences between ascending ids as
-// varints, the first from -1. In JSON it is a base64 string. Nil stands for the
-// whole vocabulary.
+// TokenSet is a compact set of token ids: varints of the differences between ascending
+// ids, where the first varint is the first id plus 1. In JSON it is a base64 string.
+// Nil stands for the whole vocabulary.
 type TokenSet []byte
 
 // NewTokenSet returns the set of ascending ids. An empty list stands for the

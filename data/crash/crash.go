@@ -4,9 +4,9 @@
 //	OPENMANUS_CRASH_AT=checkpoint/rename
 //	OPENMANUS_CRASH_AT=checkpoint/rename:3
 //
-// a process kills itself with SIGKILL when it passes the point checkpoint/rename for
-// the first or the third time. Tests crash a run at every point and resume it; users
-// can do the same with their runs.
+// a process kills itself with SIGKILL when it passes the point checkpoint/rename: with
+// the first line at the first passage, with the second line at the third. Tests crash
+// a run at every point and resume it; users can do the same with their runs.
 //
 // Points are package variables, so that All lists all points of the program. Several
 // goroutines may call the methods of a point.
@@ -25,7 +25,7 @@ import (
 // Variable is the environment variable that names the point to crash at.
 const Variable = "OPENMANUS_CRASH_AT"
 
-// Point is a named point of the program.
+// Point is a named place in the program at which a process can crash.
 type Point struct{ name string }
 
 var (
@@ -61,7 +61,7 @@ func Trace(f func(name string)) {
 	trace = f
 }
 
-// Pass kills the process if this passage of the point was chosen; otherwise it does nothing.
+// Pass counts a passage of the point and kills the process if Variable names this passage.
 func (p Point) Pass() { p.PassAfter(func() {}) }
 
 // PassAfter is Pass for a crash in the middle of a write: it calls half before it

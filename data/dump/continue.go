@@ -16,11 +16,11 @@ import (
 	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
-// Continue opens a dump to append to it, or creates it. The header must equal the
-// header of the dump. An incomplete last line is removed, and so are the episodes of an
-// incomplete wave, since the missing episodes would have shared its batches. Episodes
-// for which drop, if not nil, returns true are removed; visit receives the others. Both
-// receive episodes without tokens and texts.
+// Continue opens a dump to append to it, or creates it. An existing dump must have the
+// header h. Continue removes an incomplete last line, the episodes of an incomplete last
+// wave, whose results depend on the missing episodes in the same batches, and the episodes
+// for which the function drop, if not nil, returns true. It calls visit with the other
+// episodes. The arguments of drop and visit have no tokens and texts.
 func Continue(path string, h Header, drop func(*data.Episode) bool, visit func(*data.Episode) error) (*Writer, error) {
 	f, err := openToWrite(path)
 	if err != nil {
@@ -101,7 +101,7 @@ func outline(line []byte) (*data.Episode, error) {
 	return e, nil
 }
 
-// wholeWaves returns the episodes without an incomplete last wave.
+// wholeWaves returns the episodes, without those of an incomplete last wave.
 func wholeWaves(episodes []*data.Episode) []*data.Episode {
 	n := len(episodes)
 	if n == 0 || episodes[n-1].Wave == 0 {
@@ -143,7 +143,7 @@ func checkTornHeader(f *os.File) error {
 // accepts them.
 const TasksOption = "tasks_digest"
 
-// Differences describes the differences between two headers, one per entry.
+// Differences describes each difference between two headers in one string.
 func (h Header) Differences(now Header) []string {
 	var out []string
 	if h.Weights != now.Weights {
@@ -167,8 +167,8 @@ func (h Header) Differences(now Header) []string {
 	return out
 }
 
-// asRead returns options as they are read from a file, with numbers as json.Number:
-// seeds have more digits than a float64.
+// asRead returns options as they are read from a file, with numbers as json.Number,
+// because a float64 cannot represent every seed.
 func asRead(options map[string]any) map[string]any {
 	var out map[string]any
 	_ = plainjson.Unmarshal([]byte(asJSON(options)), &out)

@@ -146,7 +146,7 @@ func TestContinueNamesDifferences(t *testing.T) {
 	}
 	for want, change := range map[string]func(*Header){
 		`weights: "abc" then, "abd" now`: func(h *Header) { h.Weights = "abd" },
-		// The two numbers are equal as float64.
+		// Both numbers have the same nearest float64.
 		"seed: 9223372036854775809 then, 9223372036854775808 now": func(h *Header) { h.Options["seed"] = uint64(1 << 63) },
 		`env: "maze" then, nothing now`:                           func(h *Header) { delete(h.Options, "env") },
 		"new: nothing then, [1] now":                              func(h *Header) { h.Options["new"] = []int{1} },

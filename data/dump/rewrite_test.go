@@ -122,7 +122,7 @@ func TestContinueDrops(t *testing.T) {
 	}
 }
 
-// rewriteIn names the environment variable with the path of the dump, which a process rewrites until it is killed.
+// rewriteIn names the environment variable with the path of the dump that a process rewrites until it is killed.
 const rewriteIn = "OPENMANUS_TEST_REWRITE"
 
 // TestKilledWhileRewriting checks that a dump is unchanged if the process is killed between writing the new file

@@ -20,8 +20,8 @@ import (
 var atRename = crash.New("dump/rename") // point after writing a complete dump and before its rename
 
 // Writer appends episodes to a dump. It is safe for concurrent use: the lines of
-// one Write are written by one system call. In a compressed dump every line is a
-// frame, so that a process that dies loses no more than in a plain dump.
+// one Write are written by one system call. In a compressed dump every line is one
+// frame, so that a process that dies leaves at most one incomplete line.
 type Writer struct {
 	path    string
 	weights string
@@ -30,7 +30,7 @@ type Writer struct {
 	f      file
 	packer *zstd.Encoder // nil in a plain dump
 	end    int64         // length of the file's complete lines
-	failed error         // set after a failed write, since further lines would follow a gap
+	failed error         // of a failed write, which prevents further writes: lines would be missing
 }
 
 // file is the part of os.File that a Writer uses.
@@ -76,7 +76,7 @@ func openToWrite(path string) (*os.File, error) {
 	if f == nil {
 		return nil, err
 	}
-	return f, nil // an error means a file system without locks
+	return f, nil // err is not nil if the file system has no locks; the file is still usable
 }
 
 // WriteFile writes a complete dump, which atomically replaces a file of that name.

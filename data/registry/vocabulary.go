@@ -15,7 +15,7 @@ type Vocabulary struct {
 	Allocations  []Entry       // reward.allocation
 	Aggregations []Entry       // actor.loss_agg
 	Reweightings []Entry       // algo.pf_ppo
-	KLEstimators []Entry       // algo.kl_penalty; with "+" and "full" actor.kl_loss_type
+	KLEstimators []Entry       // algo.kl_penalty; actor.kl_loss_type also has "full" and names with "+"
 	Rejections   []string      // algo.rollout_correction.rollout_rs
 	Sinks        []Entry       // log.backends
 	LoRATargets  []string      // model.target_modules

@@ -20,7 +20,7 @@ func (m *RecordMessage) from() *string { return named(m.From, m.Role, agentTrajN
 // role returns the speaker under the names of chat templates.
 func (m *RecordMessage) role() *string { return named(m.Role, m.From, roles) }
 
-// named returns name if it is not nil, else other translated by names.
+// named returns the first argument, or the second, translated by names, if the first is nil.
 func named(name, other *string, names map[string]string) *string {
 	if name != nil || other == nil {
 		return name
@@ -57,8 +57,8 @@ func RecordOf(e *data.Episode) *Record {
 
 // Complete fills in the missing columns of OpenManus-RL's files from the row's
 // task, as their generator does, with two differences: extra_info.index is the
-// task's index instead of a running number, and prompt holds the messages before
-// the first reply without their preamble.
+// task's index instead of a running number, and prompt has all messages before the
+// first reply and nothing else, while the generator adds a preamble to them.
 func (r *Record) Complete(t *data.Task) {
 	ability, style := "agent-reasoning", "rule"
 	setDefault(&r.DataSource, &t.Env)
@@ -95,7 +95,7 @@ func setDefault[T any](field **T, value *T) {
 }
 
 // conversationText returns a conversation as Python's json.dumps formats it.
-// OpenManus-RL's files have it in addition to the conversation (protocol 7.2).
+// OpenManus-RL's files contain this text next to the conversation (protocol 7.2).
 func conversationText(messages []RecordMessage) string {
 	out := []byte{'['}
 	for i := range messages {
@@ -120,7 +120,7 @@ func conversationText(messages []RecordMessage) string {
 // appendPython appends a string as json.dumps formats it: in ASCII, with two
 // escapes for a character outside of the basic multilingual plane.
 func appendPython(out []byte, s *string) []byte {
-	text, _ := plainjson.Marshal(s) // a string always encodes
+	text, _ := plainjson.Marshal(s) // a string can always be encoded
 	for _, r := range string(text) {
 		switch {
 		case r < utf8.RuneSelf:

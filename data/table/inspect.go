@@ -19,14 +19,14 @@ type FileInfo struct {
 	Bytes      int64     `json:"bytes"`
 	Rows       int       `json:"rows"`
 	Envs       []EnvInfo `json:"envs"`
-	// Conversations counts the rows with a recorded episode, which the figures
-	// below describe.
+	// Conversations counts the rows with a recorded episode. Messages, Replies,
+	// Learned and Chars describe these rows.
 	Conversations int       `json:"conversations"`
 	Messages      Range     `json:"messages"`         // per conversation
 	Replies       int       `json:"replies"`          // messages of the assistant
 	Learned       int       `json:"learned_replies"`  // replies in the loss
 	Chars         Range     `json:"characters"`       // per conversation
-	Others        []string  `json:"columns_not_read"` // columns of a parquet file
+	Others        []string  `json:"columns_not_read"` // of a parquet file
 	Dump          *DumpInfo `json:"dump,omitempty"`   // nil if the file is not a dump
 
 	Tasks data.TaskSet `json:"-"`
@@ -43,7 +43,7 @@ type EnvInfo struct {
 }
 
 // DumpInfo summarizes the episodes of a dump. Outcomes and Exchanges count all
-// episodes, the other figures only episodes that may become a gradient.
+// episodes, the other figures only those with a Trainable outcome.
 type DumpInfo struct {
 	Weights   string               `json:"weights"`
 	Torn      bool                 `json:"torn"`

@@ -34,7 +34,7 @@ func TestLoadPairs(t *testing.T) {
 	}
 	nested := filepath.Join(t.TempDir(), "nested.parquet")
 	writePairs(t, nested, []struct {
-		Prompt string `parquet:"prompt"` // elsewhere a list of messages
+		Prompt string `parquet:"prompt"` // a list of messages in other files
 		Extra  info   `parquet:"extra_info"`
 	}{{"x", info{"q1", "a1"}}})
 	for _, c := range []struct {

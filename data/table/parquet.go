@@ -19,9 +19,9 @@ const maxUnpacked = 4 << 30
 
 const parquetMagic = "PAR1"
 
-// readParquet reads OpenManus-RL's rows (protocol 7.1) as the JSON rows with the
-// same columns. Missing columns count as null; others lists the columns that are
-// not read.
+// readParquet reads OpenManus-RL's rows (protocol 7.1): it converts them to JSON and
+// parses them as rows of a JSON file. Missing columns count as null; others lists the
+// columns that are not read.
 func readParquet(ctx context.Context, f io.ReaderAt, size int64, visit func(*Entry) error) (others []string, err error) {
 	pf, err := openParquet(f, size)
 	if err != nil {
@@ -87,8 +87,8 @@ func recordColumns(s *parquet.Schema) (read map[string][]string, others []string
 	return read, others
 }
 
-// selected returns the columns of a row that are in read. Other columns may
-// hold values that JSON lacks, such as NaN.
+// selected returns the columns and fields of a row that the map read lists. Other
+// columns may hold values that JSON lacks, such as NaN.
 func selected(row map[string]any, read map[string][]string) map[string]any {
 	out := map[string]any{}
 	for name, fields := range read {
@@ -181,8 +181,8 @@ func openParquet(f io.ReaderAt, size int64) (pf *parquet.File, err error) {
 	return pf, nil
 }
 
-// checkFooter verifies the length of the footer. The library would allocate it
-// before it notices that the file is shorter.
+// checkFooter verifies the stated length of the footer. The library would allocate a
+// buffer of this length before it notices that the file is shorter.
 func checkFooter(f io.ReaderAt, size int64) error {
 	const head, tail = 4, 8 // "PAR1"; length and "PAR1"
 	if size < head+tail {

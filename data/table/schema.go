@@ -11,7 +11,7 @@ import (
 // alphabetical order and the columns in the order of their generator.
 func recordSchema() *parquet.Schema {
 	text := func() parquet.Node { return parquet.Optional(parquet.String()) }
-	word := func() parquet.Node { // repeats from row to row
+	word := func() parquet.Node { // a text that many rows share
 		return parquet.Optional(parquet.Encoded(parquet.String(), &parquet.RLEDictionary))
 	}
 	list := func(element parquet.Group) parquet.Node {
@@ -39,8 +39,8 @@ func recordSchema() *parquet.Schema {
 	})
 }
 
-// columns is a group whose fields are in the order of names; the library's are in
-// alphabetical order.
+// columns is a group whose fields are in the order of names. Fields of a parquet.Group
+// are in alphabetical order.
 type columns struct {
 	parquet.Group
 	names []string
@@ -60,8 +60,8 @@ func (c columns) Fields() []parquet.Field {
 }
 
 // deconstruct appends the values of recordSchema's leaf columns in r to row, each
-// with its repetition and definition level. The library does not count the
-// definition level of a nullable list element.
+// with its repetition and definition level. It adds 1 to the definition level in list
+// elements, because the library does not count that the element itself is nullable.
 func deconstruct(schema *parquet.Schema, row parquet.Row, r *Record) parquet.Row {
 	full := *r
 	full.Conversations = inBothNotations(r.Conversations)

@@ -77,7 +77,7 @@ func ReadSource(ctx context.Context, path string, visit func(*Entry) error) (Sou
 	if stopped != nil {
 		return src, stopped
 	}
-	if err != nil && src.Format != DumpFile { // the reader of dumps names the file
+	if err != nil && src.Format != DumpFile { // errors of dumps already name the file
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return src, err
@@ -159,9 +159,9 @@ func readDumpFile(ctx context.Context, path string, visit func(*Entry) error) (s
 // are decompressed before Read.
 type Reader struct {
 	Format string // shown to users
-	// Read passes the records to row in order, each with the line where it begins,
-	// from 1, or 0 if the format has no lines. It returns an error of row
-	// unchanged, and keeps at most one record in memory.
+	// Read calls the function row for every record, in order, with the line where the
+	// record begins, from 1, or 0 if the format has no lines. It returns an error of
+	// this function unchanged, and keeps at most one record in memory.
 	Read func(ctx context.Context, in *bufio.Reader, row func(line int, r *Record) error) error
 }
 

@@ -64,7 +64,7 @@ type parquetWriter struct {
 	schema *parquet.Schema
 	row    parquet.Row
 	bytes  int // of text in the row group so far
-	group  int // bytes of text in a row group
+	group  int // number of bytes of text that completes a row group
 }
 
 // Write adds a row.
@@ -116,7 +116,7 @@ type trajectoryMessage struct {
 type chatMessage struct {
 	Role    *string `json:"role"`
 	Content *string `json:"content"`
-	Loss    *bool   `json:"loss,omitempty"` // only if a reply is not in the loss
+	Loss    *bool   `json:"loss,omitempty"` // false for a reply that is not in the loss, else omitted
 }
 
 // Write adds a row. It adds the environment and the index to a row whose id does

@@ -2,8 +2,8 @@
 //
 // net/http does not limit informational responses (status 100 to 199): 101
 // Switching Protocols turns the connection into a stream that no context ends, and a
-// server can send the others without end. This package sets no time limits: they are
-// in the context of each request.
+// server can send endless responses of the other statuses. This package sets no time
+// limits: they are in the context of each request.
 //
 // A transport returned by Bound is as safe for concurrent use as the one it wraps.
 package transport
@@ -28,8 +28,8 @@ var (
 	ErrInformational = fmt.Errorf("the server sent more than %d informational responses (status 1xx) and no reply", MaxInformational)
 )
 
-// Bound wraps next. The returned transport fails with ErrSwitch or ErrInformational
-// where next would never return.
+// Bound wraps the transport next. The returned transport fails with ErrSwitch or
+// ErrInformational if next would never return.
 func Bound(next http.RoundTripper) http.RoundTripper { return bounded{next} }
 
 type bounded struct{ next http.RoundTripper }

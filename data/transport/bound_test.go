@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestBound checks that the transport ends requests to hostile servers, which have no time limit.
+// TestBound checks that requests without a time limit to hostile servers end with an error.
 func TestBound(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {

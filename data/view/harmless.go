@@ -7,7 +7,7 @@ import (
 )
 
 // OneLine returns untrusted text for a line of a terminal: without line ends and
-// control characters, and cut after most runes if most is not 0.
+// control characters. If most is not 0, it limits the number of runes.
 func OneLine(s string, most int) string {
 	var b strings.Builder
 	n := 0
@@ -39,9 +39,9 @@ func visible(s string) string {
 	}, s)
 }
 
-// harmless replaces control characters by their pictures, and characters that are
-// invisible or change the direction of writing by U+FFFD, like invalid bytes. It
-// keeps the two joiners, which scripts and emoji need.
+// harmless replaces control characters by their pictures. It replaces characters that
+// are invisible or change the direction of writing by U+FFFD, as Go does with invalid
+// bytes. It keeps the two joiners, which some scripts and emoji need.
 func harmless(r rune) rune {
 	const nonJoiner, joiner, lineSeparator, paragraphSeparator = 0x200c, 0x200d, 0x2028, 0x2029
 	switch {

@@ -15,9 +15,9 @@ var Hostile = map[string]string{
 	"endless 100":        "HTTP/1.1 100 Continue\r\n\r\n",
 }
 
-// Serve runs a server that answers every request with the text reply, which is in
-// Hostile. It sends "switches protocols" once and repeats the others endlessly. It
-// closes no connection before the end of the test.
+// Serve runs a server that answers every request with reply, a value of Hostile. It
+// sends the value of "switches protocols" once and repeats the other values endlessly.
+// It closes no connection before the end of the test.
 func Serve(t *testing.T, reply string) (url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

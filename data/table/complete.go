@@ -57,8 +57,8 @@ func RecordOf(e *data.Episode) *Record {
 
 // Complete fills in the missing columns of OpenManus-RL's files from the row's
 // task, as their generator does, with two differences: extra_info.index is the
-// task's index instead of a running number, and prompt has all messages before the
-// first reply and nothing else, while the generator adds a preamble to them.
+// task's index instead of a running number, and prompt has the messages before the
+// first reply, without the fixed preamble that the generator writes (protocol 7.2).
 func (r *Record) Complete(t *data.Task) {
 	ability, style := "agent-reasoning", "rule"
 	setDefault(&r.DataSource, &t.Env)

@@ -47,7 +47,7 @@ func TestPeerFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = p.Close() }() // the test checks the exit status below
+			defer func() { _ = p.Close() }() // the error of Run is checked below
 			if _, err := p.Run(t.Context(), Job{Name: "job", Batch: 1}); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got error %v, want one that contains %q", err, want)
 			}
@@ -127,7 +127,7 @@ func TestOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.Close()
-	// Sampled tokens, and tokens run through the model: all given and sampled ones except the last of each session.
+	// For each job: the sampled tokens, and the tokens that the model processes (all tokens except the last of each session).
 	want := map[string][2]int64{"prefill": {3, 60}, "decode": {14, 2 * (9 + 6)}, "turns": {24, 2 * (10 + 2*5 + 3*4 - 1)}, "train": {0, 0}, "prefill again": {3, 60}}
 	for _, j := range jobs {
 		before := o.sampler.Scheduler.Stats()
@@ -165,7 +165,7 @@ func TestLatency(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l.Turns != 12 || len(l.BaseRuns) != 1 || len(l.SlowRuns) != 1 {
-		t.Errorf("got %+v, want 12 turns and one run each", l)
+		t.Errorf("got %+v, want 12 turns, one run without a pause and one with a pause", l)
 	}
 	for _, r := range append(l.BaseRuns, l.SlowRuns...) {
 		if r.Steps < 3 || r.Busy <= 0 || r.Busy > r.Seconds {

@@ -60,7 +60,7 @@ func (o *Ours) generate(ctx context.Context, j Job) (took time.Duration, err err
 	})
 }
 
-// together runs f for all conversations at once and times it.
+// together runs f for all conversations at once and returns the duration.
 func (o *Ours) together(ctx context.Context, talks []*conversation, f func(context.Context, *conversation) error) (time.Duration, error) {
 	began := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
@@ -71,7 +71,7 @@ func (o *Ours) together(ctx context.Context, talks []*conversation, f func(conte
 	return time.Since(began), err
 }
 
-// reply appends given random tokens to a conversation and samples n.
+// reply appends random tokens to a conversation, given by number, and samples n tokens.
 func (o *Ours) reply(ctx context.Context, c *conversation, given, n, turn int) error {
 	r, err := o.sampler.Scheduler.Generate(ctx, c.session, o.ids(c.rng, given), engine.Params{MaxNew: n, Greedy: true, Turn: turn})
 	if err != nil {

@@ -20,16 +20,16 @@ import (
 )
 
 // The work of a step on both sides. Our side is `openmanus train` with episodes of
-// one turn on the built-in maze; the peer receives the token ids of their prompts.
-// Replies have a fixed number of tokens, because end tokens are ignored. The reward
-// depends on the number of characters: all replies fail in the maze, and the rewards
-// of a group must differ.
+// one turn on the built-in maze; the peer receives the token ids of the same prompts.
+// End tokens are ignored, so that every reply has grpoNew tokens. All replies fail in
+// the maze, but training needs different rewards within a group. The reward therefore
+// depends on the number of characters.
 const (
 	grpoTasks    = 2
 	grpoGroup    = 4
 	grpoNew      = 64
 	grpoMicro    = 4
-	grpoContext  = 320 // tokens: the maze's prompt takes about 200
+	grpoContext  = 320 // tokens; a prompt of the maze has about 200
 	grpoRank     = 16
 	grpoAlpha    = 32
 	grpoLR       = 1e-6
@@ -271,9 +271,9 @@ func promptsOf(path string) ([][]int32, error) {
 	return prompts, nil
 }
 
-// peakOf runs a process and returns its peak memory and its stdout. The kernel's
-// peak includes this process, from which it is forked, but this process is much
-// smaller than a model in training.
+// peakOf runs a process and returns its peak memory and its stdout. The process
+// is forked from this one, so the kernel's peak is at least the memory of this process,
+// which is small compared to a model in training.
 func peakOf(cmd *exec.Cmd) (peak int64, stdout []byte, err error) {
 	var out, says bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &says
@@ -326,7 +326,7 @@ func median(xs []float64) float64 {
 	return (xs[(n-1)/2] + xs[n/2]) / 2
 }
 
-// time formats the median and the range of turns.
+// time formats the median time of a step and the range of the medians of the processes.
 func (s *GRPOSide) time() string {
 	return fmt.Sprintf("%.2f s (%.2f-%.2f)", s.Seconds, slices.Min(s.Turns), slices.Max(s.Turns))
 }

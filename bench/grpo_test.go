@@ -29,8 +29,8 @@ func TestGRPOConfig(t *testing.T) {
 	}
 }
 
-// grpoPrograms writes programs that report the steps of both sides without training: ours reports sampled tokens,
-// TRL's reports theirs new tokens.
+// grpoPrograms writes programs that report the steps of both sides without training. The parameters sampled
+// and theirs are the numbers of new tokens that our program and TRL's program report.
 func grpoPrograms(t *testing.T, sampled, theirs int) options {
 	t.Helper()
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestMeasureGRPO(t *testing.T) {
 	}
 }
 
-// TestMeasureGRPORefuses checks that sides that did different work are an error.
+// TestMeasureGRPORefuses checks that it is an error if the two sides did different work.
 func TestMeasureGRPORefuses(t *testing.T) {
 	const all = grpoTasks * grpoGroup * grpoNew
 	for want, o := range map[string]options{

@@ -18,10 +18,10 @@ type Job struct {
 // The kinds of jobs. In all of them every token is random, sampling is greedy
 // and nothing stops early, so that both sides do the same amount of work.
 const (
-	Prefill = "prefill" // Batch prompts of Tokens into a KV cache, one token sampled behind each
-	Decode  = "decode"  // New tokens behind Context cached ones, in Batch rows at once
-	Turns   = "turns"   // Batch conversations of Turns turns over one KV cache each
-	Train   = "train"   // mean token loss of Batch rows of Tokens, backward, clipping, AdamW
+	Prefill = "prefill" // put Batch prompts of Tokens tokens into a KV cache, and sample one token after each prompt
+	Decode  = "decode"  // sample New tokens after Context cached tokens, in Batch rows at once
+	Turns   = "turns"   // run Batch conversations of Turns turns, each with a KV cache
+	Train   = "train"   // one step on Batch rows of Tokens tokens: mean token loss, backward, clipping, AdamW
 )
 
 // workload returns the default jobs.

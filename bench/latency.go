@@ -49,8 +49,8 @@ type Latency struct {
 	SlowRuns []LatencyRun `json:"slow_runs"`
 }
 
-// LatencyRun has the times of one rollout. Latency hides only while the engine is
-// busy.
+// LatencyRun has the times of one rollout. Latency is hidden only while the engine
+// is busy.
 type LatencyRun struct {
 	Seconds float64 `json:"seconds"`
 	Busy    float64 `json:"engine_busy_s"`

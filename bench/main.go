@@ -51,7 +51,7 @@ type options struct {
 	measurement       string // speed, grpo or latency; "": speed and latency
 	model, python     string
 	script, trlScript string
-	program           string // openmanus
+	program           string // path of openmanus
 	threads, rounds   int
 	json              bool
 }

@@ -24,7 +24,7 @@ type Ours struct {
 	runs    int // number of runs of all jobs; part of the session keys
 }
 
-// OpenOurs loads the model and reserves a KV cache for the largest of jobs.
+// OpenOurs loads the model and reserves a KV cache for the largest job.
 func OpenOurs(ctx context.Context, path string, jobs []Job) (o *Ours, err error) {
 	o = &Ours{}
 	defer func() {
@@ -61,7 +61,7 @@ func (o *Ours) Close() {
 	if o.adamw != nil {
 		o.adamw.Close()
 	}
-	_ = o.open.Close() // closing never returns an error
+	_ = o.open.Close() // no function in open returns an error
 }
 
 // Run runs a job once and returns the duration of the timed part.

@@ -14,7 +14,7 @@ import (
 )
 
 // Peer runs jobs in a process of peer_transformers.py. Each job is a line of
-// JSON; the answer is a line with the seconds it took.
+// JSON; the answer is a line with the duration of the job in seconds.
 type Peer struct {
 	Versions PeerVersions
 
@@ -34,7 +34,7 @@ type PeerVersions struct {
 const peerPatience = 10 * time.Second
 
 // OpenPeer starts the peer and waits until its model is loaded. The process ends
-// when ctx does. Its stderr goes to log.
+// when ctx ends. Its stderr goes to log.
 func OpenPeer(ctx context.Context, command []string, model string, threads int, log io.Writer) (*Peer, error) {
 	args := append(command[1:len(command):len(command)], model, strconv.Itoa(threads))
 	cmd := exec.CommandContext(ctx, command[0], args...)

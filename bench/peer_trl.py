@@ -66,7 +66,7 @@ def forget_peak():
         with open("/proc/self/clear_refs", "w") as f:
             f.write("5")
     except OSError as e:
-        sys.exit(f"cannot reset the peak memory, which would include loading: {e}")
+        sys.exit(f"cannot reset the peak memory, so the peak would include the loading of the model: {e}")
 
 
 def peak():

@@ -31,7 +31,7 @@ func (o *Ours) train(ctx context.Context, j Job) (time.Duration, error) {
 
 	began := time.Now()
 	err := o.sampler.Scheduler.Exclusive(ctx, func() error {
-		defer o.sampler.Backend.SetVersion(int64(o.runs)) // cached keys and values belong to the old weights
+		defer o.sampler.Backend.SetVersion(int64(o.runs)) // discard cached keys and values, which belong to the old weights
 		return torch.Run(ctx, o.thread, func(s *torch.Scope) error {
 			logp, _ := o.model.TokenLogProbs(o.model.Forward(s, ids, positions, offsets), targets, nil, 1, false)
 			logp.Sum().MulScalar(-1 / predicted).Backward()

@@ -18,8 +18,8 @@ import (
 // schema holds every configuration key.
 var schema = run.Schema
 
-// maxConfig bounds the size in bytes of a configuration file. The stricter bound
-// of package configs has a better message.
+// maxConfig bounds the size in bytes of a configuration file. It is
+// above the limit of package configs, so that the better message of configs appears.
 const maxConfig = 4 << 20
 
 // defaultPreset is the preset if neither a file nor --preset is given.

@@ -35,6 +35,6 @@ func TestImportReportOrder(t *testing.T) {
 	}
 	_, _, stderr = inProcess(t, t.TempDir(), "config", "import", "trainer.total_epochs=3")
 	if strings.Contains(stderr, "Not converted") {
-		t.Errorf("the report lists doubtful keys:\n%s", stderr)
+		t.Errorf("the report lists keys that were not converted, want none:\n%s", stderr)
 	}
 }

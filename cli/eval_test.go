@@ -169,8 +169,8 @@ func TestEval(t *testing.T) {
 	})
 }
 
-// TestContractParts checks that a flag changes the part of the contract with its key if the flag can change the result,
-// and that other flags change no part.
+// TestContractParts checks that each flag that can change the result changes the part of the contract that is named
+// after the flag's key, and that other flags change no part.
 func TestContractParts(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "words.txt", "crane\nslate\n")
@@ -189,7 +189,7 @@ func TestContractParts(t *testing.T) {
 	base := of(t)
 	for line, want := range map[string]string{
 		"--tasks 18,17":                      "tasks",
-		"--tasks 17":                         "instruction tasks", // without task 18 the digest of instructions also changes
+		"--tasks 17":                         "instruction tasks", // the digest of the instructions also changes: it covers the instruction of task 17 only
 		"--samples 2":                        "rollout.val.group_size",
 		"--max-turns 3":                      "env.max_turns",
 		"--max-new-tokens 7":                 "rollout.max_new_tokens",
@@ -248,7 +248,7 @@ func TestLostEpisodes(t *testing.T) {
 	}
 	played := r.Outcomes["success"] + r.Outcomes["turn_limit"]
 	if played != 4 || r.SuccessRate != float64(r.Outcomes["success"])/4 {
-		t.Errorf("got success rate %v, want the successes of the 4 played episodes in %v", r.SuccessRate, r.Outcomes)
+		t.Errorf("got success rate %v, want the share of successes in the 4 played episodes of %v", r.SuccessRate, r.Outcomes)
 	}
 	var usage struct{ Requests, Retries int }
 	if b, err := json.Marshal(r.Usage); err != nil || json.Unmarshal(b, &usage) != nil || usage.Requests != len(s.Requests())+1 { // usage also counts the request for the list of models

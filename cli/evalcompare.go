@@ -19,7 +19,7 @@ func compareCommand(s *State) *cli.Command {
 		ArgsUsage: "A.json B.json",
 		Flags: []cli.Flag{
 			jsonFlag(),
-			&cli.BoolFlag{Name: "anyway", Usage: "compare results of different conditions"},
+			&cli.BoolFlag{Name: "anyway", Usage: "compare results even if their conditions differ"},
 		},
 	}, 2, 2, runCompare)
 }

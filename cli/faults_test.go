@@ -135,7 +135,7 @@ func TestWithoutServer(t *testing.T) {
 		{"rollout", "--model", ".", "--env", "maze", "--server", url, "--tasks", "1,2", "--quiet", "--dump", "d.jsonl"},
 		{"train", "--set", "env.maze.servers=" + url, "--quiet"},
 	} {
-		ts := newTestState(t, args...) // the default waits two minutes for servers that fail later
+		ts := newTestState(t, args...) // with the default wait of two minutes, which applies only to servers that fail later
 		if code := Main(ts.State); code != int(errext.Env) {
 			t.Errorf("%s: exit code %d", args[0], code)
 		}

@@ -127,7 +127,7 @@ func TestPlayThroughFaults(t *testing.T) {
 		}
 		return out, injected
 	}
-	const some = "500:0.15,reset:0.15,seed=4" // the rates give faults in steps for any order of requests
+	const some = "500:0.15,reset:0.15,seed=4" // at these rates some steps fail, whatever the order of requests
 	for _, args := range [][]string{{"eval", "--max-lost", "0.9"}, {"rollout", "--max-lost", "0.9", "--dump", "d.jsonl", "--force"}} {
 		t.Run(args[0], func(t *testing.T) {
 			out, injected := play(t, some, append(args, "--json")...)

@@ -24,7 +24,7 @@ func TestTrainSavesOnHangup(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	master, slave := pty(t)
-	// Handle SIGHUP, because the program would inherit an ignored SIGHUP (nohup) from the test.
+	// If nohup runs the test, SIGHUP is ignored, and the program would inherit this. Handle SIGHUP to prevent it.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)

@@ -15,8 +15,8 @@ import (
 	"github.com/openmanus/openmanus/env/supervise"
 )
 
-// keyFlag is a flag that overrides keys of the configuration. A key env.0.NAME is
-// in the first [[env]] table, the only one that commands that play keep.
+// keyFlag is a flag that overrides keys of the configuration. In a key,
+// env.0 is the first [[env]] table. Commands that play episodes keep only this table.
 type keyFlag struct {
 	flag   cli.Flag
 	keys   string                                         // separated by blanks; errors of these keys name the flag
@@ -48,8 +48,8 @@ func flagsOf(groups ...[]keyFlag) []cli.Flag {
 	return flags
 }
 
-// override stores the values of given flags in cfg. With defaults, flags that
-// are not given store their default values.
+// override stores the values of given flags in cfg. If defaults is true,
+// it also stores the default values of the other flags.
 func (f *flagFaults) override(c *cli.Context, flags []keyFlag, cfg *configs.Config, defaults bool) {
 	for _, k := range flags {
 		if !c.IsSet(k.name()) && !k.always && !defaults {
@@ -82,7 +82,7 @@ func (f *flagFaults) check(c *cli.Context, flags []keyFlag, cfg *configs.Config)
 		}
 	}
 	f.values(flags, cfg)
-	if len(f.errs) > 0 { // an invalid value may be why a key has no effect
+	if len(f.errs) > 0 { // an invalid value may be the reason that a key has no effect
 		return
 	}
 	for _, k := range flags {
@@ -140,7 +140,7 @@ func useModel(c *cli.Context, cfg *configs.Config) {
 		return
 	}
 	cfg.Rollout.Engine = engineLocal
-	if !c.IsSet("dtype") { // the file's dtype was not chosen for a local model
+	if !c.IsSet("dtype") { // the dtype in a file that uses an endpoint was not chosen for a local model
 		cfg.Model.ComputeDtype = "float32"
 	}
 }

@@ -75,7 +75,7 @@ func TestTablesOfOneEnvironment(t *testing.T) {
 	}
 	defer d.Close()
 	if o := d.Header().Options; o["env.name"] != "maze" || o["env.format"] != "action_tags" || fmt.Sprint(o["env.max_turns"]) != "3" {
-		t.Errorf("--env tags played with other options: %v", o)
+		t.Errorf("with --env tags: got the options %v, want environment maze, format action_tags and 3 turns", o)
 	}
 	code, _, stderr = inProcess(t, whole, "eval", "run.toml", "--model", actor)
 	if code != int(errext.Usage) || !strings.Contains(stderr, "--env: maze, tags") {

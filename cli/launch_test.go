@@ -228,7 +228,7 @@ func TestEnvUpBeforeInstall(t *testing.T) {
 			}
 		})
 	}
-	// Other failures do not suggest installing.
+	// The error of a failure with another cause does not suggest env install.
 	t.Setenv("PATH", path)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -83,7 +83,7 @@ func TestRetryLost(t *testing.T) {
 		}
 	}
 	if got := readDump(t, path); kept != 5 || len(got) != 5 {
-		t.Errorf("want %d lines to be kept; the dump has %d episodes", kept, len(got))
+		t.Errorf("%d lines were kept and the dump has %d episodes, want 5 and 5", kept, len(got))
 	}
 }
 

@@ -27,7 +27,7 @@ func playFlags() []cli.Flag {
 	})
 }
 
-// playOptions returns the options of eval and rollout that are not keys.
+// playOptions returns the options of eval and rollout that are not configuration keys.
 func playOptions(c *cli.Context) run.PlayOptions {
 	return run.PlayOptions{ServerLogs: c.String("server-logs"), MaxLost: c.Float64("max-lost")}
 }
@@ -84,7 +84,7 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, er
 	e, obsTokens := &cfg.Env[0], cfg.Agent.MaxObsTokens
 	name := e.Name
 	f.override(c, playKeys(), &cfg, file == "")
-	e.Name = name // --env may have overridden the name with a label
+	e.Name = name // --env may be the label of the table, which override stored as the name
 	if e.MaxTurns == 0 {
 		if spec, err := env.Lookup(name); err == nil {
 			e.MaxTurns = spec.MaxTurns
@@ -93,7 +93,7 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, er
 	if e.HistoryLength < 0 {
 		e.HistoryLength = cfg.Agent.HistoryLength
 	}
-	if e.MemoryFile != "" && !c.IsSet("memory-file") && cfg.Unmet("env.0.memory_file") != "" { // only the overridden format of the file used the memory file
+	if e.MemoryFile != "" && !c.IsSet("memory-file") && cfg.Unmet("env.0.memory_file") != "" { // the file's format used the memory file, but the format of --format does not
 		e.MemoryFile = ""
 	}
 	if e.UseSummary && !c.IsSet("use-summary") && cfg.Unmet("env.0.use_summary") != "" {
@@ -143,7 +143,7 @@ func (s *State) loadPlayed(c *cli.Context, file string) (configs.Config, error) 
 	if len(e.ValTasks) == 0 && !c.IsSet("tasks") {
 		return cfg, errext.With(errext.Input, "choose the other split with --split, or give --tasks", fmt.Errorf("%s: environment %s has no tasks of the split %q", file, e.Called(), c.String("split")))
 	}
-	// Join each list to one entry, as a flag gives it, because the header of a dump contains the lists.
+	// A dump records the lists. Join each to one entry, as a flag gives it, so that the dump can be continued either way.
 	for _, list := range []*[]string{&e.ValTasks, &e.SkipTasks} {
 		if len(*list) > 0 {
 			*list = []string{strings.Join(*list, ",")}

@@ -57,7 +57,7 @@ type bar struct {
 	done  bool      // guarded by mu
 }
 
-// Set updates the bar. It draws it at most every drawEvery.
+// Set updates the values of the bar, and draws the bar at most once every drawEvery.
 func (b *bar) Set(n int, note string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -240,7 +240,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	if strings.HasSuffix(text, "\n") {
 		text += s.bar
 	} else {
-		s.bar = "" // the next draw shows it again
+		s.bar = "" // the bar is hidden until the next draw
 	}
 	if _, err := io.WriteString(s.w, text); err != nil {
 		return 0, err

@@ -138,7 +138,7 @@ func TestRolloutContinues(t *testing.T) {
 				last = max(last, e.Wave)
 			}
 			if deterministic := tt.more != nil; (last >= 6) != deterministic {
-				t.Errorf("the last wave of the dump is %d, want at least 6 only for a deterministic rollout", last)
+				t.Errorf("deterministic %t: the last wave of the dump is %d, want at least 6 if deterministic, else less", deterministic, last)
 			}
 
 			// A complete dump needs no further episodes; other settings are rejected.

@@ -93,8 +93,8 @@ func newApp(s *State) *cli.App {
 // anyNumber is the maxArgs of a command that takes any number of arguments.
 const anyNumber = math.MaxInt
 
-// leaf completes a command that runs: it adds the shared flags, sets up the
-// logger, and checks the number of arguments.
+// leaf completes a command without subcommands: it adds the shared flags, sets up
+// the logger, and checks the number of arguments.
 func leaf(s *State, cmd *cli.Command, minArgs, maxArgs int, run command) *cli.Command {
 	cmd.HideHelp = true
 	cmd.OnUsageError = usageError

@@ -40,7 +40,7 @@ func TestSFTOfPairs(t *testing.T) {
 		return stdout
 	}
 	run := filepath.Join(dir, "runs", "tiny-sft")
-	losses := func() map[float64]float64 { // of the validation, by step
+	losses := func() map[float64]float64 { // the validation losses by step
 		t.Helper()
 		out := map[float64]float64{}
 		err := track.Read(filepath.Join(run, "metrics.jsonl"), func(step int, m track.Metrics) error {
@@ -59,7 +59,7 @@ func TestSFTOfPairs(t *testing.T) {
 	}
 
 	mustContain(t, "stdout", sft("2"), "6 steps")
-	if got := losses(); len(got) != 4 { // before, and after steps 2, 4 and 6
+	if got := losses(); len(got) != 4 { // a validation before training and after steps 2, 4 and 6
 		t.Errorf("validations %v", got)
 	}
 	mustContain(t, "stdout", sft("2"), "this run is finished", "raise sft.epochs")
@@ -82,7 +82,7 @@ func TestSFTOfPairs(t *testing.T) {
 		t.Errorf("state of the best checkpoint: %+v (%v), want step %d", best, err, st.Best.Step)
 	}
 
-	// A smaller number of epochs than finished trains nothing. Other columns are another experiment.
+	// If the run has finished more epochs than sft.epochs, it trains nothing. Other columns are another experiment.
 	mustContain(t, "stdout", sft("1"), "12 steps")
 	code, _, stderr := inProcess(t, dir, append(slices.Clone(args), "--set", "sft.epochs=5", "--set", "sft.response_key=question", "--set", "sft.prompt_key=answer")...)
 	if code != int(errext.Input) {

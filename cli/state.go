@@ -33,7 +33,7 @@ type State struct {
 
 	quiet      bool       // no progress is shown
 	levelFixed bool       // --log-level or --quiet overrides log.level
-	interrupts Interrupts // contexts of the running command; its ctx is interrupts.Soft
+	interrupts Interrupts // contexts of the running command, whose parameter ctx is interrupts.Soft
 }
 
 // NewState returns the State of the running process.

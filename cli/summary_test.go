@@ -51,7 +51,7 @@ func TestSummariesInRollout(t *testing.T) {
 			turns++
 			has := strings.Contains(turn.Prompt[0].Content, "in short:\nKeyEvents: note ")
 			if has != (i > 1) {
-				t.Errorf("turn %d of %s: prompt with a summary: %v\n%s", i+1, ep.Task.ID, has, turn.Prompt[0].Content)
+				t.Errorf("turn %d of %s: the prompt has a summary: got %t, want %t\n%s", i+1, ep.Task.ID, has, i > 1, turn.Prompt[0].Content)
 			}
 			if has {
 				shown++
@@ -60,7 +60,7 @@ func TestSummariesInRollout(t *testing.T) {
 	}
 	requests := writer.Requests() // the first request checks that the endpoint responds
 	if shown == 0 || len(requests) != 1+shown {
-		t.Errorf("%d requests for %d summaries in %d turns", len(requests), shown, turns)
+		t.Errorf("got %d requests for %d summaries in %d turns, want a check request and one request per summary", len(requests), shown, turns)
 	}
 	if r := requests[len(requests)-1]; r.Model != "writer" || r.Key != "Bearer sk-summary" || r.Raw["max_tokens"] != 77.0 || r.Raw["temperature"] != 0.1 {
 		t.Errorf("request for a summary: %+v", r)
@@ -141,7 +141,7 @@ func TestContractOfSummaries(t *testing.T) {
 			t.Errorf("--dry-run requested a summary: %s", r.Last())
 		}
 	}
-	if n := len(writer.Requests()) + len(another.Requests()); n != opened-2 { // two commands use no summaries
+	if n := len(writer.Requests()) + len(another.Requests()); n != opened-2 { // two of the commands use no summaries
 		t.Errorf("got %d requests of %d commands, want one check request per command with summaries", n, opened)
 	}
 }

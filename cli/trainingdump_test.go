@@ -135,7 +135,7 @@ func TestDumpOfContextsFits(t *testing.T) {
 	config := string(read(t, dir, "m/config.json"))
 	const positions = `"max_position_embeddings": `
 	if !strings.Contains(config, positions+"4096") {
-		t.Fatalf("the model has another config.json:\n%s", config)
+		t.Fatalf("want max_position_embeddings 4096 in config.json of the model:\n%s", config)
 	}
 	longest, whole := 0, 0
 	if _, err := table.ReadSource(t.Context(), filepath.Join(dir, "d.jsonl"), func(e *table.Entry) error {
@@ -265,7 +265,7 @@ func TestSFTFromDump(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	code, _, stderr := inProcess(t, anew, append([]string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.max_length=" + strconv.Itoa(size+64)}, sftOfDump...)...) // random bytes have more tokens after decoding and encoding
+	code, _, stderr := inProcess(t, anew, append([]string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.max_length=" + strconv.Itoa(size+64)}, sftOfDump...)...) // sampled random bytes become more tokens when they are decoded and encoded again
 	if want := fmt.Sprintf(" rows=%d ", turns); code != 0 || turns <= 6 || !strings.Contains(stderr, want) {
 		t.Errorf("with a new prompt every turn: exit code %d, want %s\n%s", code, want, stderr)
 	}

@@ -57,7 +57,7 @@ func versionOf(build *debug.BuildInfo, sum func() (string, error)) (versionInfo,
 // of different source.
 func (s *State) version() (versionInfo, error) {
 	build, _ := debug.ReadBuildInfo() // nil if the build recorded none
-	// The link is the running file even if its path was replaced.
+	// /proc/self/exe is the running file, even if another file has replaced it at its path.
 	return versionOf(build, func() (string, error) { return s.HashFile("/proc/self/exe") })
 }
 
@@ -113,7 +113,7 @@ func jsonFlag() *cli.BoolFlag {
 	return &cli.BoolFlag{Name: "json", Usage: "print one JSON object"}
 }
 
-// printResult prints v as JSON if asJSON is set, or else text, which describes v.
+// printResult prints v as JSON if asJSON is set, and otherwise prints text, a description of v.
 func (s *State) printResult(v any, text string, asJSON bool) error {
 	if asJSON {
 		return s.printJSON(v)

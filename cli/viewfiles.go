@@ -54,7 +54,7 @@ func (s *State) dumpsOf(o viewOptions) ([]string, error) {
 	return files, nil
 }
 
-// stepOf returns the N of step_N.jsonl, or -1 for other names.
+// stepOf returns the number N in the file name step_N.jsonl, or -1 for other names.
 func stepOf(name string) int {
 	digits, ok := strings.CutPrefix(name, "step_")
 	digits, _, _ = strings.Cut(digits, ".")

@@ -187,7 +187,7 @@ func TestStepTimes(t *testing.T) {
 		t.Errorf("got %v, want 33s", left)
 	}
 	if left, _ := p.left(at.Add(time.Hour), 2); left != 16500*time.Millisecond {
-		t.Errorf("one hour into a step: got %v, want 16.5s (one more step)", left)
+		t.Errorf("one hour into a step: got %v, want 16.5s, the time of one more step", left)
 	}
 }
 

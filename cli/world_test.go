@@ -64,7 +64,7 @@ func TestWithoutModel(t *testing.T) {
 	defer server.Close()
 	ts := newTestState(t, "eval", "--model", "none", "--env", "maze", "--server", server.URL, "--tasks", "1", "--quiet")
 	if code := Main(ts.State); code != int(errext.Model) || asked.Load() {
-		t.Errorf("exit code %d, request to the server: %t", code, asked.Load())
+		t.Errorf("exit code %d, want %d; a request was sent to the server: %t, want false", code, errext.Model, asked.Load())
 	}
 	mustContain(t, "stderr", ts.err.String(), "--model: ", "none")
 }

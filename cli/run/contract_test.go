@@ -45,7 +45,7 @@ func TestContractOfPrompts(t *testing.T) {
 	}
 }
 
-// worded is a format whose instruction is rule and whose prompt in every turn is shown.
+// worded is a format with a fixed instruction (rule) and a fixed prompt for every turn (shown).
 type worded struct {
 	agent.Format
 	rule, shown string

@@ -56,7 +56,7 @@ func ComputeDtype(name, deviceName string) (string, error) {
 }
 
 // openDevice starts the thread of the device of a [model] section, and returns the
-// compute dtype. It adds the function that stops the thread to open.
+// compute dtype. It adds to open the function that stops the thread.
 func openDevice(h *Host, open *Closers, m configs.Model) (*torch.Thread, torch.DType, error) {
 	dt, err := torch.ParseDType(m.ComputeDtype)
 	if err != nil {

@@ -20,7 +20,7 @@ type recordedPlay struct {
 	Config  configs.Config `json:"-"` // with one [[env]] table
 	Episode *agent.Options `json:"episode"`
 	Day     string         `json:"day"`
-	Threads int            `json:"threads"` // 0 unless deterministic
+	Threads int            `json:"threads"` // 0 unless rollout.deterministic is set
 }
 
 // readRecorded reads the header of a dump of this version or an earlier one.
@@ -96,7 +96,7 @@ func currentNames(options map[string]json.RawMessage) map[string]json.RawMessage
 		}
 		values[key] = value
 	}
-	var episode agent.Options // in earlier versions it has settings without an option
+	var episode agent.Options // earlier versions recorded some settings only here
 	if json.Unmarshal(options["episode"], &episode) == nil {
 		values["agent.max_parse_failures"] = fmt.Append(nil, episode.ParseLimit)
 		values["env.final_ends"] = fmt.Append(nil, episode.FinalEnds)
@@ -104,8 +104,8 @@ func currentNames(options map[string]json.RawMessage) map[string]json.RawMessage
 	return values
 }
 
-// headerOf returns the header of the dump at path. It returns the zero Header
-// for a new or damaged file, which dump.Continue reports.
+// headerOf returns the header of the dump at path, or the zero Header for a new
+// or damaged file. dump.Continue reports the damage.
 func headerOf(path string) dump.Header {
 	r, err := dump.Open(path)
 	if err != nil {
@@ -115,9 +115,9 @@ func headerOf(path string) dump.Header {
 	return r.Header()
 }
 
-// headerToContinue returns the header for continuing the dump at path. was is the
-// header in the dump, and now is the header of this command. It returns was if an
-// earlier version wrote the dump with equal settings, and now otherwise.
+// headerToContinue compares the header of the dump at path (was) with the header
+// of this command (now), and returns the header for the continued dump: the old one
+// if an earlier version wrote the dump with equal settings, and else the new one.
 func headerToContinue(path string, was, now dump.Header) (dump.Header, error) {
 	if !ofEarlierVersion(was.Options) {
 		return now, nil

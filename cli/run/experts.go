@@ -37,7 +37,7 @@ func expertReply(f agent.Format, action string) string {
 }
 
 // playExpert plays the expert's solution of a task against a server. It returns
-// the task once for each conversation, in the format in which the model plays.
+// a copy of the task for each conversation, in the format in which the model plays.
 func playExpert(ctx context.Context, w *World, setup agent.Setup, index int) ([]data.Task, error) {
 	task := data.Task{ID: fmt.Sprintf("%s_%d", w.Spec.Name, index), Env: w.Spec.Name, Index: index}
 	actions, err := expertActions(w, index)

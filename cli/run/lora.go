@@ -59,7 +59,7 @@ func (t *training) baseFolder(ctx context.Context, b *model.Bundle) (string, err
 	if t.run.checkpoint != nil && model.IsFolder(dir) {
 		return dir, nil
 	}
-	if err := t.host.RemoveAll(dir); err != nil { // left over from a run without a checkpoint
+	if err := t.host.RemoveAll(dir); err != nil { // the folder may be left over from a run without a checkpoint
 		return "", errext.With(errext.Disk, "", err)
 	}
 	t.host.Log.Info("writing the frozen weights as a Hugging Face folder, the base that PEFT needs for the adapters", "folder", dir)
@@ -99,7 +99,7 @@ func (t *training) frozenReference(ctx context.Context) (*model.Model, error) {
 		return nil, errext.With(errext.Native, "", err)
 	}
 	t.open.AddFunc(m.Close)
-	if t.run.state != nil && t.run.state.WarmStarted { // before that, the trainer copies the adapters
+	if t.run.state != nil && t.run.state.WarmStarted { // otherwise the trainer copies the adapters after the warm start
 		if err := m.LoadAdapters(ctx, t.run.Reference()); err != nil {
 			return nil, errext.With(errext.Disk, "", err)
 		}

@@ -62,8 +62,8 @@ func ModelHint(h *Host, name string) string {
 	return hint + "; a model of the hub is read from the cache " + hubCache(h) + ", where `hf download " + name + "` puts it"
 }
 
-// CheckModel returns an error if there is no model at path. key is the key or
-// flag that names it.
+// CheckModel returns an error if there is no model at path. The error names
+// key, the configuration key or the flag of the path.
 func CheckModel(h *Host, key, path string) error {
 	_, err := h.Stat(ModelPath(h, path))
 	if err == nil {
@@ -130,8 +130,8 @@ func (t *training) checkModels() error {
 	return errext.With(errext.Model, "a reference is another state of the same model", err)
 }
 
-// OpenModel loads the model of a [model] section on its device. It adds the functions
-// that release the model and the device's thread to open.
+// OpenModel loads the model of a [model] section on its device. It adds to open the
+// functions that release the model and stop the device's thread.
 func OpenModel(ctx context.Context, h *Host, open *Closers, m configs.Model, o model.Options) (*model.Bundle, error) {
 	thread, dt, err := openDevice(h, open, m)
 	if err != nil {

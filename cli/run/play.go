@@ -95,8 +95,8 @@ func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*playe
 	return p, p.openEndpoint(ctx)
 }
 
-// sampledAt returns the temperature of rollout.val, and whether sampling is greedy
-// because it is 0. Greedy episodes record temperature 1.
+// sampledAt returns the temperature of rollout.val, and whether sampling is greedy,
+// which temperature 0 selects. Greedy episodes record temperature 1.
 func sampledAt(cfg configs.Config) (temperature float64, greedy bool) {
 	if t := cfg.Rollout.Val.Temperature; t != 0 {
 		return t, false
@@ -132,7 +132,7 @@ func (p *player) openEndpoint(ctx context.Context) (err error) {
 	p.env.Setup.Engine = &text.Engine{Speaker: &openai.Speaker{Client: p.endpoint, MaxContext: p.cfg.Rollout.MaxContextTokens}}
 	p.env.Setup.Renderer = text.Renderer{}
 	p.env.Setup.NoIDs = true
-	// The engine counts bytes here, and the Speaker counts tokens.
+	// The limit of the Speaker applies, which counts tokens. The limit below would count bytes.
 	p.env.Setup.Options.MaxContext = math.MaxInt32
 	return nil
 }

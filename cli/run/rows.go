@@ -26,9 +26,9 @@ const (
 // tokensKey is the column of the replies' lengths.
 func tokensKey(responseKey string) string { return responseKey + "_tokens" }
 
-// readTable reads the data file in. Unless out is "", it checks that out can be
-// written with the additional columns: out differs from in, so that the command can
-// be repeated; out does not exist, or force is set; and the input lacks the columns.
+// readTable reads the data file in. Unless out is "", it checks that out is
+// another file, so that the command can be repeated; that out does not exist, unless
+// force is set; and that the input lacks the columns that the command adds.
 func readTable(ctx context.Context, h *Host, in, out string, force bool, columns ...string) (*table.Table, error) {
 	if out != "" && h.SameFile(in, out) {
 		return nil, errext.With(errext.Usage, "choose another name", fmt.Errorf("%s is the input file", out))

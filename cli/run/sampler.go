@@ -41,9 +41,9 @@ type SamplerOptions struct {
 }
 
 // openLocal opens the model of [model] and a sampler of it, whose KV cache may
-// take half of the free memory. It sets the MaxContext of o to
-// rollout.max_context_tokens, or to the model's positions if that is 0. Closing
-// open releases both.
+// take half of the free memory. It sets o.MaxContext to
+// rollout.max_context_tokens, or to the model's positions if this key is 0. It
+// adds to open the functions that release the model and the sampler.
 func openLocal(ctx context.Context, h *Host, open *Closers, cfg configs.Config, o SamplerOptions) (*model.Bundle, *Sampler, error) {
 	b, err := OpenModel(ctx, h, open, cfg.Model, model.Options{})
 	if err != nil {
@@ -131,8 +131,8 @@ func (t *training) logCacheSize(d torch.Device) {
 }
 
 // kvTokens returns the number of tokens in the KV cache: enough for every
-// session at its longest, or as many as fit the share of the free memory if
-// that is known and less. The scheduler parks sessions that do not fit.
+// session at its longest, or fewer if the free memory is known and the allowed
+// share of it is too small. The scheduler parks sessions that do not fit.
 func (o SamplerOptions) kvTokens(bytesPerToken int, free int64, known bool) (int, error) {
 	want := o.Sequences * o.MaxContext
 	if !known {

@@ -97,7 +97,7 @@ func (t *training) groupDump() (err error) {
 		return fault("a warm start changes the weights that played: set sft.epochs = 0")
 	}
 	played, err := readRecorded(d.header)
-	if err == nil { // episodes of a training run have no settings in the header
+	if err == nil { // a training run's dump is an error here: its header has no settings
 		switch o := played.Episode; {
 		case o.Greedy:
 			return fault("it was played greedily, so that all episodes of a task are equal: roll out without --greedy")
@@ -168,7 +168,7 @@ func (t *training) dumpFits(ctx context.Context) error {
 			return errext.With(errext.Input, "set model.path to the model that played", fmt.Errorf("data.from_dump: %s: episode %d: %w", t.dump.path, i, err))
 		}
 	}
-	if t.cfg.Data.OffPolicy || t.run.checkpoint != nil { // other weights are allowed, or have been trained since
+	if t.cfg.Data.OffPolicy || t.run.checkpoint != nil { // other weights are allowed, or the resumed run has changed the weights
 		return nil
 	}
 	hash, err := t.actor.Compute().Hash(ctx)
@@ -178,7 +178,7 @@ func (t *training) dumpFits(ctx context.Context) error {
 	if want := t.dump.header.Weights; hash != want {
 		want = cmp.Or(want, "unknown weights")
 		return errext.With(errext.Input, "set model.path and model.compute_dtype to the values that played the dump (--model and --dtype of rollout), or add --off-policy",
-			errors.New("data.from_dump: "+t.dump.path+" was played by "+want+", and this model has "+hash))
+			errors.New("data.from_dump: "+t.dump.path+" was played by "+want+", but the weights of this model are "+hash))
 	}
 	return nil
 }

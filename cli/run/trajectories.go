@@ -99,7 +99,7 @@ func playExperts(ctx context.Context, e *trainingEnv) ([]data.Task, error) {
 func (t *training) fromTasks(ctx context.Context, e *trainingEnv) ([]data.Task, error) {
 	var n rowCount
 	tasks, err := t.asPlayed(ctx, e, e.train, &n)
-	if len(tasks) > 0 && n.noConversation > 0 { // if all rows lack conversations, they are tasks to play
+	if len(tasks) > 0 && n.noConversation > 0 { // if no row has a conversation, all rows are tasks to play
 		t.host.Log.Warn("tasks without a recorded conversation are not imitated", "env", e.name(), "tasks", n.noConversation)
 	}
 	return tasks, err

@@ -24,7 +24,7 @@ import (
 // WorldOptions configures OpenWorld.
 type WorldOptions struct {
 	Logs     string // folder of the logs of servers that env.launch starts
-	SpecOnly bool   // start and call no server, since the run plays nothing
+	SpecOnly bool   // do not start or call servers, since the run plays nothing
 }
 
 // World is an environment with its servers: the servers of env.servers, started
@@ -109,7 +109,7 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 }
 
 // openSetup opens the environment of an [[env]] table, and the prompt format and
-// the options of its training episodes. Closing open releases them.
+// the options of its training episodes. It adds to open the function that releases them.
 func openSetup(ctx context.Context, h *Host, open *Closers, cfg configs.Config, e configs.Env, o WorldOptions) (*World, agent.Setup, error) {
 	w, err := OpenWorld(ctx, h, e, o)
 	if err != nil {

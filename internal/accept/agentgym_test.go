@@ -140,7 +140,7 @@ func TestAgentGym(t *testing.T) {
 	}
 	for _, r := range g.Runs {
 		if tried := r.Env == "textcraft"; tried == (r.Missing != "") {
-			t.Errorf("%s: got missing %q, want it empty only for textcraft", r.Env, r.Missing)
+			t.Errorf("%s: got missing %q, want \"\" for textcraft, and text for the others", r.Env, r.Missing)
 		}
 	}
 	r := g.Runs[0]

@@ -24,15 +24,15 @@ type CrowdOptions struct {
 	Rounds                   int
 }
 
-// The bounds of the cost of a pool of episodes, without model and servers.
+// The bounds of the cost of playing many episodes, without the model and the servers.
 const (
 	mostTurnCPU = 0.5e-3 // seconds of CPU for a turn
 	mostLeft    = 16 << 20
 )
 
-// Crowd is the cost of playing many episodes at once. It excludes the model, in whose
-// place parrot gives the same reply every time, and the servers, which are separate
-// processes.
+// Crowd is the cost of playing many episodes at once, without the model and the
+// servers: parrot replaces the model and always gives the same reply, and the servers
+// are separate processes.
 type Crowd struct {
 	Episodes int `json:"episodes"`
 	Turns    int `json:"turns"` // turns of all episodes
@@ -58,7 +58,7 @@ type CrowdRound struct {
 	TurnCPU  float64 `json:"cpu_s_per_turn"`
 
 	Faults  map[string]int64 `json:"faults,omitempty"` // requests that failed without injected faults, as on a busy machine
-	Replays int              `json:"replays"`          // instances lost to these faults
+	Replays int              `json:"replays"`          // instances replaced after these faults
 }
 
 // parrot is an engine and a renderer. It replies with the same move in every
@@ -159,8 +159,8 @@ func (c *Crowd) judge() {
 	c.Clean = c.GoroutinesAfter <= c.GoroutinesBefore && c.BytesAfter <= c.BytesBefore+mostLeft
 }
 
-// settleTime is how long settled waits. Goroutines of closed connections end a
-// moment later.
+// settleTime is the maximum time that settled waits. Goroutines of closed
+// connections need a moment to end.
 const settleTime = 20 * time.Second
 
 // settled returns the number of goroutines and the memory in use. It waits until

@@ -21,7 +21,7 @@ func fakeServer() {
 		os.Exit(1)
 	}
 	fmt.Println("serving maze at", s.URL)
-	<-s.Done() // an interrupt ends it, and the process
+	<-s.Done() // blocks until an interrupt ends the process
 }
 
 // TestCrowd checks that a small rollout plays all turns on servers in separate processes.

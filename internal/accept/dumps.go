@@ -101,7 +101,7 @@ func measureDumps(ctx context.Context, program, modelPath, dir string, episodes 
 }
 
 // freshModel makes a model of the quickstart's shape with nearly random weights
-// and returns its folder. It trains one step, since train writes the model.
+// and returns its folder. It trains for one step: only training writes models.
 func freshModel(ctx context.Context, program, out string) (string, error) {
 	metrics, _, err := trainSeed(ctx, program, out, 1, 0, []string{
 		"model.fresh.walks=1", "sft.epochs=0", "trainer.total_steps=1", "env.val_tasks=[]", "trainer.test_every=0", "trainer.val_before_train=false",

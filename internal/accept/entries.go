@@ -32,8 +32,8 @@ var schema = configs.New(vocabulary.New())
 // entrySteps is the number of training steps for every entry of a registry.
 const entrySteps = 10
 
-// entryBase makes the quickstart a trial of ten steps with fewer episodes, no validation
-// and two optimiser steps each, so that the ratios of the second one differ from 1.
+// entryBase shortens the quickstart to ten steps with fewer episodes and no validation. A
+// step has two optimiser steps, so that the ratios of the second one differ from 1.
 var entryBase = []string{
 	fmt.Sprintf("trainer.total_steps=%d", entrySteps), fmt.Sprintf("model.fresh.walks=%d", walksPerStep*entrySteps),
 	"trainer.test_every=0", "trainer.val_before_train=false", "trainer.save_every=0",
@@ -60,8 +60,8 @@ var entryTruths = map[string]string{
 	"countdown": `{"target": 24, "numbers": [4, 6, 1]}`,
 }
 
-// entryFormats are the other prompt formats for the maze. The remaining ones call
-// functions, which the maze does not have.
+// entryFormats are the prompt formats except react, which all other trials use, and
+// except the formats that call functions, because the maze has no functions.
 var entryFormats = slices.DeleteFunc(agent.Formats.Names(), func(name string) bool {
 	return name == env.FormatReact || name == env.FormatToolCall || action.Format(name).Calls()
 })
@@ -111,17 +111,17 @@ func entryTrials() []trial {
 	}
 	for _, name := range reward.Functions.Names() {
 		if name == "goal" {
-			continue // all other trials include goal
+			continue // goal is part of every other trial of a score function
 		}
 		weight := "0.5"
-		if name == "length" { // length returns the excess, which is to be penalised
+		if name == "length" { // length returns the distance to the allowed lengths, which a negative weight penalises
 			weight = "-0.01"
 		}
 		add("reward "+name+" and goal", []string{"reward.components.goal.weight=1"}, []string{"reward.components." + name + ".weight=" + weight}, entrySettings[name])
 		trials[len(trials)-1].truth = entryTruths[name]
 	}
 	for _, name := range signals {
-		if name != "last" && name != "env_score" { // last is the quickstart's own; env_score needs a server with scores, which the maze lacks
+		if name != "last" && name != "env_score" { // the quickstart itself uses last; env_score needs a server with scores, which the maze lacks
 			add("signal "+name, one("reward.signal", name))
 		}
 	}

@@ -40,7 +40,7 @@ func TestMethodsAreConfigurations(t *testing.T) {
 			continue
 		}
 		want := load(m.name, nil).Algo
-		if m.name == "gigpo" { // corresponds to the quickstart's norm_by_std = false
+		if m.name == "gigpo" { // mean_norm is equivalent to the quickstart's norm_by_std = false
 			want.Params["gigpo_norm"] = "mean_norm"
 		}
 		a, b := start, c

@@ -29,9 +29,9 @@ const (
 	harshShare  = 0.05 // the run must finish
 	closeEnough = 0.05
 
-	// Timeouts of a call in seconds. At the mild share hangs are few, and a slow
-	// call on a busy machine must not count as one. At the harsh share an episode
-	// of many turns has several hangs.
+	// Timeouts of a call in seconds. With mildShare hangs are few, so the timeout
+	// is long: a slow call on a busy machine must not count as a hang. With harshShare
+	// an episode of many turns has several hangs, so the timeout is short.
 	mildPatience, harshPatience = 5, 2
 	// walksPerStep is the number of warm-start walks per step of a shortened run.
 	walksPerStep = 29
@@ -249,7 +249,7 @@ func (r *FaultRun) readRun(run string) error {
 		}
 		r.Dropped += int(m["rollout/dropped"])
 		r.Replays += int(m["rollout/replays"])
-		if _, ok := m["val/maze/success_rate"]; !ok { // steps with a validation count its requests too
+		if _, ok := m["val/maze/success_rate"]; !ok { // the metrics of a step with a validation also count requests of the validation
 			requests += m[track.Servers+"requests"]
 			turns += m["rollout/turns"]
 		}

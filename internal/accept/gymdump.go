@@ -22,7 +22,7 @@ type gymDump struct {
 }
 
 // judgeDump counts the contents of an environment's episodes and lists violations
-// of the protocol: calls and replies of another shape, turns that differ from the
+// of the protocol: calls and replies of a wrong shape, turns that differ from the
 // server's reply, and episodes that are missing or failed for other reasons than
 // the agent's actions.
 func judgeDump(name string, episodes []*data.Episode, want int) (d gymDump, faults []string) {

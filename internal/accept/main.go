@@ -69,7 +69,7 @@ func commands() []command {
 
 // options are the flags of all checks. Each check defines the ones it reads.
 type options struct {
-	program string // openmanus
+	program string // path of openmanus
 	json    bool
 
 	keep  string // folder of the runs; empty: a temporary one

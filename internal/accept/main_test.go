@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// TestMain also makes the test binary stand in for openmanus when a test sets
-// one of two variables.
+// TestMain runs the tests, or makes the test binary stand in for openmanus if the
+// environment variable playProgram or playServer is set.
 func TestMain(m *testing.M) {
 	if how := os.Getenv(playProgram); how != "" {
 		fakeOpenmanus(how)

@@ -14,7 +14,7 @@ import (
 )
 
 // several calls f for 0 to n-1, at most jobs at a time. threads is each call's
-// share of the cores. After an error, running calls are cancelled and none is started.
+// share of the cores. After an error, running calls are cancelled and no call is started.
 func several(ctx context.Context, n, jobs int, f func(ctx context.Context, i, threads int) error) error {
 	threads := max(1, runtime.NumCPU()/jobs)
 	g, ctx := errgroup.WithContext(ctx)

@@ -68,8 +68,8 @@ hash_of() { # hash_of FILE...: prints one hash of all names and contents
   sha256sum -- "$@" | sha256sum | cut -c1-40
 }
 
-# fresh NAME HASH FILE...: succeeds if step NAME was last made from HASH and all
-# FILEs exist.
+# fresh NAME HASH FILE...: succeeds if the last run of step NAME had the input hash
+# HASH and all FILEs exist.
 fresh() {
   [ "$(cat "$build/stamps/$1" 2>/dev/null)" = "$2" ] || return 1
   shift 2
@@ -203,7 +203,7 @@ model() {
   say "build/models/SmolLM2-135M-Instruct.gguf is ready"
 }
 
-# Installs transformers and TRL, the peers of the benchmarks, into build/peer
+# Installs transformers and TRL, which the benchmarks compare with, into build/peer
 # (2 GB to download). Neither the build nor the tests need them.
 peer_venv() {
   local h version kept known=() sha
@@ -217,7 +217,7 @@ peer_venv() {
   say "installing transformers into build/peer (downloads 2 GB unless cached)"
   kept=$cache/peer/$h
   if [ ! -d "$kept" ]; then
-    # The wheels of libtorch are reused.
+    # pip takes the wheels that libtorch.lock also lists from the cache.
     while read -r sha; do
       [ ! -d "$cache/sha256/$sha" ] || known+=(--find-links "$cache/sha256/$sha")
     done < <(sed -n 's/.*sha256://p' third_party/libtorch.lock)
@@ -486,12 +486,12 @@ binary() {
   native_binary openmanus .
 }
 
-# Trains the built-in configuration.
+# Trains a model with the built-in configuration.
 quickstart() {
   binary
   exec 9>&-
   cd "$called_from" # paths are relative to the user's folder
-  # A relative name, since openmanus prints the commands to run next.
+  # openmanus prints the commands to run next; with a relative name they are short.
   if [ "$called_from" = "$root" ]; then exec build/openmanus train "$@"; fi
   exec "$build/openmanus" train "$@"
 }
@@ -522,7 +522,7 @@ accept() {
   exec "$build/accept" "$what" "${with[@]}" "$@"
 }
 
-# The benchmarks of bench/, against the peers in build/peer.
+# Runs the benchmarks of bench/, which compare openmanus with the packages in build/peer.
 bench() {
   binary
   native_binary bench ./bench

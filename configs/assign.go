@@ -12,8 +12,8 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// instance returns the path of a key of the table of keys. A key of [[env]] or
-// [reward.components.NAME] gets index i: env.tasks becomes env.0.tasks.
+// instance converts the name of a key to a path. It inserts index i into a key of
+// [[env]] or [reward.components.NAME]: env.tasks becomes env.0.tasks.
 func instance(name string, i int) string {
 	for _, many := range []string{"env.", components} {
 		if rest, ok := strings.CutPrefix(name, many); ok {
@@ -55,7 +55,7 @@ func (c *Config) field(path string) reflect.Value {
 	return reflect.ValueOf(c.Schema.byName[generic(path)].def)
 }
 
-// store lets change set the value at a path, which may be a parameter.
+// store calls change to set the value of the key or parameter at a path.
 func (c *Config) store(path string, change func(dst reflect.Value)) {
 	v, params, key := c.find(path)
 	if params == nil {
@@ -184,7 +184,7 @@ func assign(dst reflect.Value, v any) string {
 		if !ok {
 			return wrong
 		}
-		var out map[string]string // stays nil without entries, like the default
+		var out map[string]string // stays nil if there are no entries, like the default
 		for _, key := range slices.Sorted(maps.Keys(table)) {
 			s, ok := table[key].(string)
 			if !ok {

@@ -150,7 +150,7 @@ type Agent struct {
 	Summary          Summary `toml:"summary"`
 }
 
-// Summary sets the model that writes the summaries of the format history.
+// Summary sets the model that writes the summaries in prompts of the format "history".
 type Summary struct {
 	BaseURL     string  `toml:"base_url"`
 	Model       string  `toml:"model"`
@@ -228,7 +228,7 @@ type Component struct {
 	Fn     string  `toml:"fn"`
 	Weight float64 `toml:"weight"`
 
-	// Params has the parameters of all score functions; Fn uses only its declared ones.
+	// Params has the parameters of all score functions; the function Fn reads only its own parameters.
 	Params registry.Values `toml:"-"`
 }
 

@@ -55,7 +55,7 @@ func TestDerive(t *testing.T) {
 			t.Errorf("%s: derived %q, want %q", name, strings.Join(got, " "), c.want)
 		}
 
-		// The written configuration marks derived values, and loading it gives an equal one.
+		// The written configuration marks derived values, and loading it gives an equal configuration.
 		text := cfg.Marshal()
 		for _, d := range cfg.Derived {
 			if !strings.Contains(string(text), "# derived: "+d.Default+" does not fit "+d.Reason+"\n") {

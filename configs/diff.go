@@ -24,8 +24,8 @@ func (c Change) String() string {
 }
 
 // Diff lists the keys in which a and b differ, in the order of a written file.
-// For an [[env]] table or a component that only one of them has, it lists only
-// the name or the function. A resumed run reports the changes.
+// If only a or only b has an [[env]] table or a component, Diff lists only its
+// name or its function. A resumed run reports the changes.
 func Diff(a, b Config) []Change {
 	var out []Change
 	for _, e := range a.Schema.table {

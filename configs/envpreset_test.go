@@ -62,7 +62,7 @@ func withoutRows(t *testing.T, env string) bool {
 	return !schema.IsTaskFile(cfg.Env[0].Tasks[0])
 }
 
-// TestPresetsCombine combines every algorithm preset with every environment, and one with a mixture.
+// TestPresetsCombine combines every algorithm preset with every environment, and one preset with a mixture of environments.
 func TestPresetsCombine(t *testing.T) {
 	for _, preset := range AlgorithmPresetNames() {
 		for _, env := range EnvPresetNames() {
@@ -111,7 +111,7 @@ func TestSetOfAnEnvironmentWithASectionsName(t *testing.T) {
 	}
 	_, err = schema.LoadPreset("grpo", []string{"webshop"}, []string{"env.webshop.use_small=true"})
 	if err == nil || !strings.Contains(err.Error(), "not implemented yet") {
-		t.Errorf("a key of the section: got %v, want not implemented yet", err)
+		t.Errorf("a key of the section [env.webshop]: got %v, want not implemented yet", err)
 	}
 }
 

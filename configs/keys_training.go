@@ -46,7 +46,7 @@ var rolloutKeys = slices.Concat([]entry{
 
 func (s *Schema) algoKeys() []entry {
 	adaptive := klInReward.and(among("algo.kl_ctrl", "adaptive"))
-	// filter_metric is used with estimators that compare groups only by the score.
+	// filter_metric is also read for estimators that compare episodes by score alone.
 	byScore := registry.NamesOf(s.words.Estimators, func(e registry.Estimator) bool { return e.ByScore })
 	filtered := either("algo.filter_groups = true, or algo.adv_estimator = "+alternatives(byScore), func(c *Config) bool {
 		return c.Algo.FilterGroups || slices.Contains(byScore, c.Algo.AdvEstimator)
@@ -119,9 +119,9 @@ func (s *Schema) actorKeys() []entry {
 		optimKeys("actor.optim", Optim{LR: 1e-6, Betas: [2]float64{0.9, 0.999}, Schedule: "constant"}, nil, nil))
 }
 
-// optimKeys are the keys of an [*.optim] section. def has the defaults that differ
-// between the sections; when is the condition of the keys, adamw of betas, eps and
-// weight_decay.
+// optimKeys returns the keys of an [*.optim] section. The parameter def has the
+// section's defaults, when has the condition of lr and the schedule, and adamw has
+// the condition of betas, eps and weight_decay.
 func optimKeys(in string, def Optim, when, adamw use) []entry {
 	return []entry{
 		ready(in+".lr", def.LR, "learning rate", aboveTo(0, 1), when),

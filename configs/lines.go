@@ -39,8 +39,8 @@ func indexLines(src string) lineIndex {
 	}
 	index := lineIndex{}
 	count := map[string]int{} // number of [[tables]] so far, by path
-	// path returns the path of a table or key in the table at, with the index of
-	// every array table on the way.
+	// path returns the path of a table or key. The parameter at is the path of the
+	// enclosing table. The path has an index after every array table.
 	path := func(at string, e *unstable.Node) string {
 		for it := e.Key(); it.Next(); {
 			at = join(at, string(it.Node().Data))

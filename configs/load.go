@@ -249,7 +249,7 @@ func (l *loader) fault(key, format string, args ...any) {
 	l.faults = append(l.faults, f)
 }
 
-// rank orders faults: with a line, then of --set, then the others.
+// rank puts faults with a line first, then faults of --set, then all others.
 func rank(f Fault) int {
 	switch {
 	case f.Line > 0:

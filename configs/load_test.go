@@ -79,7 +79,7 @@ func TestLoadReportsAllFaults(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	// The golden file omits the lists of registered names, which grow.
+	// The golden file omits the lists of registered names, because new implementations change them.
 	registered := regexp.MustCompile(`((?:algo.adv_estimator|env.1.name): .* allowed: |files ending in )[^;\n]*`)
 	golden(t, "faults.golden", registered.ReplaceAllString(err.Error(), "$1…")+"\n")
 }

@@ -92,7 +92,7 @@ func (c *Config) read(keys []string) map[string]any {
 }
 
 // FromEpisodeValues makes a configuration from EpisodeValues as JSON. It ignores
-// other names; keys without a value have their defaults.
+// names that are not in episodeKeys. Missing keys get their defaults.
 func (s *Schema) FromEpisodeValues(values map[string]json.RawMessage) (Config, error) {
 	c := s.Defaults()
 	c.Env = []Env{s.DefaultEnv("")}

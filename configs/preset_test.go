@@ -63,7 +63,7 @@ func TestQuickstartHoldsCellsOut(t *testing.T) {
 	if len(val) != 8 {
 		t.Errorf("%d validation cells, want 8", len(val))
 	}
-	for _, end := range []int{0, 4, 5, 9} { // (1,1) (1,5) (1,7) (1,11)
+	for _, end := range []int{0, 4, 5, 9} { // the cells (1,1), (1,5), (1,7) and (1,11)
 		if !slices.Contains(val, end) {
 			t.Errorf("the corridor end with index %d is not a validation cell", end)
 		}

@@ -89,15 +89,15 @@ func (s *Schema) format(name string) registry.Format {
 }
 
 // choice lists the implementations that a key can select. Their parameters are
-// keys of the section.
+// keys of the section of that key.
 type choice struct {
 	section string // "actor."
 	entries []registry.Entry
 }
 
 // keys returns the parameters of a choice as keys, in the order of the entries that
-// declare them first. selects returns the condition that one of the named entries is
-// selected. keys panics if two entries declare a key with different defaults.
+// declare them first. The function selects returns the condition that the user chose
+// one of the named entries. keys panics if two entries declare a key with different defaults.
 func (c choice) keys(selects func(names ...string) use) []entry {
 	var out []entry
 	for _, e := range c.entries {

@@ -97,8 +97,8 @@ func among(key string, values ...string) use {
 	return valued(key, "= "+alternatives(values), func(v reflect.Value) bool { return slices.Contains(values, v.String()) })
 }
 
-// selectedBy returns a function that maps names of implementations to the
-// condition that key selects one of them and that also is met.
+// selectedBy returns a function that maps names of implementations to a use: the
+// key must select one of them, and the conditions in the parameter also must be met.
 func selectedBy(key string, also use) func(names ...string) use {
 	return func(names ...string) use { return also.and(among(key, names...)) }
 }
@@ -117,20 +117,20 @@ func zero(key string) use {
 	return valued(key, "= 0", func(v reflect.Value) bool { return v.Int() == 0 })
 }
 
-// valued returns the condition that holds(value of key) is true; is describes such values.
+// valued returns the condition that holds(value of key) is true. The text is describes it.
 func valued(key, is string, holds func(v reflect.Value) bool) use {
 	return use{{strings.TrimPrefix(key, "env.") + " " + is, func(c *Config, i int) bool {
 		return holds(c.field(instance(key, i)))
 	}}}
 }
 
-// either returns the condition that holds returns true; with describes it.
+// either returns the condition that holds(c) is true. The text with describes it.
 func either(with string, holds func(*Config) bool) use {
 	return use{{with, func(c *Config, _ int) bool { return holds(c) }}}
 }
 
 // inherited returns the condition that an [[env]] table takes the value of an
-// [agent] key; which names the key and the tables.
+// [agent] key. The text which names the key and the tables.
 func inherited(which string, takes func(c *Config, e Env) bool) use {
 	return either("an [[env]] table that leaves out "+which, func(c *Config) bool {
 		return len(c.Env) == 0 || slices.ContainsFunc(c.Env, func(e Env) bool { return takes(c, e) })

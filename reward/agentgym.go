@@ -11,7 +11,7 @@ import (
 
 // Σ weight·component over four components of an episode:
 //
-//	env     clip(scale · Σ the turns' rewards, ± clip); of running scores the last one
+//	env     clip(scale · Σ the turns' rewards, ± clip); with running scores, the last score instead of Σ
 //	format  max_r with think, memory, plan, think, act in this order; (max+min)/1.5 with
 //	        all four anywhere; (max+min)/2 with think and act; else min_r
 //	length  of all <think>: max_r within target·(1 ± wordTolerance), falling towards min_r outside

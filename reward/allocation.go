@@ -98,8 +98,8 @@ func Discounted(p Paid) ([]float32, error) {
 }
 
 // PerTurn puts on a turn's last token the change of the signal in that turn:
-// r_k = S(turns 1..k) - S(turns 1..k-1). For the signal sum these are the steps'
-// rewards, for last (running scores) their increments. The difference of score and
+// r_k = S(turns 1..k) - S(turns 1..k-1). With the signal sum, r_k is the reward of a
+// step; with last, r_k is the increment of the running score. The difference of score and
 // signal, such as penalties, is added at the end, so that the sum is the score.
 //
 // OpenManus-RL has no such allocation.
@@ -107,7 +107,7 @@ func PerTurn(p Paid) ([]float32, error) {
 	if len(p.Turns) == 0 || p.Signal == nil {
 		return nil, errors.New("allocation per_turn needs the turns of the episode and a signal")
 	}
-	// The remainder may cancel the last turn's share, so the sum is rounded only once.
+	// Sums stay in float64 until the end, because the penalty may cancel the last share.
 	paid := make([]float64, len(p.Mask))
 	before := 0.0
 	for k, t := range p.Turns {

@@ -39,7 +39,7 @@ func init() {
 		}
 		found := 0
 		for _, text := range patterns.In(v) {
-			pattern := regexp.MustCompile(text) // Check compiled it
+			pattern := regexp.MustCompile(text) // cannot panic: Check has compiled it
 			for _, reply := range replies {
 				if pattern.MatchString(reply) {
 					found++

@@ -116,7 +116,7 @@ func isBracket(s string) bool { return len(s) == 1 && strings.Contains("()[]", s
 // Limits of probe.
 const (
 	probes      = 24
-	fewestPairs = 8 // points where both expressions need a value for a verdict
+	fewestPairs = 8 // smallest number of points with values of both expressions
 	tolerance   = 1e-9
 )
 

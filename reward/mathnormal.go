@@ -6,8 +6,8 @@ import (
 )
 
 // normalizeMath normalises an answer so that most equal answers have the same text
-// (_strip_string of the MATH code, spec 6.3): no newlines, spacing,
-// units, signs of degree, dollar and per cent; \frac{a}{b} for every spelling
+// (_strip_string of the MATH code, spec 6.3): no newlines, spacing or
+// units; no degree, dollar or per cent signs; \frac{a}{b} for every spelling
 // of a fraction; \sqrt{3} for \sqrt3; the right side of "k = 7".
 func normalizeMath(s string) string {
 	s = strings.NewReplacer("\n", "", `\!`, "").Replace(s)

@@ -106,10 +106,10 @@ func TestAllocations(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(append(c.want[:10:10], make([]float32, 8)...), got, cmpopts.EquateApprox(0, 1e-5)); d != "" {
-				t.Errorf("followed by an observation: %s", d)
+				t.Errorf("sampled tokens followed by an observation (-want +got):\n%s", d)
 			}
 			if _, err := allocate(Paid{Score: 1, Mask: []uint8{0, 0}, Signal: Sum, Turns: []data.Turn{{}}}); !errors.Is(err, ErrNoSampledToken) {
-				t.Errorf("no sampled token: error %v", err)
+				t.Errorf("no sampled token: got %v, want ErrNoSampledToken", err)
 			}
 		})
 	}
@@ -147,10 +147,10 @@ func TestUnjudgedTurns(t *testing.T) {
 	}
 	turns[1].Refused = true
 	if got := LessTurns(1, turns, .25); got != .5 {
-		t.Errorf("LessTurns of 1 for two judged turns, penalty 0.25: %v", got)
+		t.Errorf("LessTurns of 1 for two judged turns, penalty 0.25: %v, want 0.5", got)
 	}
 	if got := LessInvalid(1, turns, .25); got != .75 {
-		t.Errorf("LessInvalid of 1 for one invalid action, penalty 0.25: %v", got)
+		t.Errorf("LessInvalid of 1 for one invalid action, penalty 0.25: %v, want 0.75", got)
 	}
 	if valid, all := ValidActions(turns); valid != 1 || all != 2 {
 		t.Errorf("%d of %d actions are valid, want 1 of 2", valid, all)
@@ -210,10 +210,10 @@ func TestPenalties(t *testing.T) {
 		t.Errorf("LessTurns of 1 for four turns, penalty 0.125: %v, want 0.5", got)
 	}
 	if got := LessTurns(1, turns, 0); got != 1 {
-		t.Errorf("LessTurns of 1 without a penalty: %v", got)
+		t.Errorf("LessTurns of 1 without a penalty: %v, want 1", got)
 	}
 	if got := LessTurns(0, nil, 0.125); got != 0 {
-		t.Errorf("LessTurns of 0 without a turn: %v", got)
+		t.Errorf("LessTurns of 0 without a turn: %v, want 0", got)
 	}
 	if got := LessInvalid(1, turns, 0.125); got != 0.625 {
 		t.Errorf("LessInvalid of 1 for three invalid actions, penalty 0.125: %v, want 0.625", got)

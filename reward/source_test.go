@@ -36,9 +36,9 @@ func TestDataSourceOfRow(t *testing.T) {
 	}
 	const right, wrong = "<answer>a</answer><answer>Paris</answer>", "<answer>a</answer><answer>Rome</answer>"
 	if a, b := score(tasks[0], right), score(tasks[0], wrong); a != 1 || b != 0 {
-		t.Errorf("nq: %v and %v, want 1 and 0", a, b)
+		t.Errorf("right and wrong answers to a row of nq score %v and %v, want 1 and 0", a, b)
 	}
 	if got := score(tasks[1], right); got != 0.5 {
-		t.Errorf("searchqa: %v, want the environment's 0.5", got)
+		t.Errorf("a row of searchqa scores %v, want the environment's 0.5", got)
 	}
 }

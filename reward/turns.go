@@ -31,7 +31,7 @@ func LessInvalid(score float64, turns []data.Turn, penalty float64) float64 {
 }
 
 // PayInvalid subtracts penalty at the last token of every turn without a valid
-// action, for estimators that use turns (spec 5.9, as in the original). Turns
+// action, for estimators that use turns (spec 5.9, as in OpenManus-RL). Turns
 // without tokens are skipped.
 func PayInvalid(rewards []float32, turns []data.Turn, penalty float64) {
 	for i := range turns {

@@ -160,10 +160,10 @@ func TestQA(t *testing.T) {
 		}
 	}
 	if got := f1("", "x"); got != 0 {
-		t.Errorf("F1 of two empty texts: %v", got)
+		t.Errorf("F1 of an empty text and x is %v, want 0", got)
 	}
 	if got := f1("The", "a"); got != 1 {
-		t.Errorf("F1 of two articles: %v", got)
+		t.Errorf("F1 of two articles is %v, want 1", got)
 	}
 }
 
@@ -279,7 +279,7 @@ func TestCountdown(t *testing.T) {
 	}
 	reply := Sample{ID: "7", Response: "<answer>(6-1)*4</answer>", GroundTruth: `{"target": 20, "numbers": [1, 4, 6]}`}
 	if got := scoreOf(t, "countdown", nil, reply).Value; got != 1 {
-		t.Errorf("a reply without the prompt: %v", got)
+		t.Errorf("a reply without the prompt scores %v, want 1", got)
 	}
 	scorer, err := Open("countdown", nil)
 	if err != nil {
@@ -354,11 +354,11 @@ func TestFormat(t *testing.T) {
 	p["patterns"] = []string{"<think>.*</think>", "<action>.*</action>"}
 	s := Sample{Response: "<think>a</think>"}
 	if got := scoreOf(t, "format", p, s).Value; got != .5 {
-		t.Errorf("one of two patterns: %v", got)
+		t.Errorf("a reply that matches one of two patterns scores %v, want 0.5", got)
 	}
 	s.Turns = []data.Turn{{Text: "<think>a</think><action>b</action>"}, {Text: "<action>c</action>"}}
 	if got := scoreOf(t, "format", p, s).Value; got != .75 {
-		t.Errorf("three of four matches: %v", got)
+		t.Errorf("two replies with three of four matches score %v, want 0.75", got)
 	}
 }
 

@@ -15,12 +15,12 @@ import (
 	"github.com/openmanus/openmanus/torch/internal/ompenv"
 )
 
-// int is passed to C as int64_t without a copy.
+// Slices of int are passed to C as int64_t without a copy, so int must have 8 bytes.
 const _ = uint(unsafe.Sizeof(int(0))-8) + uint(8-unsafe.Sizeof(int(0)))
 
 func init() {
 	if ompenv.Set {
-		// Only gotorch's initialization needs the variable. Unsetenv cannot fail for a valid name.
+		// Only gotorch's initialization needs OMP_NUM_THREADS. Unsetenv cannot fail for a valid name.
 		_ = os.Unsetenv("OMP_NUM_THREADS")
 	}
 }

@@ -58,7 +58,7 @@ func ParseDevice(s string) (Device, error) {
 // AutoDevice returns the first usable GPU, or the CPU. The error is non-nil if the machine has a GPU that cannot be used.
 func AutoDevice() (Device, error) {
 	d, err := cudaDevice(0)
-	gpus, _ := filepath.Glob("/dev/nvidia[0-9]*") // those of NVIDIA's driver; the pattern is well formed
+	gpus, _ := filepath.Glob("/dev/nvidia[0-9]*") // devices of NVIDIA's driver; Glob fails only for an invalid pattern
 	if len(gpus) == 0 {
 		err = nil
 	}

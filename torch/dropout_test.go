@@ -40,7 +40,7 @@ func TestDropout(t *testing.T) {
 			}
 		}
 		if all := x.Dropout(0, 7, 1).ToFloat32s(); slices.Contains(all, 0) {
-			t.Error("a share of 0 drops elements")
+			t.Error("Dropout with share 0 drops elements")
 		}
 	})
 	for _, p := range []float64{1, -.1, math.NaN()} {

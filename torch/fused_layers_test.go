@@ -92,7 +92,7 @@ func TestRoPE(t *testing.T) {
 			})
 		}
 	})
-	// q as a slice of a wider row, as a fused projection gives it.
+	// q is a slice of a wider row, as in the result of a fused projection.
 	slice := func(f torchtest.Func) torchtest.Func {
 		return func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
 			return f(s, []torch.Tensor{in[0].Narrow(1, 8, 24).View(4, 3, 8)})

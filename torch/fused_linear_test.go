@@ -78,7 +78,7 @@ func skinnyInvariant(t *testing.T, dt torch.DType, k int) {
 			from := torch.SkinnyRows - rows
 			got := torch.LinearSkinny(x.Narrow(0, from, rows), w, torch.Tensor{}).ToFloat32s()
 			if !slices.Equal(got, want[from*outs:]) {
-				t.Errorf("%v, depth %d: the last %d rows alone differ from the same rows of %d", dt, k, rows, torch.SkinnyRows)
+				t.Errorf("%v, depth %d: the results of the last %d rows differ from those in a batch of %d rows", dt, k, rows, torch.SkinnyRows)
 			}
 		}
 	})

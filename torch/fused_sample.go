@@ -20,8 +20,8 @@ type SampleRow struct {
 
 // Sample draws one token per row of logits [R,V] as argmax(logits/T + G). The Gumbel noise G is a function of key,
 // position and token id alone (Philox 4x32-10, 32 bits per token), so a draw does not depend on the rest of the batch.
-// logps are log-probs under softmax(logits/T). TopK, and then TopP among the remaining tokens, restrict both to a
-// subset of the vocabulary: kept[i] holds row i's subset in ascending order, or nil if it is the whole vocabulary.
+// logps are log-probs under softmax(logits/T). TopK, and then TopP among the remaining tokens, restrict the draw and
+// the softmax to a subset of the vocabulary: kept[i] holds row i's subset in ascending order, or nil if it is the whole vocabulary.
 func Sample(logits Tensor, rows []SampleRow) (ids []int32, logps []float32, kept [][]int32) {
 	const op = "Sample"
 	crows := make([]C.om_sample_row, len(rows))

@@ -41,7 +41,7 @@ find_driver() {
 # torch_folders prints the torch/lib folders to try, in order of preference.
 torch_folders() {
   if [ -n "${OPENMANUS_TORCH_LIB:-}" ]; then
-    printf '%s\n' "$OPENMANUS_TORCH_LIB" # set by the user: try no other
+    printf '%s\n' "$OPENMANUS_TORCH_LIB" # a folder that the user set is the only candidate
     return
   fi
   local prefix

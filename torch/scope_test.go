@@ -46,7 +46,7 @@ func TestScopesFree(t *testing.T) {
 		}
 		v := z.View(16, 16).Narrow(0, 0, 1)
 		if b := torch.LiveBytes() - baseBytes; b != 4*1024+4 || v.Numel() != 16 {
-			t.Errorf("%d live bytes with views, want the same", b)
+			t.Errorf("%d live bytes with views, want %d as before", b, 4*1024+4)
 		}
 		in := recoverIn(func() { s.Do(func(*torch.Scope) { x.AddScalar(4); panic("x") }) })
 		if in != "x" {

@@ -26,7 +26,7 @@ type Thread struct {
 	// Only the goroutine may use the fields below.
 	cur     *Scope // the innermost open scope; nil outside Run
 	threads int64  // number of threads last set on this OS thread
-	broken  error  // error of loop when it started again after a job had ended its goroutine
+	broken  error  // error of restarting loop after a job ended its goroutine
 }
 
 // numThreads is the value of the last SetNumThreads. Each Thread applies it before its next job.

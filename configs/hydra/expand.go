@@ -14,7 +14,7 @@ type variable struct {
 	list    []expanded // elements of an array
 	array   bool
 	missing []string
-	maybe   []string // variables in the value that a branch may change
+	maybe   []string // variables in the value whose assignment a branch may skip
 }
 
 // expander replaces variables by their values.
@@ -39,7 +39,7 @@ type expanded struct {
 	maybe   []string
 }
 
-// join appends the elements of more that names lacks.
+// join appends to names the elements of the list more that it lacks.
 func join(names, more []string) []string {
 	for _, name := range more {
 		if !slices.Contains(names, name) {
@@ -49,7 +49,7 @@ func join(names, more []string) []string {
 	return names
 }
 
-// fill expands a word to one or, for an array or an unquoted variable, to several.
+// fill expands a word: an array or an unquoted variable may become several words.
 func (x *expander) fill(w *syntax.Word) []expanded {
 	parts, quoted := w.Parts, false
 	if len(parts) == 1 {
@@ -231,8 +231,8 @@ func (x *expander) variable(p *syntax.ParamExp, quoted bool) string {
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// lookup returns the variable of the user, else of the script, else of the
-// environment.
+// lookup returns the value that the user gave a variable, else the value from the
+// script, else from the environment.
 func (x *expander) lookup(name string) (variable, bool) {
 	if s, ok := x.fixed[name]; ok {
 		return variable{text: s}, true

@@ -29,8 +29,8 @@ func (im *importer) count(key string, other int64) int64 {
 
 // batches converts mini-batch sizes. Upstream they count prompts, and the workers
 // multiply them by rollout.n (spec 7.3); the critic does so in verl 0.8 but not in
-// OpenManus-RL. Here they count episodes. A mini-batch larger than a step is capped
-// at the step, and the critic's default is the actor's.
+// OpenManus-RL. Here they count episodes. A mini-batch larger than a step becomes
+// the whole step, and the critic's mini-batch defaults to the actor's.
 func (im *importer) batches() {
 	const mini = actorAt + "ppo_mini_batch_size"
 	actor := im.byKey[mini]
@@ -162,8 +162,8 @@ func (im *importer) finishSFT() {
 	}
 }
 
-// overlongAt lists the prefixes of the keys of DAPO's penalty for long replies, in
-// its recipe and in verl 0.8.
+// overlongAt lists the prefixes of the keys of DAPO's penalty for long replies: in
+// DAPO's recipe, and in verl 0.8.
 var overlongAt = []string{"reward_model.overlong_buffer.", "reward_model.reward_kwargs.overlong_buffer_cfg."}
 
 // overlong sets the component overlong and reports whether the penalty is enabled.
@@ -203,7 +203,7 @@ func (im *importer) overlong() bool {
 	return true
 }
 
-// rewardManager reports which settings replace the manager.
+// rewardManager notes the settings that replace upstream's reward manager.
 func rewardManager(_ *importer, r *Row, v any) any {
 	r.ignored("the environment gives the reward; reward.score_fn selects a score function")
 	if v == "dapo" {

@@ -15,11 +15,11 @@ type Status string
 const (
 	// Mapped keys have a counterpart here, which is set.
 	Mapped Status = "mapped"
-	// Ignored keys have no effect here, or had none in the original.
+	// Ignored keys have no effect here, or had none in the original trainer.
 	Ignored Status = "ignored"
 	// Unsupported keys request something that openmanus does not do.
 	Unsupported Status = "not supported"
-	// Unknown keys exist in no known version of the originals.
+	// Unknown keys exist in no known version of OpenManus-RL or verl.
 	Unknown Status = "unknown"
 	// Open keys have a value that the script computes while it runs.
 	Open Status = "open"
@@ -120,8 +120,8 @@ type importer struct {
 	steps    int // interpolations so far
 }
 
-// maxSteps bounds the interpolations: every setting that refers twice to another
-// one can double their number.
+// maxSteps bounds the number of interpolations. Each setting that refers twice to
+// another setting can double this number.
 const maxSteps = 100000
 
 // take imports the keys of the table, then reports the given keys that the table lacks.
@@ -282,7 +282,7 @@ func fit(k configs.Key, v any) any {
 	return v
 }
 
-// resolve replaces ${other.key} by the values of these keys.
+// resolve replaces each ${other.key} by the value of that key.
 func (im *importer) resolve(v any, depth int) (any, []string) {
 	switch v := v.(type) {
 	case []any:
@@ -390,8 +390,8 @@ func (im *importer) dropUsual() {
 	}
 }
 
-// dropUnread removes settings that have no effect in the configuration. Their notes
-// name the settings that they need.
+// dropUnread removes settings that have no effect in the configuration. The note of
+// each row names the settings that would give the key an effect.
 func (im *importer) dropUnread(c Command, o Options) {
 	for _, f := range im.schema.Unread(im.write(c, o)) {
 		name := f.Key
@@ -422,8 +422,8 @@ func (im *importer) report(r *Row) Row {
 	return out
 }
 
-// flagRow reports the result for a flag of Hydra. No configuration file is read;
-// the values of the trainers' files are known.
+// flagRow reports the result for a flag of Hydra. Configuration files are not read:
+// the table of keys has the defaults from the trainers' files.
 func flagRow(f Override) Row {
 	r := Row{Key: f.Key, Value: f.Text, Status: Open, Source: "Hydra"}
 	value := strings.Trim(f.Text, `'"`)

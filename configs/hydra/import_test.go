@@ -300,10 +300,10 @@ func TestImportSources(t *testing.T) {
 			}
 			text := string(r.TOML)
 			if own := strings.Contains(text, "webshop") || strings.Contains(text, "36001") || strings.Contains(text, "deepseek"); own != (tt.of == omrl) {
-				t.Errorf("has OpenManus-RL's environment or model: %v\n%s", own, text)
+				t.Errorf("the configuration has OpenManus-RL's environment or model: %v\n%s", own, text)
 			}
 			if got := strings.Contains(text, "entropy_coef = 0.001"); got != (tt.entropy != 0) {
-				t.Errorf("has entropy_coef = 0.001: %v\n%s", got, text)
+				t.Errorf("the configuration has entropy_coef = 0.001: %v\n%s", got, text)
 			}
 			if greedy := strings.Contains(text, "temperature = 0  # "+val); greedy != (tt.val == 0) {
 				t.Errorf("has greedy validation: %v\n%s", greedy, text)
@@ -377,8 +377,8 @@ func TestImportSFT(t *testing.T) {
 	}
 }
 
-// TestImportIdentifiesTheTrainer checks that, without a program, the trainer with more
-// keys that the other one lacks is chosen. The keys of the other one are not supported.
+// TestImportIdentifiesTheTrainer checks that, without a program, the import chooses the trainer
+// with more keys that the other trainer lacks, and reports keys of the other trainer as not supported.
 func TestImportIdentifiesTheTrainer(t *testing.T) {
 	const both = "data.train_files=a.parquet trainer.total_epochs=2 "
 	for _, tt := range []struct {
@@ -403,7 +403,7 @@ func TestImportIdentifiesTheTrainer(t *testing.T) {
 				t.Errorf("source %q, reason %q; want %q, %q", r.Source, r.Why, tt.of, tt.why)
 			}
 			if got := strings.Contains(string(r.TOML), `files = ["a.parquet"]`); got != (tt.of == sft) {
-				t.Errorf("the files are those of [sft]: %v\n%s", got, r.TOML)
+				t.Errorf("[sft] has the data files: %v\n%s", got, r.TOML)
 			}
 			if tt.refused == "" {
 				return

@@ -24,13 +24,13 @@ const none = "-"
 type row struct {
 	key    string
 	to     string // our keys, separated by blanks; * stands for the last name of the key
-	def    string // the original's default; none: it is not imported
+	def    string // the trainer's default; the constant none: not imported unless given
 	take   taker  // nil: unchanged
 	note   string // shown if the key is mapped
 	source string
 }
 
-// target returns our keys for key, which is one of the keys of the row.
+// target returns the keys of this program for one key of the row.
 func (r row) target(key string) string { return strings.ReplaceAll(r.to, "*", lastName(key)) }
 
 // lastName returns the part of a key behind its last dot.
@@ -47,12 +47,12 @@ const (
 	partsAt   = "algorithm.reward_components."
 )
 
-// The functions below make rows short enough for a table.
+// The functions below return rows for frequent cases.
 
 func mapped(source, key, to, def string) row { return row{key: key, to: to, def: def, source: source} }
 
-// dead keys are accepted and never read by OpenManus-RL's trainer. Later trainers
-// read them.
+// dead returns the row of keys that OpenManus-RL's trainer accepts but never reads.
+// Later trainers read them.
 func dead(source, key, to, def string) row {
 	return mapped(source, key, to, def).noting(readNowhere)
 }
@@ -67,12 +67,12 @@ func (r row) noting(note string) row {
 	return r
 }
 
-// dropped keys have no effect here, whatever their value.
+// dropped returns the row of keys whose values have no effect here.
 func dropped(source, key, why string) row {
 	return row{key: key, def: none, take: ignore(why), source: source}
 }
 
-// forgotten keys have no effect in OpenManus-RL either.
+// forgotten returns the row of keys without effect here or in OpenManus-RL.
 func forgotten(source, key, why string) row {
 	return taken(source, key, "", none, func(im *importer, r *Row, _ any) any {
 		r.ignored(why)
@@ -83,7 +83,7 @@ func forgotten(source, key, why string) row {
 	})
 }
 
-// refused keys are not supported, except with the values in fine.
+// refused returns the row of unsupported keys; the values in fine are ignored.
 func refused(source, key, instead string, fine ...any) row {
 	return row{key: key, def: none, take: only(instead, fine...), source: source}
 }

@@ -14,8 +14,8 @@ type Override struct {
 	Delete  bool // ~key: the setting is removed
 	Value   any  // as returned by ParseValue
 	Text    string
-	Missing []string // variables and commands without a known value that the value needs
-	Maybe   []string // variables in the value that a branch of the script may change
+	Missing []string // variables and commands of unknown value that Value depends on
+	Maybe   []string // variables in Value whose assignment a branch of the script may skip
 }
 
 // ParseOverride parses key=value, +key=value, ++key=value, ~key and ~key=value.
@@ -29,7 +29,7 @@ func ParseOverride(text string) (Override, error) {
 	} else {
 		key = strings.TrimPrefix(strings.TrimPrefix(key, "+"), "+")
 	}
-	key, _, _ = strings.Cut(key, "@") // the package of a config group
+	key, _, _ = strings.Cut(key, "@") // removes @package from GROUP@package
 	o.Key = strings.ReplaceAll(key, "/", ".")
 	switch {
 	case !isKey(o.Key):

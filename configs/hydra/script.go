@@ -19,13 +19,13 @@ type Command struct {
 }
 
 // ReadScript finds the command that starts training in a script, or reads a file
-// of settings, one or several a line. fixed has the variables of the user. Variables
-// that neither the user nor the script sets are looked up with environ.
+// of settings, one or several a line. The parameter fixed has the user's variables.
+// environ looks up variables that neither the user nor the script sets.
 //
 // Nothing is executed. Assignments are followed in the order of the file. An
 // assignment inside if, case, a loop or a function, or behind && or ||, may be
-// skipped. A variable that is set only there has no known value. A variable that is
-// also set elsewhere has that value, and the settings that use it list it in Maybe.
+// skipped. A variable with only such assignments has no known value. If it also has
+// another assignment, its value is used and settings with it list it in Maybe.
 func ReadScript(text string, fixed map[string]string, environ func(string) string) (Command, error) {
 	s, err := parseScript(text)
 	if err != nil {
@@ -119,7 +119,7 @@ type reader struct {
 // visit is called for every node of a script by syntax.Walk.
 func (r *reader) visit(n syntax.Node) bool {
 	switch n := n.(type) {
-	case *syntax.Word, *syntax.Redirect: // commands inside are not followed
+	case *syntax.Word, *syntax.Redirect: // command substitutions are not followed
 		return false
 	case *syntax.CallExpr:
 		r.assign(n.Assigns)

@@ -20,7 +20,7 @@ var (
 	ownOMRL2 = []string{
 		"env.*", "{memory_file,use_staged_format}", "algorithm.gigpo.*", actorAt + "{use_invalid_action_penalty,invalid_action_penalty_coef}",
 	}
-	// ownVerl has the keys of verl in rows with another source (spec 1.6).
+	// ownVerl has the keys that identify verl but have another source in the table (spec 1.6).
 	ownVerl = []string{
 		"data.{truncation,filter_overlong_prompts}", rolloutAt + "val_kwargs.*", "algorithm.filter_groups.*",
 		actorAt + "ppo_micro_batch_size_per_gpu", "critic.{ppo_micro_batch_size_per_gpu,forward_micro_batch_size_per_gpu}",

@@ -113,7 +113,7 @@ func renamed(from, to string) taker {
 	})
 }
 
-// where returns a taker that maps a value if the key on is true.
+// where returns a taker that maps a value if the key named by on is true.
 func where(on string) taker {
 	return skip(func(im *importer, _ any) bool { return im.val(on, false) != true }, on+" is off", unchanged)
 }

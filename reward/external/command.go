@@ -16,8 +16,8 @@ func Args(fn string) []string {
 	return args
 }
 
-// splitCommand splits a command at white space outside of quotes, with the quotes and
-// backslashes of a shell. It expands nothing.
+// splitCommand splits a command at white space outside of quotes. Quotes and backslashes
+// have the meaning of a shell. Variables and patterns are not expanded.
 func splitCommand(s string) ([]string, error) {
 	var out []string
 	var word strings.Builder

@@ -34,6 +34,6 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// retryable reports whether the same request may succeed later. A function would
-// repeat an invalid reply.
+// retryable reports whether the same request may succeed later. After
+// an invalid reply it would not: the function would give the same reply again.
 func (e *Error) retryable() bool { return e.Kind != KindReply }

@@ -89,7 +89,7 @@ func TestScores(t *testing.T) {
 	})
 	for _, fn := range []string{url, "exec:/proc/self/exe length"} {
 		s := open(t, fn, Options{Batch: 4})
-		for _, n := range []int{4, 10, 0} { // all three in one process
+		for _, n := range []int{4, 10, 0} { // one process scores all three lists
 			got, err := s.Score(t.Context(), samples(n))
 			if err != nil {
 				t.Fatal(err)
@@ -151,11 +151,11 @@ func TestInvalidReplies(t *testing.T) {
 	}
 	_, err := open(t, `exec:/proc/self/exe say '{"request":7,"scores":[1]}'`, Options{}).Score(t.Context(), samples(1))
 	if kindOf(t, err) != KindReply || !strings.Contains(err.Error(), "request 7") {
-		t.Errorf("reply to another request: %v", err)
+		t.Errorf("a reply to another request: got %v, want an error with request 7", err)
 	}
 	_, err = open(t, "exec:/proc/self/exe big", Options{MaxReply: 5000}).Score(t.Context(), samples(1))
 	if kindOf(t, err) != KindReply || !strings.Contains(err.Error(), "5000 bytes") {
-		t.Errorf("reply too large: %v", err)
+		t.Errorf("a reply that is too large: got %v, want an error with 5000 bytes", err)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestStart checks that programs can be started before the first batch, and the error if one ends.
+// TestStart checks that programs can be started before the first batch, and the error if a program ends before it.
 func TestStart(t *testing.T) {
 	for fn, want := range map[string]string{
 		"exec:sh gone.sh":      "gone.sh",

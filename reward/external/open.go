@@ -72,7 +72,7 @@ type scorer struct {
 	fn       string
 	o        Options
 	backend  backend
-	numbered bool // a reply must have the number of its request; HTTP pairs them itself
+	numbered bool // a program repeats the request number in its reply; HTTP needs no number
 	n        int  // requests so far
 }
 
@@ -149,7 +149,7 @@ func (s *scorer) try(ctx context.Context, samples []reward.Sample) ([]reward.Sco
 			e = &Error{Kind: KindUnreachable, Err: err}
 		}
 		if errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
-			// The timeout is the cause, whatever error it led to.
+			// The call failed because of the timeout, so report it instead of the call's error.
 			e.Kind, e.Err = KindTimeout, fmt.Errorf("no reply to %d samples within %v (%s)", len(samples), s.o.Timeout, s.o.TimeoutName)
 		}
 		return nil, s.named(e)

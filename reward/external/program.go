@@ -103,7 +103,7 @@ func (p *program) call(ctx context.Context, body []byte) ([]byte, error) {
 	}
 	text, err := p.child.exchange(ctx, body)
 	if err != nil {
-		return nil, p.fail(err) // a late reply would be taken for the next one
+		return nil, p.fail(err) // a late reply would be taken for the reply to the next request
 	}
 	return text, nil
 }
@@ -135,7 +135,7 @@ func startChild(args []string, o Options) (*child, error) {
 	c := &child{replies: make(chan []byte), ended: make(chan struct{}), stderr: &tail{log: o.Log}}
 	c.cmd = exec.Command(args[0], args[1:]...)
 	c.cmd.Dir, c.cmd.Env, c.cmd.Stderr = o.Dir, o.Env, c.stderr
-	c.cmd.WaitDelay = time.Second // for a grandchild that keeps standard error open
+	c.cmd.WaitDelay = time.Second // limits Wait if a grandchild keeps standard error open
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	var err error
 	if c.in, err = c.cmd.StdinPipe(); err != nil {

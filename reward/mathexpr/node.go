@@ -5,7 +5,7 @@ import (
 	"math/big"
 )
 
-// Node is an expression, made by Python or LaTeX. The zero value is invalid.
+// Node is an expression, parsed by the function Python or LaTeX. The zero value is invalid.
 type Node struct {
 	op   string // "num", "var", or the operation on args
 	num  *big.Rat

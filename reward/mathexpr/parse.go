@@ -83,7 +83,7 @@ func (p *parser) operator(op string) bool {
 	return true
 }
 
-// nested calls parse one level deeper.
+// nested calls the function parse one nesting level deeper.
 func (p *parser) nested(parse func() *Node) *Node {
 	if p.depth++; p.depth > maxDepth {
 		return p.fail(errTooDeep)

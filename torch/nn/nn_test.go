@@ -23,7 +23,7 @@ func TestLayers(t *testing.T) {
 		torchtest.Close(t, e.Forward(s.Int32s([]int32{1, 0, 1}, 3)), s.Float32s([]float32{3, -1, 1, 2, 3, -1}, 3, 2), 0)
 
 		n := RMSNorm{Weight: s.Float32s([]float32{1, 2}, 2), Eps: .5}
-		r0, r1 := 1/math.Sqrt(3), 1/math.Sqrt(5.5) // mean squares 2.5 and 5
+		r0, r1 := 1/math.Sqrt(3), 1/math.Sqrt(5.5) // the mean squares are 2.5 and 5, Eps is 0.5
 		torchtest.Values(t, n.Forward(x), 1e-6, r0, 4*r0, 3*r1, -2*r1)
 
 		id := Linear{Weight: s.Float32s([]float32{1, 0, 0, 1}, 2, 2)}
@@ -35,7 +35,7 @@ func TestLayers(t *testing.T) {
 	})
 }
 
-// TestRoPEFrequencies compares with numbers computed by hand from the formulas.
+// TestRoPEFrequencies checks Frequencies against numbers computed by hand from the formulas.
 func TestRoPEFrequencies(t *testing.T) {
 	for _, test := range []struct {
 		name string

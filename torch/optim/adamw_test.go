@@ -119,7 +119,7 @@ func TestAdamWMatchesTorch(t *testing.T) {
 // numbers.
 func TestAdamWMasterWeights(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
-		x := s.Full(256, torch.BFloat16, 2) // spacing 2
+		x := s.Full(256, torch.BFloat16, 2) // the next bfloat16 number is 258
 		x.SetRequiresGrad(true)
 		o := NewAdamW(s.Thread(), []Param{{Name: "x", Tensor: x}}, AdamWOptions{Beta1: .9, Beta2: .999, Eps: 1e-8})
 		defer o.Close()
@@ -212,7 +212,7 @@ func TestStepAll(t *testing.T) {
 		}
 		for i := 1; i < 3; i++ {
 			if !slices.Equal(p.params[i].Tensor.Detach().ToFloat32s(), alone.params[i].Tensor.Detach().ToFloat32s()) {
-				t.Errorf("%s differs from its value when computed alone", p.params[i].Name)
+				t.Errorf("%s differs after StepAll and after a separate Step", p.params[i].Name)
 			}
 		}
 		if slices.Equal(before[:6], values()[:6]) {

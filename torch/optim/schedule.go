@@ -30,7 +30,7 @@ func (s Schedule) LR(k int) float64 { return s.Base * s.Factor(k) }
 //	1 - (1-r)·p                                                Linear, r = MinRatio
 //	(1+r)/2 + (1-r)/2·cos(π·p)                                 Cosine
 //
-// where p = (k-warmup)/(steps-warmup) goes from 0 to less than 1, so that the last step still learns.
+// where p = (k-warmup)/(steps-warmup) goes from 0 to less than 1, so that the last factor is above MinRatio.
 func (s Schedule) Factor(k int) float64 {
 	if k < s.Warmup || s.Shape == Constant {
 		return min(1, float64(k+1)/float64(max(1, s.Warmup)))

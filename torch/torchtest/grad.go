@@ -36,7 +36,7 @@ func RandIn(seed uint64, lo, hi float64, shape ...int) Input {
 type Func func(s *torch.Scope, in []torch.Tensor) torch.Tensor
 
 // GradCheck fails the test unless the gradients of f agree with central finite differences, in float64. f's result may have any
-// shape; a fixed random weighting of its elements is differentiated. The tolerance of an element y is tol · max(1, |y|).
+// shape; the checked function is the sum of its elements with fixed random weights. The tolerance of an element y is tol · max(1, |y|).
 func GradCheck(t testing.TB, f Func, tol float64, inputs ...Input) {
 	t.Helper()
 	const h = 1e-5

@@ -10,7 +10,7 @@ import (
 // tags of its prompts. Upstream's parser accepts only <action> and <response>, but
 // its training prompt requests <act> and <answer>, so a model that follows the
 // prompt sends an empty action. The parser tries the tags in the order of spec 3.3
-// [ours] and takes the first closed tag, at any position.
+// and takes the first tag that is closed, at any position.
 //
 // The clients of current AgentGym require "Action:" before an action (protocol
 // 4.5), so Parse adds it to the inner text if it is missing. A server that defines

@@ -48,6 +48,6 @@ func TestRecordedTextIsNotACall(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := Recorded(t.Context(), task, shop, codeAsAction, Options{}, false); err == nil || !strings.Contains(err.Error(), "webshop_1") {
-		t.Errorf("recorded text actions were accepted as calls: %v", err)
+		t.Errorf("error %v for recorded text actions under a format of function calls, want one that names the task", err)
 	}
 }

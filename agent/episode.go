@@ -113,7 +113,7 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, e
 	return p.ep, err
 }
 
-// player is the state of one episode. Client and Session change if they are replaced.
+// player is the state of one episode. Client and Session are the current instance and session.
 type player struct {
 	Setup
 	Start

@@ -113,7 +113,7 @@ func TestReact(t *testing.T) {
 	}
 }
 
-// builtinFormats are the formats of this package. Others may be registered.
+// builtinFormats are the formats of this package, without formats that tests register.
 var builtinFormats = []string{
 	env.FormatReact, env.FormatActionTags, env.FormatHistory, env.FormatStaged, env.FormatToolCall, env.FormatFunctionCalling, env.FormatCodeAsAction,
 }

@@ -69,7 +69,7 @@ func oneLine(s string) string {
 // memoryFile is the file to which all episodes of a run append their memories.
 type memoryFile struct {
 	path string
-	old  []string // its lines when it was opened
+	old  []string // lines of the file when it was opened
 
 	mu sync.Mutex // serialises writes
 }

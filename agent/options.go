@@ -8,12 +8,12 @@ import (
 
 // Options holds the settings of the episode loop.
 type Options struct {
-	MaxTurns     int  // replies in an episode
-	MaxNewTokens int  // tokens in a reply
-	MaxContext   int  // tokens in a context; the episode ends when it is full
-	MaxPrompt    int  // tokens of the first prompt, 0 is no limit besides MaxContext
-	MaxObsTokens int  // tokens of an observation after the first, 0 is no limit
-	ParseLimit   int  // replies without an action in a row that end an episode, 0 is off
+	MaxTurns     int  // limit on the replies in an episode
+	MaxNewTokens int  // limit on the tokens in a reply
+	MaxContext   int  // limit on the tokens in a context; the episode ends when it is full
+	MaxPrompt    int  // limit on the tokens of the first prompt; 0: only MaxContext limits it
+	MaxObsTokens int  // limit on the tokens of an observation after the first; 0: no limit
+	ParseLimit   int  // number of consecutive replies without an action that ends an episode; 0 is off
 	FinalEnds    bool // an answer that the format marks as final ends the episode
 
 	// The treatment of a task whose first prompt has more than MaxPrompt tokens.
@@ -24,7 +24,7 @@ type Options struct {
 	Greedy      bool
 	TopP        float32  // 0 or 1 is off
 	TopK        int      // 0 is off
-	StopStrings []string // besides the format's
+	StopStrings []string // in addition to the format's stop strings
 	IgnoreEOS   bool     // only MaxNewTokens, MaxContext and stop strings end a reply
 
 	Instruction     string // text of the user's instruction file, "" if none

@@ -97,7 +97,7 @@ func TestFirstPromptDoesNotFit(t *testing.T) {
 			t.Errorf("%s: the message is %q, want %q", name, ep.Messages[0].Content, want)
 		}
 		if ep.Outcome == data.OverlongPrompt && ep.Outcome.Trainable() {
-			t.Errorf("%s: an overlong prompt can be trained on", name)
+			t.Errorf("%s: Trainable is true for the outcome OverlongPrompt, want false", name)
 		}
 	}
 }

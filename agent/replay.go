@@ -124,7 +124,7 @@ func replayError(turn int, want, got string) error {
 // progress: a step breaks every server, or the servers no longer answer.
 type lostInstances struct {
 	limit int   // instances in a row that may be lost and replaced at one point
-	inRow []int // by point: instances lost there since one last passed it
+	inRow []int // for each point, number of instances lost there since an instance last passed it
 	total int   // instances replaced in the episode
 }
 

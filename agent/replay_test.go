@@ -113,7 +113,7 @@ func TestReplay(t *testing.T) {
 		instances []*walker
 		random    bool // not deterministic
 		used      int
-		err       string // "": the episode equals an undisturbed one
+		err       string // pattern of the error; "": no error, the episode equals an episode without losses
 	}{
 		{name: "lost in the reset", instances: []*walker{{fail: at(1)}, {}}, used: 2},
 		{name: "lost in the reset of a random environment", instances: []*walker{{fail: at(1)}, {}}, random: true, used: 2},

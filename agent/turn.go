@@ -157,7 +157,7 @@ func (p *player) shorten(t *data.Turn, render func(text string) ([]int32, error)
 	if p.Options.MaxObsTokens <= 0 {
 		return t.Observation, nil
 	}
-	frame := -1 // tokens that the template puts around any observation
+	frame := -1 // number of tokens that the template puts around any observation; -1: not yet known
 	text, t.Truncated, err = truncate(t.Observation, p.Options.MaxObsTokens, TruncateMiddle, func(text string) (int, error) {
 		if frame < 0 {
 			empty, err := render("")

@@ -24,7 +24,7 @@ type core struct {
 	tokens  map[string]float64 // number of tokens in all passes of a phase of the step, by phase
 }
 
-// phase runs f as the phase of a step with this name and total; see runPhase.
+// phase runs f as the phase called name of a step, with total units; see runPhase.
 func (c *core) phase(step int, name string, total int, m Metrics, f func() error) error {
 	return c.runPhase(Phase{Name: name, Step: step, Steps: c.steps, Total: total}, m, f)
 }
@@ -43,8 +43,8 @@ func (c *core) playProgress(p rollout.Progress) {
 	c.Events.Progress(p.Done, fmt.Sprintf("%d solved", p.Success))
 }
 
-// passes runs a phase that passes the rows through a model the given number of times
-// while no batch is in flight, and counts their tokens for its throughput.
+// passes runs f as a phase that passes the rows through a model the given number of times.
+// It waits until the engine runs no batch, and counts the tokens for the throughput of the phase.
 func (c *core) passes(ctx context.Context, step int, name string, rows []data.Row, times int, m Metrics, f func(ctx context.Context) error) error {
 	for i := range rows {
 		c.tokens[name] += float64(times * len(rows[i].Tokens))

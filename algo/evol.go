@@ -33,7 +33,7 @@ import (
 // Evol selects AgentEvol as the method of the steps. It uses the passes, the mini-batches and the optimiser of
 // Update.
 type Evol struct {
-	PerTask int // maximum number of successes of a task that a step keeps, the first ones; 0: no bound
+	PerTask int // a step keeps the first PerTask successes of each task; 0: all
 	// Replay is the number of recorded trajectories and kept episodes of earlier steps
 	// that a step also learns from. -1: all.
 	Replay   int

@@ -63,20 +63,20 @@ func (p *player) playDrawn(ctx context.Context, step int, tasks []data.Task, o r
 }
 
 // overlongTasks returns the ids of tasks with the outcome data.OverlongPrompt in all
-// episodes, once for every time that they were drawn.
+// episodes, once for every time that the task was drawn.
 func overlongTasks(episodes []*data.Episode) []string {
 	return unplayed(episodes, func(ep *data.Episode) bool { return ep.Outcome == data.OverlongPrompt })
 }
 
-// badTasks returns the ids, among those in bad, of tasks whose episodes all failed in the
-// environment, once for every time that they were drawn.
+// badTasks returns the ids in the list bad whose episodes all failed in the environment,
+// once for every time that the task was drawn.
 func badTasks(episodes []*data.Episode, bad []string) []string {
 	return unplayed(episodes, func(ep *data.Episode) bool {
 		return ep.Outcome == data.EnvError && slices.Contains(bad, ep.Task.ID)
 	})
 }
 
-// unplayed returns the ids of the tasks of groups in which lost is true for every episode.
+// unplayed returns the task ids of the groups in which the function lost returns true for every episode.
 func unplayed(episodes []*data.Episode, lost func(*data.Episode) bool) (ids []string) {
 	played := groupsWith(episodes, func(ep *data.Episode) bool { return !lost(ep) })
 	for _, ep := range episodes {

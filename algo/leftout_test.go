@@ -132,7 +132,7 @@ func TestTruncatedPromptsAreTrainedOn(t *testing.T) {
 		t.Errorf("share %v of prompts truncated, want 1; the longest has %v tokens, want at most 300; gap %v", m["prompt_length/clip_ratio"], m["prompt_length/max"], m["rollout/logprob_gap/mean"])
 	}
 	if _, filtered := m["rollout/overlong_tasks"]; filtered {
-		t.Error("overlong tasks are counted without data.filter_overlong")
+		t.Error("metric rollout/overlong_tasks is present without data.filter_overlong")
 	}
 	for _, ep := range dumped(t, filepath.Join(r.dir, "rollouts", "step_1.jsonl")) {
 		if !ep.PromptTruncated || strings.Contains(ep.Messages[0].Content, ep.FirstObservation) {

@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// write appends a line with m, the memory and the servers' faults to the metrics.
+// write appends a line to the metrics file: m, the memory in use, and the faults of the servers.
 func (t *Trainer) write(step int, m Metrics) error {
 	line := Metrics{}
 	maps.Copy(line, m)

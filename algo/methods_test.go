@@ -109,8 +109,8 @@ func TestEveryMethodTrains(t *testing.T) {
 	add := func(name string, change func(o *Options), shows ...string) {
 		methods = append(methods, method{name, change, shows})
 	}
-	// Estimators and losses are independent, so one run trains the i-th of each. The
-	// same holds for KLs and aggregations, and for controllers and reweightings.
+	// Estimators and losses are independent, so run i trains the i-th estimator with the i-th
+	// loss. KLs and aggregations are paired in the same way, as are controllers and reweightings.
 	losses := loss.Policies.Names()
 	estimators := advantage.Estimators.Names()
 	for i := range max(len(losses), len(estimators)) {
@@ -217,8 +217,8 @@ func TestKLCoefficientIsResumed(t *testing.T) {
 }
 
 // TestFilterGroups checks that dynamic sampling plays batches until enough groups have a spread,
-// trains on exactly that number, and reports if the tasks do not suffice. A repeated task gets new
-// samples.
+// trains on no more groups than configured, and on none if no group has a spread. A repeated task
+// gets new samples.
 func TestFilterGroups(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -268,7 +268,7 @@ func TestFilterGroupsMeasuresEveryBatch(t *testing.T) {
 	must(t, r.fit(t, t.Context(), t.Context()))
 	m := r.lines(t)[1]
 	if m["group/gen_batches"] != 3 || m["reward/batch/mean"] != 2 {
-		t.Errorf("%v batches and the mean reward %v, want 3 batches and the mean 2 of their numbers", m["group/gen_batches"], m["reward/batch/mean"])
+		t.Errorf("%v batches and the mean reward %v, want 3 batches and 2, the mean of the rewards 1, 2 and 3", m["group/gen_batches"], m["reward/batch/mean"])
 	}
 	turns, valid := 0.0, 0.0
 	for _, e := range dumped(t, filepath.Join(r.dir, "rollouts", "step_1.jsonl")) {

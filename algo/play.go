@@ -100,8 +100,8 @@ func (p *player) Save(string) error { return nil }
 // The episodes depend on the weights, the position in the order of tasks and the
 // step, so a repeated step plays the same episodes.
 //
-// Differs from verl in: too few groups cause a warning and do not end the run; the
-// value does not contain the KL in the reward, which is measured later.
+// Differs from verl in: too few groups cause a warning and do not end the run; the compared
+// values of the episodes do not contain the KL in the reward, which is measured later.
 func (p *player) Collect(ctx context.Context, step int, m Metrics) (Batch, error) {
 	var b Batch
 	var all playedTasks

@@ -15,8 +15,8 @@ import (
 	"github.com/openmanus/openmanus/data/table"
 )
 
-// withoutSpread gives all episodes of the maze spared the same reward and every other episode a different reward, so that
-// only the group of this maze has no spread.
+// withoutSpread gives all episodes of one maze, with the index spared, the same reward and every other episode a different
+// reward, so that only the group of this maze has no spread.
 func withoutSpread(inner http.Handler, spared int) http.Handler {
 	var mu sync.Mutex
 	plays := map[int64]int{} // current maze of each instance

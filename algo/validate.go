@@ -14,9 +14,9 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// Validate plays every validation task with the current weights and returns, for each
-// environment and for all as overall, val/<env>/success_rate, mean_score, mean_turns and
-// the share of every outcome. Episodes that were lost to the infrastructure count only
+// Validate plays every validation task with the current weights and returns val/<env>/success_rate,
+// mean_score, mean_turns and the share of every outcome, for each environment and, with overall in
+// place of <env>, for all environments together. Episodes that were lost to the infrastructure count only
 // for the shares of outcomes. Draws do not depend on the step, so two validations differ
 // by the weights alone. When soft ends, Validate stops with ErrInterrupted.
 func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Validation, error) {

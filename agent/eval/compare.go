@@ -25,9 +25,9 @@ type Comparison struct {
 	Better int `json:"better"`
 	Worse  int `json:"worse"`
 	Equal  int `json:"equal"`
-	// UnknownStarts counts the common tasks whose first observations are not known
-	// in both results: results of older versions have none, and neither have tasks
-	// with random starts.
+	// UnknownStarts counts the common tasks whose first observation is missing in a
+	// result: results of older versions do not record it, and it is not known for
+	// tasks with random starts.
 	UnknownStarts int               `json:"unknown_starts"`
 	Metrics       map[string]Change `json:"metrics"`
 	// Differences of the contracts; empty unless differing contracts were allowed.
@@ -85,7 +85,7 @@ func Compare(a, b Result, anyway bool) (Comparison, error) {
 			c.Equal++
 		}
 	}
-	seed := a.Seed // equal seeds draw the same tasks of both results
+	seed := a.Seed // with one seed for both results, a resample has the same tasks of both
 	if len(left) == 0 {
 		left, right, seed = a.PerTask, b.PerTask, b.Seed+1
 	}

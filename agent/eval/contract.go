@@ -50,8 +50,8 @@ func (c Contract) Check() error {
 	return nil
 }
 
-// Difference is a part in which two contracts differ. The value of a side without
-// the part is "".
+// Difference is a part in which the contracts A and B differ. If a contract does
+// not have the part, its value is "".
 type Difference struct {
 	Part string `json:"part"`
 	A    string `json:"a"`

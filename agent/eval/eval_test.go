@@ -106,10 +106,10 @@ func TestFigures(t *testing.T) {
 	}
 	all := Figures([]Task{trials("a", "", "ee")}, 2, 1)
 	if diff := cmp.Diff(map[string]Figure{"outcome/env_error": {1, 1, 1}}, all); diff != "" {
-		t.Errorf("figures of lost episodes (-want +got):\n%s", diff)
+		t.Errorf("metrics of a task with only lost episodes (-want +got):\n%s", diff)
 	}
 	if n := len(Figures(nil, 2, 1)); n != 0 {
-		t.Errorf("%d metrics of no tasks", n)
+		t.Errorf("Figures returned %d metrics without tasks, want 0", n)
 	}
 }
 

@@ -13,7 +13,7 @@ func (p *play) compare(got *data.Episode) {
 	rec, f := p.rec, &p.found
 	p.messages(got)
 	from := 0
-	cut := false // without a model, the shortened text of an observation is unknown
+	cut := false // an observation was shortened: without a model, the shortened text is unknown
 	for i := range min(len(rec.Turns), len(got.Turns)) {
 		r, g := &rec.Turns[i], &got.Turns[i]
 		turn := i + 1
@@ -21,7 +21,7 @@ func (p *play) compare(got *data.Episode) {
 		if i > 0 {
 			before = got.Turns[i-1].End
 		}
-		if r.End-from == g.End-before { // otherwise the difference in the prompt ids is recorded
+		if r.End-from == g.End-before { // if the lengths differ, reader.Generate has recorded a difference
 			series(f, turn, InMask, from, rec.Mask[from:r.End], got.Mask[before:g.End])
 		}
 		from = r.End
@@ -81,7 +81,7 @@ func (p *play) messages(got *data.Episode) {
 		case turn == 0:
 			p.found.texts(0, InObservation, text(rec, i), text(now, i))
 		case !reply && !p.withModel() && turn <= len(p.rec.Turns) && p.rec.Turns[turn-1].Truncated:
-			// The text that the model saw is unknown.
+			// The recorded observation was shortened: the text that the model received is unknown.
 		default:
 			p.found.texts(turn, InMessages, text(rec, i), text(now, i))
 		}

@@ -48,7 +48,7 @@ func (r *reader) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	t, start := &r.ep.Turns[p.Turn], r.promptStart(p.Turn)
 	prompt, recorded := r.ep.Tokens[start:t.Start], r.ep.Tokens[t.Start:t.End]
 	series(r.found, r.turn, InPrompt, start, prompt, ids)
-	if len(prompt) != len(ids) { // all later positions are shifted
+	if len(prompt) != len(ids) { // later positions are shifted and cannot be compared
 		return engine.Reply{}, errDiverged
 	}
 	if r.inner == nil {

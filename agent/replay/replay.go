@@ -33,8 +33,8 @@ type Setup struct {
 	// Deterministic opens all sessions before the first reply, as required by an
 	// engine with engine.Options.Deterministic.
 	Deterministic bool
-	// ByText replays the texts of an endpoint's episodes, which have no ids. It
-	// excludes a model.
+	// ByText replays episodes of an endpoint, which have texts but no ids. It cannot
+	// be combined with a model.
 	ByText bool
 	Client env.Options // parser and action format
 }
@@ -43,7 +43,7 @@ type Setup struct {
 type Result struct {
 	Difference *Difference // the first difference; nil if there is none
 	Draws      int         // sampled positions
-	NearTies   int         // positions where the drawn token differs within Teacher.Margin
+	NearTies   int         // positions where the drawn token differs from the recorded one by less than Teacher.Margin
 	MaxGap     float64     // the largest difference between log-probs
 }
 
@@ -82,8 +82,8 @@ func check(e *data.Episode) error {
 	return nil
 }
 
-// Episodes replays replayable episodes concurrently. A deterministic engine forms
-// the recorded batches if episodes is exactly one wave. An error means that the
+// Episodes replays replayable episodes concurrently. If they are exactly one recorded
+// wave, a deterministic engine forms the recorded batches. An error means that the
 // replay itself failed; differences are in the results.
 func Episodes(ctx context.Context, s Setup, episodes []*data.Episode) ([]Result, error) {
 	var plays []*play
@@ -115,7 +115,7 @@ type play struct {
 	found   findings
 	reader  *reader
 	server  *server
-	session *engine.Session // opened in advance, and nil once RunEpisode owns it
+	session *engine.Session // opened in advance; nil after it is passed to RunEpisode
 }
 
 func newPlay(s Setup, e *data.Episode) *play {
@@ -169,7 +169,7 @@ func (p *play) withModel() bool { return p.reader.inner != nil }
 func (p *play) run(ctx context.Context) (Result, error) {
 	o := p.Client
 	o.BaseURL = baseURL
-	o.Attempts, o.Backoff = len(p.server.exchanges)+1, time.Nanosecond // allows all recorded retries
+	o.Attempts, o.Backoff = len(p.server.exchanges)+1, time.Nanosecond // enough attempts for all recorded retries
 	o.Client = &http.Client{Transport: p.server, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	client, err := p.Agent.Spec.New(ctx, o)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scriptedBackend is a backend that returns one of replies, a byte at a time. The draw's
+// scriptedBackend is a backend that returns a scripted reply, a byte at a time. The draw's
 // seed and turn select the reply. A teacher may force other tokens; the margin of a token is
 // then the distance between the two ids.
 type scriptedBackend struct {
@@ -328,7 +328,7 @@ func TestReplayOfALostReply(t *testing.T) {
 		}
 	}
 	if recalled == 0 {
-		t.Fatal("no lost step was recalled, so the test checks nothing")
+		t.Fatal("no result of a step with a lost reply was requested, so the test checks nothing")
 	}
 }
 

@@ -55,7 +55,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if x.Status == 0 {
 		if trace := httptrace.ContextClientTrace(req.Context()); x.Sent && trace != nil && trace.GotConn != nil {
-			trace.GotConn(httptrace.GotConnInfo{}) // the client then counts the request as sent, as in the record
+			trace.GotConn(httptrace.GotConnInfo{}) // makes the client count the request as sent, as in the record
 		}
 		return nil, errors.New(x.Err)
 	}

@@ -20,7 +20,7 @@ type Teacher struct {
 	readers map[episodeKey]*reader // guarded by mu
 }
 
-// episodeKey identifies an episode in a draw.
+// episodeKey identifies the episode to which a draw belongs.
 type episodeKey struct {
 	seed, task uint64
 	sample     int
@@ -84,7 +84,7 @@ func (c *Teacher) Differs(d engine.Draw, recorded, drawn int32, margin float64) 
 		r.found.nearTies.Add(1)
 		return
 	}
-	if math.IsInf(margin, 1) { // the recorded token is not valid
+	if math.IsInf(margin, 1) { // the sampler could not have drawn the recorded token
 		margin = 0
 	}
 	r.found.add(Difference{

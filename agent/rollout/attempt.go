@@ -56,9 +56,9 @@ func (a *attempt) acquire(ctx context.Context, now bool) (err error) {
 	at := pool.Place{Only: a.job.group.server(), Avoid: failed, NoWait: now}
 	a.lease, err = a.env.Pool.AcquireAt(ctx, at)
 	if down, ok := errors.AsType[*pool.DownError](err); ok {
-		a.end = down // the pool waited for the servers in vain; other jobs would also wait that long
+		a.end = down // end the rollout: the pool waited for the servers in vain, and every other job would wait as long
 	}
-	_, a.hopeless = errors.AsType[*pool.ServerDownError](err) // the group cannot play on another server
+	_, a.hopeless = errors.AsType[*pool.ServerDownError](err) // do not retry: the group cannot play on another server
 	if err != nil && at.Only != "" {
 		err = fmt.Errorf("the group plays on %s, because other servers have another task: %w", at.Only, err)
 	}
@@ -86,8 +86,8 @@ func (a *attempt) noteLost(o Options, lost error) {
 }
 
 // replacement returns a function that leases a new instance for a lost one. In a
-// wave it does not wait for an instance of another episode, because the episodes
-// of a wave wait for each other.
+// wave the function does not wait for an instance that another episode uses, because
+// the episodes of a wave wait for each other.
 func (a *attempt) replacement(o Options) func(context.Context, error) (env.Client, error) {
 	return func(ctx context.Context, lost error) (env.Client, error) {
 		o.Log.Debug("instance lost, continuing on another", "task", a.job.task.ID, "sample", a.job.sample, "server", a.lease.Server(), "error", lost)

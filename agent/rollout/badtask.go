@@ -44,8 +44,8 @@ func (e *BadTaskError) Error() string {
 // Unwrap returns the failure, for errors.Is and errors.As.
 func (e *BadTaskError) Unwrap() error { return e.Err }
 
-// failed records that err made j lose an instance. first is true if this failure makes
-// the task bad.
+// failed records the error err with which the job j lost an instance. first is true if
+// this failure makes the task bad.
 func (r *resets) failed(j *job, server string, err error, inService []string) (bad *BadTaskError, first bool) {
 	known, ok := errors.AsType[*env.Error](err)
 	if !ok || !env.ResetRefused(err) {

@@ -104,7 +104,7 @@ func TestMazeOverHTTP(t *testing.T) {
 				}
 			}
 			if (stats.Retries > 0) != (name == "faulty") || (stats.Replays > 0) != (name == "replayed") {
-				t.Errorf("%d retries and %d replays on a %s server; want retries only if faulty, replays only if replayed", stats.Retries, stats.Replays, name)
+				t.Errorf("%d retries and %d replays in case %s; want retries only in case faulty, replays only in case replayed", stats.Retries, stats.Replays, name)
 			}
 		})
 	}

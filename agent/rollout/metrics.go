@@ -10,7 +10,7 @@ import (
 )
 
 // Metrics summarises episodes under the names of spec 2.7, over sampled tokens
-// instead of the original's padded window. Shares of outcomes are over all
+// instead of OpenManus-RL's padded window. Shares of outcomes are over all
 // episodes; all other metrics are over trainable episodes, because the others
 // ended for reasons outside the model. Metrics that do not apply are omitted.
 func Metrics(episodes []*data.Episode) map[string]float64 {

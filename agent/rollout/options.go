@@ -41,8 +41,8 @@ type Options struct {
 	// lease; 0 means no bound.
 	EpisodeTimeout time.Duration
 	// MaxFailed is the share of episodes that may fail in all attempts before
-	// RunEpisodes gives up. With 0 it gives up only if all fail and not all of
-	// them belong to tasks that no server can reset (BadTaskError).
+	// RunEpisodes gives up. With 0 it gives up only if all episodes fail, at least
+	// one of them in a task that some server can reset (see BadTaskError).
 	MaxFailed float64
 	// Before counts the episodes of an earlier rollout of the same tasks. MaxFailed
 	// applies to both rollouts together.
@@ -63,8 +63,8 @@ type Options struct {
 	Starts map[string]Start
 
 	// OnEpisode, if set, is called with every started episode when the episode is
-	// final, in the order of their ends, except with an episode whose failure ends
-	// the rollout. An error of OnEpisode ends the rollout.
+	// final, in the order in which they end. It is not called with an episode whose
+	// failure ends the rollout. An error of OnEpisode ends the rollout.
 	OnEpisode func(*data.Episode) error
 	// OnWave, if set, is called with the final episodes of a wave, in order, when
 	// the wave has ended. It is not called for an interrupted wave. An error of

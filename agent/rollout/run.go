@@ -50,7 +50,7 @@ func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o 
 	if ctx.Err() != nil {
 		err = fmt.Errorf("rollout: %w", context.Cause(ctx))
 	}
-	for _, j := range jobs { // never started
+	for _, j := range jobs { // jobs that never started
 		if r.episodes[j.slot] == nil {
 			r.episodes[j.slot] = j.failure(data.Cancelled, err)
 		}
@@ -128,7 +128,7 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 		attempts := []*attempt{r.begin(ctx, wave[0], false)}
 		for _, j := range wave[1:] {
 			a := r.begin(ctx, j, true)
-			if a == nil { // no lease is free, because a server is out of service: play the jobs that have one
+			if a == nil { // no lease is free, because a server is out of service: play the jobs that have a lease
 				break
 			}
 			attempts = append(attempts, a)

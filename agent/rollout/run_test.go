@@ -53,7 +53,7 @@ func TestEpisodesDoNotDependOnConcurrency(t *testing.T) {
 		sampled, turns, success := 0, 0, 0
 		for i, ep := range eps {
 			if want := fmt.Sprintf("fake_%d", i/4); ep.Task.ID != want || ep.Sample != i%4 || ep.UID != "0/fake/"+want {
-				t.Errorf("result %d is %s sample %d of group %s", i, ep.Task.ID, ep.Sample, ep.UID)
+				t.Errorf("result %d is %s sample %d of group %s, want %s sample %d", i, ep.Task.ID, ep.Sample, ep.UID, want, i%4)
 			}
 			sampled += ep.SampledTokens()
 			turns += len(ep.Turns)
@@ -73,7 +73,7 @@ func TestEpisodesDoNotDependOnConcurrency(t *testing.T) {
 	}
 }
 
-// goldenSeed was computed in Python from the same definitions.
+// goldenSeed is an episode seed that was computed in Python with the formula of EpisodeSeed.
 const goldenSeed = 11413148874406289671
 
 func TestSeeds(t *testing.T) {

@@ -26,8 +26,8 @@ func similar(a, b []rune, threshold float64) bool {
 	return withinEdits(a, b, min(int((1-threshold)*float64(len(a)+len(b))+rounding), maxEdits))
 }
 
-// withinEdits reports whether at most the given number of deletions and insertions
-// turns a into b.
+// withinEdits reports whether a can be turned into b with at most the given number of
+// deletions and insertions.
 func withinEdits(a, b []rune, most int) bool {
 	if d := len(a) - len(b); d > most || -d > most {
 		return false

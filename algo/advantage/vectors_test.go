@@ -454,8 +454,8 @@ func TestGiGPOPenaltyAffectsOneTurn(t *testing.T) {
 		return []data.Row{row([]float32{0, 0, 0, -.5, 0, 1}, false), row(make([]float32, 6), true)}
 	}
 	for norm, want := range map[string][2][3]float64{
-		// s is 1 and 0, and a third of the first episode has .5 less: the mean is 5/12.
-		// g is .25 .5 1, and the second is reduced by its penalty of .5.
+		// The scores s are 1 and 0, minus .5 for one of the first episode's three turns: their mean is 5/12.
+		// The returns g of the first episode are .25, .5 and 1; the second is reduced by the penalty of .5.
 		MeanNorm: {{7./12 + .125, 1. / 12, 7./12 + .5}, {-5./12 - .125, -5. / 12, -5./12 - .5}},
 	} {
 		got := rows()
@@ -473,6 +473,6 @@ func TestGiGPOPenaltyAffectsOneTurn(t *testing.T) {
 	if err := Compute("gigpo", alike, Options{Params: registry.Values{"norm_by_std": false, "gamma": .5, "gigpo_step_weight": 1.0, "gigpo_norm": MeanStdNorm}, InvalidActionPenalty: .5}); err != nil {
 		t.Fatal(err)
 	}
-	// Deviations 1/6, -1/3, 1/6 in both: a variance of 2(1/36 + 1/9 + 1/36)/3 = 1/9.
+	// The turns of each episode deviate from the mean by 1/6, -1/3, 1/6: a variance of 2(1/36 + 1/9 + 1/36)/3 = 1/9.
 	masked(t, "alike", alike, advantages, [][]float64{{.5, .5, -1, -1, .5, .5}, {.5, .5, -1, -1, .5, .5}})
 }

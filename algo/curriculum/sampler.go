@@ -34,7 +34,7 @@ const (
 // Options of a Sampler.
 type Options struct {
 	Seed      uint64
-	BySuccess bool // draw tasks by success rate; otherwise take them from Draw's next
+	BySuccess bool // draw tasks by success rate; otherwise take them in the order of the data
 	Failures  int  // consecutive visits without a success after which a task rests; 0: never
 	Rest      int  // number of steps that such a task rests
 }
@@ -75,9 +75,9 @@ func New(n int, o Options) *Sampler {
 	return s
 }
 
-// Draw returns k tasks for a step. Without Options.BySuccess it takes them from next,
-// which returns the tasks in the order of the data, again and again. Draw leaves out resting tasks,
-// unless fewer than k tasks are awake.
+// Draw returns k tasks for a step. Without Options.BySuccess it takes them from the function
+// next, which returns the tasks in the order of the data, again and again. Draw leaves out
+// resting tasks, unless fewer than k tasks are not resting.
 func (s *Sampler) Draw(step, k int, next func() int) []int {
 	s.draws++
 	awake := 0

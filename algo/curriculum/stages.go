@@ -4,7 +4,7 @@ package curriculum
 // al., arXiv:2509.08755, section 4): few turns teach exploitation first, more turns
 // allow exploration later.
 //
-// Differs from the original in: stages start at given steps, not at equal intervals; a
+// Differs from the paper in: stages start at given steps, not at equal intervals; a
 // stage never exceeds the environment's own limit, which validations always have.
 
 // Stage is a limit on turns from a step on.
@@ -16,7 +16,7 @@ type Stage struct {
 // Stages are sorted by their first steps.
 type Stages []Stage
 
-// Turns returns the limit on turns in a step for an environment whose own limit is most.
+// Turns returns the limit on turns in a step. most is the limit of the environment.
 func (s Stages) Turns(step, most int) int {
 	turns := most
 	for _, stage := range s {

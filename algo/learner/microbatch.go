@@ -73,8 +73,8 @@ func LossTokens(rows []data.Row) int {
 
 type rowCounter struct{}
 
-// CountRows returns a context in which every pass of a model over rows calls each
-// with the number of rows of every finished micro-batch. A nil each disables the calls.
+// CountRows returns a context in which every pass of a model over rows calls the function
+// each with the number of rows of every finished micro-batch. nil disables the calls.
 func CountRows(ctx context.Context, each func(rows int)) context.Context {
 	return context.WithValue(ctx, rowCounter{}, each)
 }

@@ -7,8 +7,8 @@ package learner
 // Differs from verl in: a pass shuffles episodes, not rows; the order depends on the
 // run's seed, the step and the pass alone, so a resumed run repeats it; a pass of one
 // mini-batch is not shuffled, since its gradient is a sum; if episodes were left out,
-// the mini-batches have even sizes, since the episodes of a smaller mini-batch would
-// have a higher weight.
+// the mini-batches have sizes that differ by at most one, since the episodes of a smaller
+// mini-batch would have a higher weight.
 
 import (
 	"slices"
@@ -25,8 +25,8 @@ type Passes struct {
 // Count returns the number of passes.
 func (p Passes) Count() int { return max(1, p.Epochs) }
 
-// OptimizerSteps returns the number of optimiser steps of an update of rows in
-// mini-batches of size episodes; size 0 means all episodes.
+// OptimizerSteps returns the number of optimiser steps of an update of the rows. size
+// is the number of episodes of a mini-batch; 0 means all episodes.
 func (p Passes) OptimizerSteps(rows []data.Row, size int) (int, error) {
 	over, err := newPasses(rows, size, Passes{Epochs: p.Epochs}, 0)
 	if err != nil {
@@ -45,7 +45,7 @@ type passes struct {
 	first [][]data.Row // mini-batches of the first pass, set when it has ended
 }
 
-// newPasses prepares passes over rows in mini-batches of size episodes; 0 means all.
+// newPasses prepares passes over rows. size is the number of episodes of a mini-batch; 0 means all.
 func newPasses(rows []data.Row, size int, o Passes, seed uint64) (*passes, error) {
 	spans, err := data.EpisodeSpans(rows)
 	if err != nil {
@@ -88,9 +88,9 @@ func (a *Actor) update(p *passes, steps *int, step func(mini []data.Row) error) 
 	return nil
 }
 
-// next returns the mini-batches of the n-th pass, from 0. Passes must be taken in
-// order. After the first pass, done copies the fields that were written to its
-// mini-batches to the rows. After later passes, which use changed weights, it does nothing.
+// next returns the mini-batches of the n-th pass, counted from 0. It must be called for the
+// passes in order. The caller calls done after the pass: after the first pass, done copies the
+// fields written to the mini-batches to the rows; after later passes it does nothing.
 func (p *passes) next(n int) (minis [][]data.Row, done func()) {
 	done = func() {}
 	rows, spans := p.rows, p.spans

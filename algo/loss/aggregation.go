@@ -10,8 +10,8 @@ package loss
 //	seq-mean-token-sum-norm  mean over such episodes of Σ ℓ / scale
 //
 // The last is Dr. GRPO's (arXiv:2503.20783, section 3.2), TRL's dr_grpo and verl's;
-// its scale is loss_scale_factor. Versions of verl before 0.8 did not divide by the
-// number of episodes: loss_scale_factor / episodes of a mini-batch gives that form.
+// its scale is loss_scale_factor. Versions of verl before 0.8 took a sum over episodes: to
+// get that form, divide loss_scale_factor by the number of episodes of a mini-batch.
 //
 // token-sum is in verl since 0.9; its gradient grows with the mini-batch. All
 // others are means.

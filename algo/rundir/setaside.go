@@ -66,8 +66,8 @@ func (r *Folder) SetAside(step int) (dir string, steps []int, err error) {
 	return dir, steps, err
 }
 
-// relink points latest to the checkpoint of step, and removes best if its checkpoint
-// was moved.
+// relink points the link latest to the checkpoint of step, and removes the link best if
+// its checkpoint was moved.
 func (r *Folder) relink(step int) error {
 	if err := checkpoint.Link(r.Checkpoints(), step, r.Latest()); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (r *Folder) freeAside() (string, error) {
 	}
 }
 
-// moveRollouts moves the files of the episodes of steps after step to the folder to.
+// moveRollouts moves the files with episodes of later steps than step to a folder.
 func (r *Folder) moveRollouts(step int, to string) error {
 	entries, err := os.ReadDir(r.Rollouts())
 	if err != nil {

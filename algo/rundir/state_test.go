@@ -50,8 +50,8 @@ func TestBest(t *testing.T) {
 	}
 }
 
-// TestExactMetrics checks that metrics that could not be written survive in the state, including
-// non-finite values.
+// TestExactMetrics checks that the metrics in State.Unreported are unchanged after the state is
+// written and read, including non-finite values.
 func TestExactMetrics(t *testing.T) {
 	st := State{Unreported: exactMetrics{"a": 0.1, "b": math.Inf(1), "c": math.Inf(-1), "d": 1e-300}}
 	dir := t.TempDir()

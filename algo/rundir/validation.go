@@ -65,8 +65,8 @@ func (v Validation) overall(metric string) (value float64, ok bool) {
 }
 
 // Next returns the best checkpoint after validation v, rated by metric: the checkpoint
-// of v if it is better than b, else b. If both are equal, b stays. An untrained
-// model is not rated, since it has no checkpoint. b may be nil.
+// of v if its value is better than b's, else b. An untrained model is not rated, since
+// it has no checkpoint. b may be nil.
 func (b *Best) Next(v Validation, metric string) *Best {
 	if metric == "" || v.Label == LabelUntrained {
 		return b

@@ -20,8 +20,8 @@ func init() {
 // tee is a sink that writes to several sinks. Its offset is the offset of the first.
 type tee []Sink
 
-// With returns a sink that writes to first and to the sinks called names, which it opens in the run folder. When a
-// run resumes, only first is truncated to the checkpoint; the other sinks receive the repeated steps a second time.
+// With returns a sink that writes to the sink first and to the named sinks, which it opens in the run folder. When a run
+// resumes, only the sink first is truncated to the checkpoint; the other sinks receive the repeated steps a second time.
 func With(first Sink, folder string, names []string) (Sink, error) {
 	sinks := tee{first}
 	for _, name := range names {

@@ -23,7 +23,7 @@ const (
 
 // Table defines every metric that a run writes (spec 2.7). docs/metrics.md is
 // generated from it. Means over tokens use the loss mask, which is 1 exactly on
-// sampled tokens, instead of the original's window over the row. Ratios are in
+// sampled tokens, instead of OpenManus-RL's window over the row. Ratios are in
 // [0, 1]. Metrics that do not apply to a step are omitted.
 var Table = []Definition{
 	// Metrics of the update of a step.

@@ -11,7 +11,7 @@ import (
 
 var atSetAside = crash.New("checkpoint/set-aside") // before a newer checkpoint is moved away
 
-// SetAside moves the checkpoints after a step from root into the folder to, which must
+// SetAside moves the checkpoints after a step from root into another folder, which must
 // be on the same file system, and returns their steps. It moves the newest first, so
 // that the steps left after a crash have no gap. The caller must hold the run's lock.
 func SetAside(root string, step int, to string) ([]int, error) {

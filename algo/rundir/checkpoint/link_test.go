@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestKeptBeside checks that Save keeps the steps in its argument also in addition to the newest ones, and
-// removes them once they are no longer in also.
+// TestKeptBeside checks that Save keeps the steps in its last argument, in addition to the newest ones. A later
+// Save without a step in its last argument removes that step.
 func TestKeptBeside(t *testing.T) {
 	root := t.TempDir()
 	for _, c := range []struct {
@@ -29,7 +29,7 @@ func TestKeptBeside(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := steps(t, root); got != c.want {
-			t.Errorf("after step %d with also %v the checkpoints %s are left, want %s", c.step, c.also, got, c.want)
+			t.Errorf("after step %d with the extra steps %v the checkpoints %s are left, want %s", c.step, c.also, got, c.want)
 		}
 	}
 }

@@ -18,7 +18,7 @@ var (
 	atManifest = crash.New("checkpoint/manifest") // half of the manifest is written
 	atAside    = crash.New("checkpoint/aside")    // before a checkpoint of the same step is moved aside
 	atRename   = crash.New("checkpoint/rename")   // before the folder gets its final name
-	atRenamed  = crash.New("checkpoint/renamed")  // after this rename
+	atRenamed  = crash.New("checkpoint/renamed")  // after the folder gets its final name
 	atPrune    = crash.New("checkpoint/prune")    // before an old checkpoint is renamed for removal
 	atRemove   = crash.New("checkpoint/remove")   // half of an old checkpoint is removed
 	atSaved    = crash.New("checkpoint/saved")    // after a complete save
@@ -29,9 +29,9 @@ var (
 // hashes the files that fill wrote, and renames the folder: the checkpoint exists from
 // the rename on. It replaces a checkpoint of the same step.
 //
-// Then Save removes the oldest checkpoints until keep are left (keep 0: all are kept).
-// It never removes the new checkpoint. It also keeps the checkpoints of the steps in also,
-// which do not count towards keep. If Save fails before the rename, it leaves no files of the step and
+// Then Save removes the oldest checkpoints until their number is keep (0: it removes none).
+// It never removes the new checkpoint or the checkpoints of the steps in the list also, which
+// do not count towards keep. If Save fails before the rename, it leaves no files of the step and
 // does not change older checkpoints. It checks ctx between operations, not during one.
 func Save(ctx context.Context, root string, step, keep int, fill func(dir string) error, also ...int) error {
 	return disk{}.save(ctx, root, step, keep, fill, also...)

@@ -1,7 +1,7 @@
 package env
 
-// Academia queries two graphs in files of the server. The server sorts a list in the
-// answer before it compares the answer.
+// Academia queries two graphs, which the server reads from files. The server sorts an
+// answer that is a list before it compares the answer with the solution.
 
 func init() {
 	toolEnv{

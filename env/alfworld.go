@@ -6,8 +6,8 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// ALFWorld (protocol 5.4). /create takes no body. The task is called "game" and has a
-// world type, which is always the same. The first observation consists of the text
+// ALFWorld (protocol 5.4). /create takes no body. A reset names the task in the key "game"
+// and a world type, which is always the same. The first observation consists of the text
 // and the list of actions, which later observations leave out. The server handles one
 // request at a time. No known server has /close, but AgentGym's client calls it.
 

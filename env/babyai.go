@@ -2,8 +2,8 @@ package env
 
 import "github.com/openmanus/openmanus/env/action"
 
-// BabyAI (protocol 5.2, 11.7). /create takes no body; the task is called
-// "data_idx" and combines level and seed in one number. The reward is the
+// BabyAI (protocol 5.2, 11.7). /create takes no body. The key of the task in a
+// reset is "data_idx"; the number combines level and seed. The reward is the
 // server's score, a running sum, as in AgentGym. For an instance that was never
 // reset, /close answers false and does not close it.
 //

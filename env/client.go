@@ -27,7 +27,7 @@ type Obs struct {
 // StepResult is the environment's answer to one reply of the model.
 type StepResult struct {
 	Observation string
-	Reward      float64 // Spec states the range and the meaning
+	Reward      float64 // see Spec for its meaning
 	Done        bool
 	Action      string // the text of the action that was sent, "" if none was sent
 	Sent        bool   // false if the parser rejected the reply and no request was made

@@ -45,7 +45,7 @@ type Error struct {
 	Kind   Kind
 	Op     string // create, reset, step, observe, close, probe, version
 	URL    string
-	Status int    // 0 without a status line
+	Status int    // of the reply; 0: no status line was received
 	Words  string // text of the server's reply, shortened
 	Sent   bool   // whether the request may have reached the server
 	Err    error  // the cause; nil if the server's reply is the error
@@ -106,9 +106,9 @@ func ResetRefused(err error) bool {
 	return errors.As(err, &e) && e.Status != 0 && (e.Op == OpReset || e.Op == OpObserve)
 }
 
-// These names count failed exchanges, in addition to http_N for a reply with status
-// N. They name the effect on the client, whether the server or the fault-injecting
-// proxy (env/proxy) caused it.
+// Failed exchanges are counted under these names, and under http_N for a reply with
+// status N. The names state the effect on the client, whether the server or the
+// fault-injecting proxy (env/proxy) caused it.
 const (
 	SeenTimeout     = "timeout"           // no complete reply within the call's time
 	SeenTruncated   = "truncated"         // the connection ended after the status line

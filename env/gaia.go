@@ -3,10 +3,10 @@ package env
 import "github.com/openmanus/openmanus/env/action"
 
 // GAIA in the second revision of OpenManus-RL's server (protocol 5.12), which has no other client. A
-// UUID names an instance. /create and /reset name the split of the data: always validation, whose
-// answers are known. The whole reply is sent, in which the server reads a line "Action: TOOL Action
-// Input: INPUT". There is no /close. The reward of a step is for that step alone. Only the tool
-// terminate scores the answer: 1 if all its words are right.
+// UUID names an instance. /create and /reset name the split of the data: always validation, the
+// split with known answers. The server receives the model's whole reply and reads the line "Action:
+// TOOL Action Input: INPUT" in it. There is no /close. The reward of a step is for that step alone.
+// Only the tool terminate scores the answer: 1 if all words of the answer are right.
 
 func init() {
 	register("gaia", server{

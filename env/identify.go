@@ -36,10 +36,10 @@ func GreetedBy(words string) []string {
 // anyGreeting is a greeting that identifies no environment.
 const anyGreeting = "ok"
 
-// The tool servers have the same greeting and the same HTTP, and differ only in
-// their tools, which check_valid_actions lists. The sheet server does not have
-// that tool. It lists its tools in the refusal, after 40 s: it retries a failing
-// action three times, with pauses of 10 s.
+// The tool servers have the same greeting and the same endpoints, and differ only in
+// their tools, which the tool check_valid_actions lists. The sheet server does not
+// have this tool. It rejects the call with a message that lists its tools, but only
+// after 40 s, because it retries a failing action three times, with pauses of 10 s.
 
 // ListTools is the action to which a tool server replies with the names of its
 // tools.
@@ -76,9 +76,9 @@ func documentedTools(lines []string) []string {
 	return names
 }
 
-// ToolOwner returns the environment that a list of tools belongs to. It is the
-// environment with the most tools in the list that no other environment has, or ""
-// without such tools.
+// ToolOwner returns the environment that a list of tools belongs to. It considers only
+// tools that a single environment has, and returns the environment with the most of
+// them, or "" if there are none.
 func ToolOwner(tools []string) string {
 	owners := map[string][]string{}
 	Specs.Each(func(_ registry.Entry, s Spec) {
@@ -100,8 +100,8 @@ func ToolOwner(tools []string) string {
 }
 
 // Identify compares a tool server's tools with those of the environments. If
-// server.ownCall is set, Identify sends it first. A server that lists no tools
-// passes.
+// server.ownCall is set, Identify sends it first, and a server that accepts it passes.
+// A server that lists no tools passes too.
 func (in *instance) Identify(ctx context.Context) error {
 	if in.spec.Tools == nil {
 		return nil

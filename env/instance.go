@@ -26,8 +26,8 @@ type server struct {
 	indexed bool
 	keyedID bool // an indexed server that returns the id in an object
 	textID  bool // the id is a string, not an integer
-	// checkReset checks an indexed server's reply to /reset, which has no other use,
-	// as in AgentGym's clients. If it is nil, the reply must be a string.
+	// checkReset checks an indexed server's reply to /reset. Like AgentGym's clients,
+	// an instance does not use this reply. If checkReset is nil, it must be a string.
 	checkReset func(*instance, json.RawMessage) error
 
 	// opening lists the keys of the reply to /reset that make up the first
@@ -40,26 +40,26 @@ type server struct {
 	prepare func(context.Context, *instance) error
 
 	// parse reads the action out of the model's reply. If ok is false, nothing is
-	// sent, and the observation is refusal, or if that is empty action.Invalid and
-	// the current observation. If parse is nil, the whole reply is sent.
+	// sent, and the observation is refusal; if refusal is "", it is action.Invalid
+	// with the current observation. If parse is nil, the whole reply is sent.
 	parse     func(g action.Grammar, reply string) (act string, ok bool)
 	refusal   string
 	functions action.Functions
 
-	// The following are keys of the reply to /step; "": "observation", "reward" and "done".
+	// Keys in the reply to /step. The defaults are "observation", "reward" and "done".
 	textKey, rewardKey, doneKey string
 	// adjust, if not nil, changes the result of a step.
 	adjust func(*StepResult)
 	// detail means that GET /detail returns the observation, reward and end of the last step.
 	detail bool
-	// stepRetry503 allows the client to repeat a step after status 503, as upstream's
-	// clients of webshop and sqlgym do: those servers send it before they act.
+	// stepRetry503 allows the client to repeat a step after status 503, as upstream's clients of
+	// webshop and sqlgym do: a server that replies with 503 has not executed the step.
 	stepRetry503 bool
 
 	closes bool   // whether the client calls /close, as AgentGym's client does
 	closed string // a reply to /close that is valid although it is not JSON
 
-	ownCall string // toolEnv.ownCall
+	ownCall string // see toolEnv.ownCall
 
 	idKey string // key of the instance's id in requests; set by register
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // The maze of AgentGym's lmrlgym server (protocol 5.5). Its endpoints are under
-// /maze, /create takes no body, the task is called "game", and there is no
+// /maze, /create takes no body, the key of the task is "game", and there is no
 // /close. Upstream's client puts a long fixed introduction before the first
 // observation; here the instruction serves that purpose.
 //

@@ -17,8 +17,8 @@ type Spec struct {
 
 	// New creates an instance on the server at Options.BaseURL.
 	New func(ctx context.Context, o Options) (Client, error)
-	// Instruction returns the text that explains the environment, the actions and
-	// the shape of a reply under a prompt format to the model.
+	// Instruction returns the text that explains to the model the environment, the
+	// actions, and the shape of a reply under a prompt format.
 	Instruction func(format string) string
 
 	// ActionFormats lists the supported values of Options.ActionFormat in addition to
@@ -41,28 +41,28 @@ type Spec struct {
 	// contains the instruction of upstream's client. It is nil if there are no such
 	// messages.
 	RecordedStart func(message string) string
-	// SuccessReward is the threshold of a success: the StepResult.Reward of a success
-	// is greater, as in AgentGym's filter.
+	// SuccessReward is the threshold of a success: an episode is a success if its
+	// StepResult.Reward is greater, as in AgentGym's filter.
 	SuccessReward float64
 	MaxTurns      int // turn limit of AgentGym's evaluation
 
-	// IndexValid returns an error if an index, 0 or greater, is not a task. nil:
-	// every such index is a task.
+	// IndexValid returns an error if an index of 0 or greater is not a task. If
+	// IndexValid is nil, every index of 0 or greater is a task.
 	IndexValid func(index int) error
 	// Family returns the name of the group of tasks that contains an index, for
-	// metrics per group. nil: the index does not determine a group.
+	// metrics per group. It is nil if the index does not determine a group.
 	Family func(index int) string
 
 	// MaxInstances is the number of instances that a server can create; 0: any
-	// number. A further /create returns an instance that is in use.
+	// number. After that many, /create returns an instance that is in use.
 	MaxInstances int
 	// OneAtATime means that a server handles one request at a time over all
 	// instances. Further concurrent calls wait.
 	OneAtATime bool
 	// Deterministic means that the same index and actions give the same observations
 	// on the same server, so that a lost episode can be replayed from its actions.
-	// Another server may differ, as textcraft's recipes do, so a replay must compare
-	// the observations.
+	// Another server may give other observations, since for example its textcraft
+	// recipes differ, so a replay must compare the observations.
 	Deterministic bool
 	// Cumulative means that StepResult.Reward is a running score of the episode: the
 	// last value is the episode's reward, and the sum is meaningless.

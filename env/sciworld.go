@@ -8,15 +8,15 @@ import (
 )
 
 // ScienceWorld (protocol 5.3, 11.8). /create takes no body and starts a Java
-// process, which /close ends (OpenManus-RL's copy has no /close); the task is
-// called "data_idx". The first observation is the task's description and the
+// process, which /close ends (OpenManus-RL's copy has no /close). The key of the
+// task is "data_idx". The first observation is the task's description and the
 // room. The reward is the server's running score, as in AgentGym: from 0 to 100,
 // or -100 after a fatal mistake. An invalid action, which is not sent, has reward
 // 0 as in AgentGym, whatever the score is.
 //
 // The server ends an episode after 100 moves. Looking around, reading the
-// inventory or the task, and unknown commands are not moves: an agent that does
-// only those never ends. MaxTurns limits such episodes.
+// inventory or the task, and unknown commands are not moves: the server never ends
+// an episode that has only such actions. MaxTurns limits these episodes.
 //
 // Recorded item ids from 1096 on come from a list that lacks one task family.
 // Current servers have the same task at an index 300 higher.
@@ -102,8 +102,8 @@ var sciworldFunctions = action.Functions{
 	{Name: "inventory", Forms: []string{"inventory"}, Doc: "list what you carry"},
 }
 
-// unary returns a function of one argument. Without the argument, a call is the
-// command without it, which ParseJSON accepts.
+// unary returns a function of one argument. ParseJSON also accepts a call without the
+// argument: its command is form without the placeholder, or name if nothing is left.
 func unary(name, form, param, doc string) action.Function {
 	bare := cmp.Or(strings.TrimSpace(strings.TrimSuffix(form, "{}")), name)
 	return action.Function{Name: name, Params: []string{param}, Forms: []string{bare, form}, Doc: doc}

@@ -1,8 +1,8 @@
 package env
 
-// SearchQA (protocol 5.11). /create requires a body and returns a number, the task is
-// called "id", the question is requested after /reset, and the whole reply is sent,
-// in which the server finds its tags. A wrong answer does not end the task.
+// SearchQA (protocol 5.11). /create requires a body and returns a number. The key of the
+// task in a reset is "id", and the question is requested after /reset. The server receives
+// the model's whole reply and looks for tags in it. A wrong answer does not end the task.
 
 // searchqaQuestions is the number of questions. AgentGym's documentation counts one
 // more, which its code rejects.

@@ -6,10 +6,10 @@ import "github.com/openmanus/openmanus/env/action"
 // share of cells that equal the reference.
 //
 // Every /create and /reset copies the reference spreadsheet for the instance, so
-// instances do not share cells. They share the account: Google limits its
-// requests per minute, and every action makes several. Above the limit the
-// server receives an error, repeats the action up to three times (insertions
-// too), and compares the sheet with the reference in between. Concurrent
+// instances do not share cells. They share the account: Google limits the
+// account's requests per minute, and every action makes several. Above the limit
+// the server gets an error, repeats the action up to three times (insertions too),
+// and compares the sheet with the reference between the attempts. Concurrent
 // episodes would exceed the limit, so there is one instance at a time.
 
 func init() {
@@ -39,7 +39,7 @@ func init() {
 		ownCall: "Action: get_all_values with Action Input: {}", // without an open sheet the server does not call Google
 		tasks:   20,
 		turns:   15,
-		most:    1, // a second server must not use the credential either; see todo
+		most:    1, // a second server must not use the credential either; see todo.go
 		answer:  action.SheetAnswer,
 	}.register()
 }

@@ -7,11 +7,11 @@ import (
 )
 
 // The tool servers (protocol 5.10): weather, movie, academia, todo and sheet
-// speak the same HTTP and differ in their tools. /create requires a body and
-// returns a bare number, the task is called "id", /reset returns a bare string
-// and the goal is requested afterwards, there is no /close.
+// have the same endpoints and differ in their tools. /create requires a body and
+// returns a bare number. The key of the task in a reset is "id". /reset returns a
+// bare string, and the goal is requested afterwards. There is no /close.
 //
-// The whole reply is sent. Its last line should be "Action: TOOL with Action
+// The model's whole reply is sent. Its last line should be "Action: TOOL with Action
 // Input: PARAMETERS", with the parameters in Python; the server answers any
 // other text with an explanation, not with an error. The reward is the best reward
 // so far. An action that contains the word finish ends the task.
@@ -28,7 +28,7 @@ type toolEnv struct {
 	tasks   int
 	turns   int
 	most    int                      // Spec.MaxInstances
-	answer  func(text string) string // returns the action with the answer, under the format tool_call
+	answer  func(text string) string // returns the action that gives the answer text under the format tool_call
 }
 
 func (e toolEnv) register() {

@@ -9,9 +9,9 @@ import (
 )
 
 // WebArena (protocol 5.8), a Quart server. /create returns an object and starts a
-// browser; the task is called "idx" and has a seed that is always 0; the prompt
-// is requested after /reset; the whole reply is sent, and the server reads the
-// first fenced block.
+// browser. A reset names the task in the key "idx" and a seed, which is always 0. The
+// prompt is requested after /reset. The server receives the model's whole reply and
+// reads the first fenced block in it.
 //
 // A step before the last has reward 1 if the browser executed it, whether it helps
 // the task or not. AgentGym's current client replaces this reward by 0, and this

@@ -3,8 +3,8 @@ package env
 import "github.com/openmanus/openmanus/env/action"
 
 // WebShop (protocol 5.7). /create returns a random number and loads the products,
-// which takes a while. The task is called "session_id". /reset returns an array, and
-// the page is requested afterwards. The reply to a step calls its text "state". A
+// which takes a while. The key of the task in a reset is "session_id". /reset returns an
+// array, and the page is requested afterwards. A step's reply has its text in "state". A
 // busy server answers 503 before it acts, so a step may be repeated after that
 // status. No known server has /close, but AgentGym's client calls it.
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Wordle of AgentGym's lmrlgym server (protocol 5.6). Its endpoints are under
-// /wordle, /create takes no body, the task is called "seed", and there is no /close.
+// /wordle, /create takes no body, the key of the task is "seed", and there is no /close.
 // The word list is requested once, directly after /create, because the endpoint later
 // returns only the words that are still possible. As in upstream's client, the word
 // list is part of the first observation.

@@ -11,14 +11,14 @@ import (
 type Function struct {
 	Name   string
 	Params []string
-	// Forms[n] is the command for n arguments, with {} in place of each. A call
-	// with n arguments is invalid if Forms[n] is empty or missing.
+	// Forms[n] is the command for n arguments, with {} in place of each argument. A
+	// call with n arguments is invalid if Forms[n] is empty or missing.
 	Forms []string
-	// Extra makes ParseJSON ignore arguments beyond the last form.
+	// Extra makes ParseJSON ignore arguments if a call has more than the last form.
 	Extra bool
 	// Optional lets ParsePython accept calls without the last parameter.
 	Optional bool
-	// CodeParam replaces the name of the only parameter in ParsePython, if not "".
+	// CodeParam, if not "", is the name of the only parameter for ParsePython.
 	CodeParam string
 	Doc       string // description in the model's instruction
 }
@@ -52,7 +52,7 @@ func (f Function) render(args []string) (command string, ok bool) {
 }
 
 // Shape returns the part of an instruction that lists the functions and shows an
-// example call under a format: the first function with the arguments example.
+// example call under a format: a call of the first function. example lists its arguments.
 func (fs Functions) Shape(format string, example ...string) string {
 	var b strings.Builder
 	b.WriteString("You act by calling one of these functions:\n")

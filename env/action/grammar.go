@@ -2,8 +2,8 @@ package action
 
 import "slices"
 
-// Parser selects a generation of AgentGym's Python client. The parsers here follow it
-// where the two generations read the action differently.
+// Parser selects a generation of AgentGym's Python client. Where the two
+// generations read the action differently, the parsers here follow the selected one.
 type Parser string
 
 // The generations of the client (protocol section 0). The empty Parser is ParserG2.

@@ -9,8 +9,8 @@ import (
 )
 
 // JSONCall returns the JSON object between the first and the last brace of a
-// reply. ok reports whether it is a call of some function. This is the part of
-// P-FC that needs no list of functions.
+// reply. ok reports whether the object is a call of some function. JSONCall does the
+// part of the protocol's parser P-FC that needs no list of functions.
 func JSONCall(text string) (object string, ok bool) {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {
@@ -56,7 +56,7 @@ func escapeControls(s string) []byte {
 	return b
 }
 
-// ParseJSON is P-FC: it returns the command for the JSON function call in a reply.
+// ParseJSON is the protocol's parser P-FC: it returns the command for the JSON function call in a reply.
 // ok is false for an invalid action.
 func (fs Functions) ParseJSON(text string) (action string, ok bool) {
 	object, ok := JSONCall(text)

@@ -17,7 +17,7 @@ func PythonCall(text string) (code string, ok bool) {
 	return code, ok
 }
 
-// ParsePython is P-CODE: it returns the command for the Python call in a reply. ok
+// ParsePython is the protocol's parser P-CODE: it returns the command for the Python call in a reply. ok
 // is false for an invalid action: anything but one call of a listed function with
 // string and number literals. AgentGym evaluates the code; this parser does not.
 func (fs Functions) ParsePython(text string) (action string, ok bool) {
@@ -63,8 +63,8 @@ func (fs Functions) ParsePython(text string) (action string, ok bool) {
 	return f.render(args)
 }
 
-// The parser of the subset of Python that P-CODE accepts: comment lines, one call
-// with literal arguments, and comments. It rejects code that Python rejects, such
+// The rest of this file parses the subset of Python that P-CODE accepts: comment lines,
+// one call with literal arguments, and comments. It rejects code that Python rejects, such
 // as an indented call after a comment.
 
 // pyCall is NAME(ARGUMENT, ...).
@@ -73,7 +73,7 @@ type pyCall struct {
 	args []pyArg // positional arguments come first
 }
 
-// pyArg is an argument; name is "" for a positional one.
+// pyArg is an argument. A positional argument has the name "".
 type pyArg struct {
 	name  string
 	value pyValue

@@ -10,8 +10,8 @@ import (
 
 const actionMark = "Action:"
 
-// TwoActions is the observation for a reply with more than one action, which a
-// client that uses ParseOne answers without its server.
+// TwoActions is the observation for a reply with more than one action. A client that
+// uses ParseOne returns it without a request to the server.
 const TwoActions = "Error: Only one 'Action' is allowed per response. Please adjust your response."
 
 // isSpace is Python's str.isspace, used by strip and \s: Unicode's white space and
@@ -43,8 +43,8 @@ func ParseSplit(text string) string {
 	return strip(text)
 }
 
-// ParseCraft1 is P-CRAFT1 (TextCraft, G1): of the text before the first
-// "Instruction:", the part after the last "Action:", in plain characters.
+// ParseCraft1 is P-CRAFT1 (TextCraft, G1). It cuts the text at the first
+// "Instruction:" and returns the part after the last "Action:", cleaned by plain.
 func ParseCraft1(text string) string {
 	text, _, _ = strings.Cut(text, "Instruction:")
 	if i := strings.LastIndex(text, actionMark); i >= 0 {
@@ -53,9 +53,9 @@ func ParseCraft1(text string) string {
 	return plain(text)
 }
 
-// ParseOne is P-ONE (TextCraft, G2): the line after "Action:" in plain characters, ""
-// if the text has no "Action:". ok is false if it has several: the client then sends
-// nothing, and the observation is TwoActions.
+// ParseOne is P-ONE (TextCraft, G2): the line after "Action:", cleaned by plain, or ""
+// if the text has no "Action:". If the text has several, ok is false: the client then
+// sends nothing, and the observation is TwoActions.
 func ParseOne(text string) (action string, ok bool) {
 	found := 0
 	for {
@@ -105,8 +105,8 @@ func plain(s string) string {
 
 const Fence = "```"
 
-// NoFence is the observation for a reply without a closed block, which a client
-// that uses ParseFence answers without its server.
+// NoFence is the observation for a reply without a closed block. A client that uses
+// ParseFence returns it without a request to the server.
 const NoFence = "Cannot parse action from response. Your action should be inside triple backticks (```). Please adjust accordingly."
 
 // ParseSQL is P-SQL: the text after the last "```sql", up to the next fence. In a
@@ -126,8 +126,8 @@ func ParseFence(text string) (action string, ok bool) {
 	return text, strings.Count(text, Fence) >= 2
 }
 
-// uncode removes the fence of a block of code as AgentGym does: the first line if
-// the text begins with a fence, the last line if it ends with one.
+// uncode removes the fence of a block of code as AgentGym does: the first line if the
+// text begins with a fence, and the last line if the text ends with a fence.
 func uncode(text string) string {
 	text = strip(text)
 	if strings.HasPrefix(text, Fence) {

@@ -16,8 +16,8 @@ import (
 // AgentGym's tool servers (protocol 5.10).
 
 // GaiaCall returns the action that calls a tool of the GAIA server. The server takes
-// one text: the only string of an input with a single string, or any other input as
-// JSON. ok is false if name is no tool name.
+// one text. An input that is a string, or an object with a string as its only value, is
+// sent as that string, any other input as JSON. ok is false if name is no tool name.
 func GaiaCall(name string, input json.RawMessage) (string, bool) {
 	if !isToolName(name) {
 		return "", false

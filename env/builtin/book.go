@@ -21,7 +21,7 @@ type Book struct {
 	tasks   []string             // craftable items by depth, then in the order of the recipes
 }
 
-// newBook builds a book as the original's loader does. It skips recipes that only
+// newBook builds a book as AgentGym's loader does. It skips recipes that only
 // split a block, and recipes that would close a cycle with earlier ones. A group
 // without a craftable item counts as an item. The result depends on the order of
 // the list, so callers must keep it fixed.

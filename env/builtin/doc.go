@@ -1,6 +1,6 @@
 // Package builtin implements AgentGym environment servers in Go: the maze and the
 // wordle of lmrlgym, and TextCraft. They speak HTTP with the texts, error forms and
-// number formats of the originals (AgentGym protocol sections 2, 5.1, 5.5, 5.6).
+// number formats of AgentGym's servers (AgentGym protocol sections 2, 5.1, 5.5, 5.6).
 // A run uses them if its configuration names no server; tests use them too.
 //
 // The package contains the games, the HTTP behaviour of FastAPI applications, and

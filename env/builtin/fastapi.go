@@ -18,8 +18,8 @@ import (
 // bodies of 404, 405 and 422 (pydantic 2), plain text for 500, compact JSON with a
 // Content-Length.
 
-// endpoint returns the value to send as JSON. The server sends a gameError as error
-// form E1, an invalid as status 422, and any other error as status 500.
+// endpoint returns the value to send as JSON. The server sends an error of type gameError
+// as {"error": text}, of type invalid as status 422, and any other error as status 500.
 type endpoint func(r *request) (any, error)
 
 // routes maps a path, then a method, to its endpoint.
@@ -97,7 +97,7 @@ type flaw struct {
 	Ctx   map[string]string `json:"ctx,omitempty"`
 }
 
-// invalid is the error of a request that does not match its endpoint: form E3.
+// invalid is the error of a request that does not match its endpoint. It becomes status 422.
 type invalid []flaw
 
 func (v invalid) Error() string { return fmt.Sprintf("%d faults in the request", len(v)) }

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// instances contains the instances of a server by id. As in the originals, ids count
+// instances contains the instances of a server by id. As in AgentGym, ids count
 // from 0 and are not reused. Requests for the same instance are serialized.
 type instances[G any] struct {
 	limit int
-	over  func(g *G) bool // reports whether the game only accepts a reset
+	over  func(g *G) bool // reports whether the game has ended and accepts only a reset
 
 	mu   sync.Mutex
 	next int64                  // guarded by mu
@@ -72,9 +72,9 @@ func (in *instances[G]) create(build func(id int64) G) endpoint {
 	}
 }
 
-// reset returns an endpoint that restarts the game with the id in the body. start
-// receives the integer field named key. An optional field is 0 if it is absent and
-// nil if it is null.
+// reset returns an endpoint that calls start for the game with the id in the body. The
+// argument n of start is the integer in the field key. If the field is optional, n is 0
+// if the field is absent and nil if it is null.
 func (in *instances[G]) reset(key string, optional bool, start func(g *G, id int64, n *int64) (any, error)) endpoint {
 	return func(r *request) (any, error) {
 		if err := r.body(); err != nil {
@@ -118,7 +118,7 @@ func constant(reply any) endpoint {
 	return func(*request) (any, error) { return reply, nil }
 }
 
-// gameError is an error with a text of the protocol: form E1.
+// gameError is an error with a text of the protocol, sent as {"error": text}.
 type gameError string
 
 func (e gameError) Error() string { return string(e) }

@@ -23,8 +23,8 @@ const (
 	mazeSteps = 50
 )
 
-// number is a reward as the original writes it: the integer 0 for a step on the way,
-// a float at the goal and at the limit.
+// number is a reward as AgentGym writes it: the integer 0 for a step before the end, a
+// float at the goal and at the step limit.
 type number = json.RawMessage
 
 var (
@@ -37,8 +37,8 @@ var (
 
 // mazeGame is one instance of the maze.
 type mazeGame struct {
-	// started is false before the first successful reset. Until then the
-	// originals answer with the text of a Python KeyError.
+	// started is false before the first successful reset. Until then
+	// AgentGym's server answers with the text of a Python KeyError.
 	started bool
 	at      cell
 	steps   int

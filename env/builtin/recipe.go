@@ -16,8 +16,8 @@ func itemName(id string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(id, idPrefix, ""), "_", " ")
 }
 
-// ingredient is a number of one item, or of any item of a group. The original calls
-// a group a tag.
+// ingredient is a number of one item, or of any items of a group. AgentGym calls a
+// group a tag.
 type ingredient struct {
 	id    string
 	group bool

@@ -14,7 +14,7 @@ import (
 // dir/recipes if that folder exists, as in AgentGym's textcraft package, and in dir
 // otherwise. It reads shaped and shapeless crafting recipes and skips other kinds.
 // Files are read in the order of their names, so that task numbers are the same
-// everywhere; the original uses the order of the directory listing.
+// everywhere; AgentGym uses the order of the directory listing.
 func LoadBook(fsys fs.FS, dir string) (*Book, error) {
 	dir = path.Clean(dir)
 	if info, err := fs.Stat(fsys, path.Join(dir, "recipes")); err == nil && info.IsDir() {

@@ -10,8 +10,8 @@ const maxDistractors = 10
 
 // Commands returns the recipe lines of task index: all recipes that lead to the goal
 // at any depth, and some other recipes with the same ingredients, shuffled. The lines
-// depend only on the index. In the original they also depend on Python's string
-// hashing, which differs between starts.
+// depend only on the index. In AgentGym the lines also depend on Python's hashing of
+// strings, which differs each time the server starts.
 func (b *Book) Commands(index int) []string {
 	goal := b.goal(index)
 	rng := rand.New(rand.NewPCG(uint64(len(b.tasks)), uint64(((index%len(b.tasks))+len(b.tasks))%len(b.tasks))))

@@ -15,7 +15,7 @@ type textcraftPlayer struct {
 	done   bool
 }
 
-// errNoMethod is the error of two endpoints that the original declares without an
+// errNoMethod is the error of two endpoints that AgentGym declares without an
 // implementation.
 var errNoMethod = errors.New("no such method")
 
@@ -48,7 +48,7 @@ func newTextcraftServer(book *Book, limit int) routes {
 	}
 }
 
-// createTextcraft starts the task whose number is the new id. Like the original, it
+// createTextcraft starts the task whose number is the new id. Like AgentGym, it
 // ignores the body's commands and goal.
 func createTextcraft(r *request, players *instances[textcraftPlayer], book *Book) (any, error) {
 	if err := r.body(); err != nil {

@@ -20,7 +20,7 @@ func (b *Book) Expert(index int) []string {
 // plan collects the actions that make an item.
 type plan struct {
 	book   *Book
-	free   map[string]int64 // numbers of items that were made or taken and are not reserved
+	free   map[string]int64 // by item id: number of items made or taken and not reserved
 	gets   map[string]int64
 	order  []string // ids of gets, in order
 	crafts []string

@@ -121,9 +121,9 @@ func (c *crafter) thing(n int64, name string) ingredient {
 	return ingredient{id: id, group: c.book.groups[id], count: n}
 }
 
-// holds reports whether the inventory contains all given ingredients together. The
-// original checks each ingredient alone, so it fails with an exception if one item is
-// named twice.
+// holds reports whether the inventory contains all given ingredients together.
+// AgentGym's server checks each ingredient alone: if an item is named twice, a check
+// may succeed although the items do not suffice, and the craft raises an exception.
 func (c *crafter) holds(given []ingredient) bool {
 	total := map[string]int64{}
 	for _, g := range given {
@@ -156,7 +156,7 @@ func (c *crafter) inventory() string {
 	return b.String()
 }
 
-// pythonText formats an ingredient as the original prints its data class.
+// pythonText formats an ingredient as AgentGym prints its data class.
 func pythonText(in ingredient) string {
 	tag, item := "None", pythonQuote(in.id)
 	if in.group {

@@ -16,8 +16,8 @@ type wordlePlayer struct {
 	done  bool
 }
 
-// newWordleServer serves wordle. An instance is playable without a reset, like the
-// original's. Its seed is its id.
+// newWordleServer serves wordle. As in AgentGym, an instance is playable without a
+// reset; its seed is then its id.
 func newWordleServer(v *Vocabulary, limit int) routes {
 	players := newInstances(limit, func(p *wordlePlayer) bool { return p.done })
 	return routes{
@@ -65,7 +65,7 @@ func (p *wordlePlayer) observation() (any, error) {
 	return p.text, nil
 }
 
-// detail returns the state of an instance. As in the original, seed and observation
+// detail returns the state of an instance. As in AgentGym, seed and observation
 // are absent before the first reset or step.
 func (p *wordlePlayer) detail() (any, error) {
 	d := struct {

@@ -9,8 +9,8 @@ import (
 // This file contains the game of lmrlgym's wordle (protocol 5.6). It has no fixed
 // secret: each guess is scored against a new random draw from the words that are
 // consistent with the earlier feedback. The seed, the vocabulary and the guesses
-// determine the game. The draws, and so the game of a seed, differ from those in
-// Python.
+// determine the game. AgentGym's Python server draws other words, so that a seed has
+// another game there.
 
 const (
 	wordleTries   = 6

@@ -12,13 +12,13 @@ type Vocabulary struct {
 	known map[string]bool
 }
 
-// ownWords is the vocabulary of the original server.
+// ownWords is the vocabulary of AgentGym's server.
 const ownWords = `panic solar shire proxy point robot prick wince crimp knoll
 sugar whack mount perky could wrung light those moist shard
 pleat aloft skill elder frame humor pause ulcer ultra robin
 cynic aroma caulk shake dodge swill tacit other thorn trove`
 
-// OwnVocabulary returns the forty words of the original server.
+// OwnVocabulary returns the forty words of AgentGym's server.
 func OwnVocabulary() *Vocabulary {
 	v, err := ParseVocabulary(ownWords)
 	if err != nil {
@@ -28,12 +28,12 @@ func OwnVocabulary() *Vocabulary {
 }
 
 const (
-	wordLength = 5 // letters of every word
+	wordLength = 5 // number of letters of every word
 	letters    = "abcdefghijklmnopqrstuvwxyz"
 )
 
 // ParseVocabulary parses words separated by white space and keeps their order. A
-// duplicate, or a word that is not five letters a to z, is an error; the original
+// duplicate, or a word that is not five letters a to z, is an error; AgentGym
 // skips words of another length.
 func ParseVocabulary(text string) (*Vocabulary, error) {
 	v := &Vocabulary{known: map[string]bool{}}

@@ -36,8 +36,8 @@ type Options struct {
 	Timeout time.Duration // limit of one call; 0: DefaultTimeout
 	Steps   int           // steps for the latency measurement; 0: DefaultSteps
 	Idle    time.Duration // time that an idle connection must stay open; 0: DefaultIdle
-	// Limit enables the check that creates instances until the server returns
-	// one that is in use. It disturbs other clients of the server.
+	// Limit enables the check of the instance limit: it creates instances until the server
+	// returns one that is in use. This check disturbs other clients of the server.
 	Limit bool
 }
 
@@ -95,11 +95,11 @@ type check struct {
 	need     need
 	applies  func(environment) bool
 	expected string
-	expects  func(environment) string // returns the text for expected; nil: expected is set
+	expects  func(environment) string // computes the field expected for an environment, or nil
 	run      func(c *checker, n *notes)
 }
 
-// extra is the name of the check that Run replaces by environment.extra.
+// extra is the name in checks of the entry that Run replaces by environment.extra.
 const extra = "extra"
 
 type need int
@@ -236,8 +236,8 @@ func (c *checker) require(n *notes, op string, r request, want shape) (any, bool
 	return v, true
 }
 
-// judge decodes a reply that must be a success with the shape want, and warns if its
-// content type is not JSON. fault is "" for a success.
+// judge decodes a reply that must be a success with the shape want, and warns if the
+// content type of a success is not JSON. fault is "" for a success.
 func (c *checker) judge(n *notes, what string, got reply, want shape) (v any, fault string) {
 	v, fault = success(got, want)
 	if media, _, err := mime.ParseMediaType(got.header.Get("Content-Type")); fault == "" && (err != nil || media != "application/json") {

@@ -74,7 +74,7 @@ func (c *checker) closeAgain(n *notes, body string) {
 	}
 }
 
-// checkLimit creates one more instance than the server can contain.
+// checkLimit creates one instance more than the server can create.
 func checkLimit(c *checker, n *notes) {
 	if !c.o.Limit {
 		n.skip("skipped because it would exhaust shared instances; run with --limit to enable")
@@ -140,8 +140,8 @@ func checkKeepAlive(c *checker, n *notes) {
 	}
 }
 
-// watchIdle sends r on a connection that is then left idle. checkKeepAlive only
-// judges the first Options.Idle of that time, however long the other checks take.
+// watchIdle sends r on a connection and then leaves the connection idle. checkKeepAlive
+// judges only the first Options.Idle of the idle time, however long the other checks take.
 func (c *checker) watchIdle(r request) {
 	idle, end := context.WithCancelCause(c.ctx)
 	over := keeping(func() { end(errBroken) })

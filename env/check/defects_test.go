@@ -99,7 +99,7 @@ func invalids(spoil func(x *exchange)) func(http.Handler) http.Handler {
 	}
 }
 
-// instead lets the handler answer serve one endpoint in place of the server.
+// instead replaces the server's handler of one endpoint by the function answer.
 func instead(endpoint string, answer http.HandlerFunc) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

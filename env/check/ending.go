@@ -174,8 +174,8 @@ var wordleEndings = []ending{
 	},
 }
 
-// sqlEndings are a wrong statement, and then the ground truth in the reply to it. The
-// server must reward the ground truth if it can execute it. Every statement ends a task.
+// sqlEndings plays a wrong statement, whose reply contains the ground truth, and then the ground
+// truth. The server must reward it if the server can execute it. Every statement ends a task.
 var sqlEndings = []ending{
 	{tasks: []int{9428}, action: repeat("SELECT 'no reference has this result'", 1), mustEnd: atOnce, checkReward: rewardIn(0)},
 	{
@@ -197,7 +197,7 @@ var sqlEndings = []ending{
 	},
 }
 
-// toolEnding returns the ending by the tool servers' finish action. A call that
+// toolEnding returns the ending of a tool server by its finish action. An action that
 // raises an error does not end the episode.
 func toolEnding(action string, checkReward func(played) string) ending {
 	return ending{

@@ -27,7 +27,7 @@ type environment struct {
 	beyond      int    // an invalid task; 0: every task is valid
 	reset       shape
 	resetFailed string                 // text of a successful reply to a failed reset, or ""
-	opening     func(reset any) string // returns the first text in the reply to reset; nil: GET /observation returns it
+	opening     func(reset any) string // returns the first text from the reply to reset; nil: GET /observation returns the text
 	opens       *regexp.Regexp         // pattern of the first text
 
 	step    shape
@@ -44,7 +44,7 @@ type environment struct {
 	endings []ending // nil: no ending is known
 	// noSolution is the reason why no solution is known, or "".
 	noSolution    string
-	stepsAfterEnd bool // a step after the end has a normal reply; otherwise the error that the task has finished
+	stepsAfterEnd bool // the reply to a step after the end is normal; false: it is an error
 
 	unknown errorForm
 	closing closing
@@ -71,8 +71,8 @@ const (
 type errorForm int
 
 const (
-	errorObject errorForm = iota // form E1: status 200 with {"error": text}
-	errorServer                  // form E2: status 500, text/plain
+	errorObject errorForm = iota // status 200 with {"error": text}
+	errorServer                  // status 500, text/plain
 	errorDetail                  // status 404 or 4xx with {"detail": text}
 )
 

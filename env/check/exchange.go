@@ -9,9 +9,9 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Exchange compares a recorded request and its reply with those of AgentGym's own
-// client and server of the environment. It returns the kind of call and the
-// fault, or "".
+// Exchange checks that a recorded request and its reply have the form of AgentGym's
+// own client and server of the environment. It returns the kind of call, and the
+// fault or "".
 //
 // It complements Run: it judges real clients against a real server, turn by
 // turn. It accepts only requests that AgentGym's clients send.
@@ -51,8 +51,8 @@ func (w wanted) fault(e environment, x data.Exchange, query string) string {
 	return e.rangeFault(e.playedOf(v).reward)
 }
 
-// Played returns the observation and the done flag in a step's reply, which Exchange
-// has accepted.
+// Played returns the observation and the done flag in the reply to a step. Call it only
+// for replies that Exchange accepted.
 func Played(name, body string) (text string, done bool, err error) {
 	e, err := lookup(name)
 	if err != nil {

@@ -116,9 +116,9 @@ var games = []environment{
 		step: textReply, textKey: "observation", doneKey: "done", rewards: [2]float64{0, 1},
 		observe: text, observed: observedLast,
 		actions: func(c *checker, _ any) []string {
-			words := c.words // those that the server listed
+			words := c.words // the words that the server listed
 			if len(words) == 0 {
-				words = []string{"panic", "solar", "shire"} // words of the original server
+				words = []string{"panic", "solar", "shire"} // words of AgentGym's server
 			}
 			return []string{"zzzzz", spaced(words[0]), words[len(words)/2], words[len(words)-1]}
 		},

@@ -12,11 +12,11 @@ import (
 // Run closes its instances at the end: on some servers each instance is a process,
 // such as a JVM (sciworld) or a browser (webarena).
 
-// lastMoments limits the time to close instances after an interrupt.
+// lastMoments limits the time that Run takes to close instances after an interrupt.
 const lastMoments = 5 * time.Second
 
-// keep records the instance in the reply created, which has the shape
-// environment.created, as open and returns its id.
+// keep records an instance as open and returns its id. created is the reply to the
+// create request, decoded; it has the shape environment.created.
 func (c *checker) keep(created any) (id string) {
 	if c.env.idFrom != "" {
 		created = created.(map[string]any)[c.env.idFrom]

@@ -17,7 +17,7 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// ledger is a server that counts the created and the open instances of the server next.
+// ledger passes requests to the handler next and counts the created and the open instances.
 type ledger struct {
 	next http.Handler
 

@@ -129,9 +129,9 @@ func (c *checker) begin(n *notes, s session, task int) (reset any, first string,
 	return reset, first, ok
 }
 
-// episode plays the environment's actions on the first session, whose reset had the
-// reply reset. It passes each action and reply to see until see returns false. It
-// returns false after a failure.
+// episode plays the environment's actions on the first session. reset is the reply to
+// the session's reset. episode calls see with each action and reply, and stops when see
+// returns false. It returns false after a failure.
 func (c *checker) episode(n *notes, reset any, see func(action string, p played) bool) bool {
 	for _, action := range c.env.actions(c, reset) {
 		p, ok := c.play(n, c.sessions[0], action)

@@ -210,8 +210,8 @@ func checkIndex(c *checker, n *notes) {
 	}
 }
 
-// together plays all sessions at once with run, alternating or concurrently, and
-// compares the replies of each with its replies when played alone.
+// together first plays each session alone, then all sessions at once with run, which
+// alternates or plays concurrently. It compares the two lists of replies of each session.
 func (c *checker) together(n *notes, sessions []session, run func(all []*transcript)) {
 	switch {
 	case len(sessions) < 2 && c.env.spec.MaxInstances == 1:

@@ -11,13 +11,13 @@ import (
 )
 
 // shape describes a set of JSON values. fault returns the first deviation of a value
-// from it. String describes it in a report.
+// from the shape. String describes the shape in a report.
 type shape interface {
 	fault(at string, v any) string // "" if v has the shape
 	String() string
 }
 
-// kind is the shape of all values of a JSON type.
+// kind is a shape: all values of one JSON type.
 type kind string
 
 const (
@@ -77,7 +77,7 @@ func describe(v any) string {
 	return string(b)
 }
 
-// either contains the values of several shapes.
+// either is a shape: the values that have at least one of the listed shapes.
 type either []shape
 
 func (e either) String() string {
@@ -97,7 +97,7 @@ func (e either) fault(at string, v any) string {
 	return fmt.Sprintf("%s is %s, want %s", at, describe(v), e)
 }
 
-// every contains the arrays of any length.
+// every is a shape: the arrays of any length whose elements have the shape of.
 type every struct{ of shape }
 
 func (e every) String() string { return "[" + e.of.String() + ", ...]" }
@@ -115,7 +115,7 @@ func (e every) fault(at string, v any) string {
 	return ""
 }
 
-// tuple contains the arrays of a fixed length.
+// tuple is a shape: the arrays with one element for each of the listed shapes.
 type tuple []shape
 
 func (t tuple) String() string {
@@ -139,7 +139,7 @@ func (t tuple) fault(at string, v any) string {
 	return ""
 }
 
-// keys contains the objects with at least these keys.
+// keys is a shape: the objects that have at least these keys.
 type keys []key
 
 type key struct {

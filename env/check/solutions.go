@@ -34,8 +34,8 @@ var solutions = func() map[string]struct{ Tasks map[int]solution } {
 	return all
 }()
 
-// solved returns the recorded solutions of an environment whose replies contain the
-// observation as "observation".
+// solved returns the recorded solutions of an environment. The replies of its server
+// must contain the observation under the key "observation".
 func solved(name string) []ending {
 	tasks := solutions[name].Tasks
 	var all []ending

@@ -37,7 +37,7 @@ type standin struct {
 	recorded string                     // the environment whose recording the server replays; "": none
 	finished bool                       // whether the server refuses a step after the end
 	unknown  func(w http.ResponseWriter, id string)
-	// close returns the reply to the nth close of an instance: "" if the endpoint does not exist, "500" for status 500.
+	// close returns the reply to close number n of an instance. "" stands for a missing endpoint, "500" for status 500.
 	close func(n int) string
 	html  bool // whether errors are HTML pages
 	more  func(w http.ResponseWriter, r *http.Request) bool

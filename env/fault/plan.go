@@ -39,9 +39,9 @@ const Help = `comma-separated: STATUS:P (such as 500:0.05), hang:P, truncate:P, 
 //
 //	500:0.05,hang:0.01,slow:200ms,slow:2s:0.1,truncate:0.01,reset:0.01,duplicate:0.01,seed=7
 //
-// Every rule is drawn independently for every request. The pauses of slow rules add up.
-// The first other rule that is drawn, in the order written, is injected. A hang or a reset
-// has no pause, because a client could not see it without a reply. A duplicate is injected
+// Every rule is drawn independently for every request. The pauses of slow rules add up. Of
+// the other rules that are drawn, the first in the list is injected. A hang or a reset has no
+// pause: without a reply a client could not see the pause. A duplicate is injected
 // only into create and reset: a step that is executed twice looks like normal play.
 // GET /, the health check of clients, and GET /openapi.json get no faults, because clients
 // do not count their failures.
@@ -109,7 +109,7 @@ func parseRule(part string) (rule, error) {
 func (f *Plan) Empty() bool { return f == nil || len(f.rules) == 0 }
 
 // draw returns the faults of one request. It draws a number for every rule, so that
-// the result of one rule does not affect the others. repeatable means that the
+// the result of one rule does not affect the other rules. repeatable is true if the
 // request may be executed twice.
 func (f *Plan) draw(rng *rand.Rand, repeatable bool) (pause time.Duration, strike *rule) {
 	for i := range f.rules {

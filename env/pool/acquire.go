@@ -16,8 +16,8 @@ type Place struct {
 	// Avoid lists servers that are used only if no other server has room.
 	Avoid []string
 	// NoWait makes AcquireAt return ErrFull instead of waiting until a lease is
-	// released. A caller that keeps its leases until it gets this one must set
-	// NoWait.
+	// released. To avoid a deadlock, a caller that keeps other leases while it
+	// acquires one must set NoWait.
 	NoWait bool
 }
 
@@ -36,15 +36,15 @@ func (at Place) prefers(a, b *server) bool {
 }
 
 // Acquire leases an instance, and creates one if none is free. It skips servers that
-// fail. The error is a DownError if every server stays down for Options.WaitHealthy,
-// ctx's error, or the error of a server that refused the request.
+// fail. The error is that of ctx, that of a server that refused the request, or a
+// DownError if every server stays down for Options.WaitHealthy.
 func (p *Pool) Acquire(ctx context.Context) (*Lease, error) { return p.AcquireAt(ctx, Place{}) }
 
-// AcquireAt is Acquire on the servers that at allows. The error is a
+// AcquireAt is Acquire on the servers that the argument at allows. The error is a
 // ServerDownError if the only allowed server has been down for
-// Options.WaitHealthy while others are in service. That time starts when the
-// server is taken out of service, so that consecutive episodes do not each wait
-// as long.
+// Options.WaitHealthy while others are in service. The time counts from when the
+// server was taken out of service: if consecutive episodes need the server, only the
+// first of them waits.
 func (p *Pool) AcquireAt(ctx context.Context, at Place) (*Lease, error) {
 	if at.Only != "" && !slices.ContainsFunc(p.servers, at.allows) {
 		return nil, fmt.Errorf("environment %s: %s is not one of the servers (%s)", p.spec.Name, at.Only, p)
@@ -99,10 +99,10 @@ func (p *Pool) AcquireAt(ctx context.Context, at Place) (*Lease, error) {
 	}
 }
 
-// pick reserves a lease on the best server that at allows, with a free instance if
-// the server has one. A server that is being checked only leases free instances. If
-// no server has room, pick returns the channel to wait on; checking then means that a
-// server may have room after its check.
+// pick reserves a lease on the best server that the argument at allows, with a free
+// instance if the server has one. A server that is being checked leases only its free
+// instances. If no server has room, pick returns the channel to wait on. checking is then
+// true if a server may have room after its check.
 func (p *Pool) pick(at Place) (best *server, sl *slot, changed <-chan struct{}, checking bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

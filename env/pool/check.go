@@ -12,8 +12,8 @@ import (
 	"github.com/openmanus/openmanus/internal/backoff"
 )
 
-// Check requests the greeting of every server, and the tools of a tool server, to
-// find a wrong address or a missing server before an episode needs it. It quarantines
+// Check requests the greeting of every server, and a tool server's list of tools, to find
+// a wrong address or a missing server before an episode needs the server. It quarantines
 // servers that do not answer. The error is a DownError if no server answers, and an
 // env.OtherEnvError if a server belongs to another environment.
 func (p *Pool) Check(ctx context.Context) error {
@@ -48,8 +48,8 @@ func (p *Pool) Check(ctx context.Context) error {
 }
 
 // checkEnv returns an env.OtherEnvError if s belongs to another environment. It
-// compares the greeting, which was just received, or creates an instance to identify
-// the server. The next lease gets that instance.
+// compares the greeting that Check received, or creates an instance to identify the
+// server. The next lease gets this instance.
 func (p *Pool) checkEnv(ctx context.Context, s *server) error {
 	p.mu.Lock()
 	names := env.GreetedBy(s.greeting)

@@ -47,14 +47,14 @@ func (p *Pool) Counts() Counts {
 	return c
 }
 
-// observe is the Options.Observe of sl's client: it counts an attempt and updates the
-// health of s. It returns whether the instance is lost.
+// observe is the env.Options.Observe of sl's client: it counts an attempt and updates the
+// health of s. It reports whether the instance is lost.
 func (p *Pool) observe(s *server, sl *slot, x env.Attempt) (lost bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts.Exchanges++
 	for _, mark := range x.Marks {
-		if mark == env.SeenSlow || mark == env.SeenDuplicate { // other marks are counted as failures
+		if mark == env.SeenSlow || mark == env.SeenDuplicate { // the other marks cause failures, which are counted below
 			p.counts.Faults[mark]++
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// minCreates is the least number of creates before the pool gives up on a server that
-// only returns instances in use.
+// minCreates is the least number of creates before create returns an error for a server
+// that returns only instances in use.
 const minCreates = 8
 
 // create makes an instance on s for a lease that pick has reserved. It returns
@@ -50,7 +50,7 @@ func (p *Pool) create(ctx context.Context, s *server) (*slot, error) {
 	s.live--
 	p.notify()
 	switch {
-	case errors.Is(err, env.ErrRestarted): // the new process is not at fault
+	case errors.Is(err, env.ErrRestarted): // the restarted server is not at fault
 	case env.ServerFault(err):
 		p.apply(s, s.createFailed(), err)
 	default:
@@ -71,8 +71,8 @@ func (p *Pool) hold(s *server, sl *slot, client env.Client, b *boundTransport, b
 	if known, ok := client.(interface{ ServerID() string }); ok {
 		id := known.ServerID()
 		if other := s.held[id]; other != nil {
-			// The same id twice proves a restart, unless the server reuses instances
-			// when it is full, or gives one id to concurrent creations.
+			// An id that is in use proves a restart, unless the server reuses instances
+			// when it is full, or gives the same id to concurrent creations.
 			if p.spec.MaxInstances > 0 || other.number > before {
 				return false
 			}

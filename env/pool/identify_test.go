@@ -16,7 +16,7 @@ import (
 // TestCheckFindsOtherEnvironments checks that Check, which a run calls first, finds a server of another environment
 // before any episode is played.
 func TestCheckFindsOtherEnvironments(t *testing.T) {
-	// This file contains the lists of AgentGym's tool servers: see env/check/recorded/record.py.
+	// solutions.json contains the lists of tools of AgentGym's tool servers: see env/check/recorded/record.py.
 	b, err := os.ReadFile("../check/recorded/solutions.json")
 	if err != nil {
 		t.Fatal(err)

@@ -56,8 +56,8 @@ func (l *Lease) Record(r env.Recorder) {
 	l.slot.early, l.slot.record = nil, r
 }
 
-// Created returns the exchanges that created the instance, with its id. It returns
-// nil if the instance was created for this lease: Record then passes them on.
+// Created returns the exchanges that created the instance. It returns nil if the
+// instance was created for this lease, because Record then passes these exchanges on.
 func (l *Lease) Created() []data.Exchange {
 	if !l.slot.served {
 		return nil

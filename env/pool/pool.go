@@ -19,8 +19,8 @@ type Options struct {
 	// Client configures the clients of the instances. BaseURL, Record, Observe and
 	// Gate are ignored.
 	Client env.Options
-	// MaxPerServer limits the leases on one server; 0: Spec.MaxInstances. Above its
-	// limit, a server with a fixed number of instances returns an instance twice.
+	// MaxPerServer limits the leases on one server; 0: Spec.MaxInstances. A server with a
+	// fixed number of instances returns one that is in use when it is full.
 	MaxPerServer int
 	// MaxRequests limits the requests in progress to one server; 0: one for
 	// environments with Spec.OneAtATime, otherwise no limit.
@@ -79,8 +79,8 @@ type server struct {
 	root string // the address of the greeting
 	// starts counts the known restarts. It is only written with mu held.
 	starts atomic.Int64
-	// identified is starts+1 at the time when the server was last identified, 0
-	// before that.
+	// identified is the value of starts, plus 1, when the server was last identified;
+	// 0: the server was never identified.
 	identified atomic.Int64
 	// gate limits the requests in progress; nil: no limit. mu does not guard it.
 	gate chan struct{}

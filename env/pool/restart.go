@@ -9,12 +9,12 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// A restart of a server is known by one of three signs: the code that starts servers
-// reports it (ServerDown); a connection is refused, so the process is gone and a
-// later one at the address is new; or a server that never returns an id twice
-// returns one that is in use, the only sign of a restart between two requests.
+// A restart of a server has one of three signs: the code that starts servers reports
+// it (ServerDown); a connection is refused, so the process has ended and a later one at
+// the address is new; or a server that assigns a new id to each instance returns an id
+// that is in use, which is the only sign of a restart between two requests.
 //
-// The last two matter for servers that the user runs. Many of them (textcraft,
+// The last two signs matter for servers that the user runs. Many servers (textcraft,
 // the tool servers, searchqa) prepare a task when they create an instance, so
 // they would answer an episode from before the restart with status 200 and
 // another task's state.

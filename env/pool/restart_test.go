@@ -20,8 +20,8 @@ import (
 )
 
 // restartServer is a server that can be restarted. It numbers its instances from 0, prepares task 0 when it creates an
-// instance, as textcraft, the tool servers and searchqa do, and names the played task in its texts. Its transport
-// refuses the next refusals connections.
+// instance, as textcraft, the tool servers and searchqa do, and names the played task in its texts. As a
+// transport it refuses connections while refusals, which counts down, is positive.
 type restartServer struct {
 	*httptest.Server
 	refusals atomic.Int64

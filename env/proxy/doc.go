@@ -7,7 +7,7 @@
 // The table lists the kind of a fault, the name under which a client of package env
 // counts it (pool.Counts, and servers/faults/NAME in a run's metrics), and its effect:
 //
-//	500, 503, …  http_500, …  the status as injected
+//	500, 503, …  http_500, …  the injected status
 //	hang         timeout      no status until the client's timeout
 //	slow         slow         a reply that takes longer, with the header
 //	truncate     truncated    a status, then the end of the connection: the body is

@@ -10,8 +10,8 @@ import (
 )
 
 // serverLog is the log file of one server. At half of the allowed size it is renamed
-// to FILE.1, which replaces the previous FILE.1, and a new file is started. So the
-// newest output is always kept. Output that cannot be written, as on a full disk, is
+// to FILE.1, which replaces the previous FILE.1, and a new file is started, so
+// that the newest output is kept. Output that cannot be written, as on a full disk, is
 // dropped, because the server must not block.
 type serverLog struct {
 	path string

@@ -32,14 +32,14 @@ type Options struct {
 	// StartTimeout is the time limit for a server's first answer; 0:
 	// DefaultStartTimeout.
 	StartTimeout time.Duration
-	// HangTimeout is the time after which a server that answers no request for its
-	// greeting is restarted; 0: no limit.
+	// HangTimeout is the time without an answer to a request for the greeting after
+	// which a server is restarted; 0: no limit.
 	HangTimeout time.Duration
 	// Grace is the time that a server has to end after SIGTERM; 0: DefaultGrace.
 	Grace time.Duration
-	// Backoff is the pause before a restart; 0: 250 ms. It doubles up to BackoffMax
-	// (0: 30 s) while the server dies again. After the server has been up for 10 s
-	// the pause is Backoff again.
+	// Backoff is the pause before a restart; 0: 250 ms. The pause doubles with each
+	// restart up to BackoffMax (0: 30 s). After the server has been up for 10 s the
+	// pause is Backoff again.
 	Backoff, BackoffMax time.Duration
 
 	// Watchdog is the command that makes this program call the function Watchdog,

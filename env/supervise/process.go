@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// markKey is the environment variable that marks the processes of a server. The
-// program finds them by it if the watchdog was killed.
+// markKey is the environment variable that marks the processes of a server. If the
+// watchdog was killed, the program finds these processes by their marks.
 const markKey = "OPENMANUS_SERVER"
 
-// process is one start of a server: its watchdog, and the pipe whose end stops it.
+// process is one start of a server: its watchdog, and the pipe that stops it when closed.
 type process struct {
 	cmd      *exec.Cmd
 	lifeline *os.File
@@ -26,7 +26,7 @@ type process struct {
 	err      error         // how the server ended; read it after exited is closed
 }
 
-// launch starts a watchdog and sends it the order o. It does not wait for the server.
+// launch starts a watchdog and sends o to it. It does not wait for the server.
 func launch(watchdog []string, label string, o order) (*process, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -57,8 +57,8 @@ func launch(watchdog []string, label string, o order) (*process, error) {
 	return p, nil
 }
 
-// wait waits for the watchdog, which ends after its server, and kills the processes
-// that a killed watchdog left.
+// wait waits for the watchdog, which ends after its server. If the watchdog was killed,
+// wait kills the remaining processes of the server.
 func (p *process) wait() {
 	defer close(p.exited)
 	err := p.cmd.Wait()
@@ -76,8 +76,8 @@ func (p *process) wait() {
 	}
 }
 
-// stop ends the server and returns when all its processes have ended. grace is the
-// time the watchdog allows the server. A watchdog that takes much longer is killed.
+// stop ends the server and returns when all its processes have ended. grace is the time
+// that the watchdog gives the server to end. A watchdog that takes much longer is killed.
 func (p *process) stop(grace time.Duration) {
 	_ = p.lifeline.Close() // the pipe may be closed already
 	select {

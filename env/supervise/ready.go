@@ -55,9 +55,9 @@ const (
 )
 
 // awaitHang requests the greeting of the server at url repeatedly. It returns when no
-// request has been answered for limit, or ctx ends. Any answer counts, because the
-// pool handles servers that fail. The time limit of a request is also limit, since a
-// server may be busy with a long request.
+// request has been answered for limit, or ctx ends. Any answer counts, even
+// an error, because the pool handles errors. limit is also the time limit of a request,
+// since a server may be busy with a long request.
 func awaitHang(ctx context.Context, url string, limit time.Duration) {
 	client := probeClient(limit)
 	defer client.CloseIdleConnections()

@@ -111,7 +111,7 @@ var recipes = map[string]recipe{
 func Recipes() []string { return slices.Sorted(maps.Keys(recipes)) }
 
 // Launch contains the user's settings for starting servers. Unset fields are taken
-// from the recipe. With Command, neither recipe nor checkout is needed.
+// from the recipe. If Command is set, neither recipe nor checkout is needed.
 type Launch struct {
 	Checkout string            // folder of AgentGym, which contains agentenv-textcraft
 	Workdir  string            // working folder

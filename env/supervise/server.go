@@ -32,8 +32,8 @@ func newServer(o *Options, port int) *server {
 	}
 }
 
-// run keeps the server running until ctx ends. It sends nil to first when the server
-// first answers, or the error of a failed start, after which it returns.
+// run keeps the server running until ctx ends. When the server first answers, run sends
+// nil to the channel first. If the start fails, run sends the error and returns.
 func (s *server) run(ctx context.Context, first chan<- error) {
 	o := s.o
 	p, err := s.start(ctx)
@@ -76,8 +76,8 @@ func (s *server) run(ctx context.Context, first chan<- error) {
 	}
 }
 
-// attend waits until the server ends, hangs, or ctx ends. It returns the reason when
-// all processes of the server have ended.
+// attend waits until the server ends or hangs, or ctx ends, and then until all processes
+// of the server have ended. It returns the reason for the end.
 func (s *server) attend(ctx context.Context, p *process) error {
 	hung := make(chan struct{})
 	watch, stop := context.WithCancel(ctx)

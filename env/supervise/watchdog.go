@@ -33,7 +33,7 @@ type order struct {
 // A watchdog has these exit codes in addition to those of its server.
 const (
 	exitNoStart  = 127 // the server could not be started, as in shells
-	exitSignal   = 128 // exitSignal plus the number of the signal that ended the server
+	exitSignal   = 128 // 128 plus the number of the signal that ended the server
 	exitWatchdog = 125 // the watchdog could not read its order or open the log
 )
 
@@ -43,7 +43,7 @@ const (
 	// killFor limits the attempts to kill processes: a process that is blocked in the
 	// kernel, as on a dead network disk, cannot be killed.
 	killFor = 30 * time.Second
-	// drainLimit is the time that output is read after all processes have ended.
+	// drainLimit limits the time to read remaining output after all processes have ended.
 	drainLimit = time.Second
 )
 

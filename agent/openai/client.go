@@ -240,7 +240,7 @@ func (c *Client) classify(ctx context.Context, status int, header http.Header, b
 // list of models, which any running server answers, even if with an error
 // status. It then requests a reply of at most 16 tokens with the parameters of
 // r, which fails for a wrong model name, a wrong key or an unknown parameter.
-// It replaces r's messages and limit.
+// Check replaces the messages and the token limit of r.
 func (c *Client) Check(ctx context.Context, r Request) error {
 	_, fault := c.once(ctx, http.MethodGet, modelsPath, nil, c.checkTimeout)
 	if fault != nil {

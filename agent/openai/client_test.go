@@ -271,7 +271,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 	}
 	wg.Wait()
 	if most.Load() != 3 {
-		t.Errorf("at most %d concurrent requests, want 3", most.Load())
+		t.Errorf("the maximum of concurrent requests is %d, want 3", most.Load())
 	}
 }
 

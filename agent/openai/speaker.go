@@ -90,7 +90,7 @@ func seedOf(k engine.Key, turn int) int64 {
 
 // Summarizer requests replies to single prompts, such as a summary of an
 // episode's past. OpenManus-RL's SummarizedMemory uses at most 300 tokens, a
-// temperature of 0.1 and a timeout of 30 s, which is the Client's
+// temperature of 0.1 and a timeout of 30 s. Summarizer's timeout is the Client's
 // Options.Timeout.
 type Summarizer struct {
 	Client      *Client

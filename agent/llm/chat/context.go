@@ -48,7 +48,7 @@ func (c *context) spend(n int) {
 
 // spendRead counts the reading of a string as work. The parts of other values
 // are counted where they are read. Changing case is the slowest operation on
-// strings: at 16 bytes a step a rendering may apply it to 32 MB in all.
+// strings: with a step per 16 bytes, a rendering can change the case of 32 MB.
 func (c *context) spendRead(v any) {
 	s, _ := textOf(v)
 	c.spend(len(s) / 16)
@@ -161,7 +161,7 @@ func absent(v any) bool { return v == absentArg{} }
 
 // takes returns a function that binds its arguments to params, a list of names
 // separated by spaces, and calls f with the values in that order. A name that
-// ends in '!' is required; other missing arguments are absent.
+// ends in '!' is required; for other missing arguments, f gets absentArg.
 func takes(params string, f func(c *context, v any, p []any) any) function {
 	need := strings.Count(params, "!")
 	names := strings.Fields(strings.ReplaceAll(params, "!", ""))
@@ -192,7 +192,7 @@ func (c *context) bind(a *args, need int, names []string) []any {
 	return out
 }
 
-// strArg and intArg read an argument that has a default.
+// strArg and intArg return the argument v, or def if v was not given.
 func (c *context) strArg(v any, def string) string {
 	if absent(v) {
 		return def

@@ -107,7 +107,7 @@ func (p *parser) body(line int, ends ...string) (s stmt, end string) {
 	}
 }
 
-// sequence returns the statement that runs body up to a jump.
+// sequence returns the statement that runs body up to a break or continue.
 func sequence(body []stmt) stmt {
 	return func(c *context) {
 		for _, s := range body {

@@ -1,7 +1,7 @@
 package chat
 
-// jump is the pending break or continue of a for loop. Statements after it are
-// skipped up to the loop.
+// jump is the pending break or continue of a for loop. The remaining
+// statements of the loop's body are skipped.
 type jump int
 
 const (

@@ -87,13 +87,13 @@ func Mix(x uint64) uint64 {
 
 // Teacher replaces sampled tokens by recorded tokens (teacher forcing), so that
 // a recorded episode is replayed token by token. The scheduler's goroutine
-// calls it.
+// calls all methods of a Teacher.
 type Teacher interface {
 	// Recorded returns the recorded token of a draw. If ok is false, the
 	// scheduler uses the sampler's token.
 	Recorded(d Draw) (token int32, ok bool)
 	// Differs is called if the sampler drew another token than the recorded
-	// one. margin is the difference of their scores; a margin as small as the
-	// rounding of the logits is not a real difference.
+	// one. margin is the difference of the tokens' scores. If it is as small
+	// as the rounding of the logits, rounding can be the reason for the difference.
 	Differs(d Draw, recorded, drawn int32, margin float64)
 }

@@ -24,7 +24,7 @@ type Options struct {
 	NewDecoder func() func(id int32) string
 	// NoSharing computes every context from its first token. Without NoSharing
 	// a context copies the keys and values of a prefix that another context has
-	// computed, which equal recomputed ones up to rounding. Deterministic
+	// computed. The copies equal recomputed values up to rounding. Deterministic
 	// implies NoSharing, since sharing depends on the order of arrival.
 	NoSharing bool
 	// Deterministic forms batches in an order that depends only on the keys of

@@ -166,7 +166,7 @@ func TestSharingUnderPressure(t *testing.T) {
 					} else if diff := cmp.Diff(sc.want(), got); diff != "" {
 						t.Errorf("session %d: %s", i, diff)
 					}
-					if round%2 == 1 { // the same turns in separate contexts
+					if round%2 == 1 { // one more turn in a new context, with another shared prefix
 						restarted := sc
 						restarted.turns = [][]int32{append(prefixTokens(20*(i%5)), int32(i))}
 						if session, err = Restart(t.Context(), s, session); err != nil {

@@ -60,8 +60,8 @@ func logProb(z []float32, row torch.SampleRow, id int32) float64 {
 // truncated reports whether top-k or top-p restricts the draw.
 func truncated(row torch.SampleRow) bool { return !row.Greedy && (row.TopK > 0 || row.TopP < 1) }
 
-// margin returns the difference between the scores of the drawn and the recorded
-// token, or the change that moves one of them across the cut.
+// margin returns the difference between the scores of the drawn and the recorded token,
+// or the change that moves one of the two tokens across the cut of top-k or top-p.
 func margin(z []float32, row torch.SampleRow, recorded, drawn int32) float64 {
 	score := func(id int32) float64 {
 		s := float64(z[id]) * scale(row)

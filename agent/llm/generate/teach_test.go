@@ -131,7 +131,7 @@ func TestMargin(t *testing.T) {
 			t.Fatalf("row %d: margin %g, want a positive one", i, m)
 		}
 		if row.TopP < 1 || row.TopK > 0 {
-			// With top-k or top-p, the margin is a lower bound: test only its half, below.
+			// With top-k or top-p, the margin is a lower bound, so only half of it is tested below.
 			if in, _ := edge(z, row); float64(z[recorded]) < in {
 				cutOff++
 			}
@@ -148,6 +148,6 @@ func TestMargin(t *testing.T) {
 		}
 	}
 	if cutOff < 20 {
-		t.Errorf("the cut excludes the recorded token in %d rows, want at least 20", cutOff)
+		t.Errorf("top-k or top-p excludes the recorded token in %d rows, want at least 20", cutOff)
 	}
 }

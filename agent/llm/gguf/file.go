@@ -17,8 +17,8 @@ const (
 	maxKey           = 1<<16 - 1
 	alignmentKey     = "general.alignment"
 
-	// The minimal sizes of a key-value pair and of a tensor's entry. With
-	// the size of the file they limit the counts that a header may have.
+	// The minimal sizes in bytes of a key-value pair and of a tensor's entry. The file
+	// size divided by them bounds the counts of pairs and of tensors in a header.
 	minPair   = 8 + 4 + 1
 	minTensor = 8 + 4 + 8 + 4 + 8
 

@@ -27,8 +27,8 @@ var ignoredKeys = []string{
 	"num_beam_groups", "diversity_penalty", "encoder_no_repeat_ngram_size",
 }
 
-// fixedKeys are keys whose other values need arithmetic that is not implemented.
-// A family that implements it reads the key as one of its Extra settings.
+// fixedKeys lists the supported values of keys whose other values need arithmetic that
+// is not implemented. A family that implements it reads the key as an Extra setting.
 var fixedKeys = map[string][]string{
 	"hidden_act":                  {`"silu"`, `"swish"`},
 	"attention_bias":              {"false"},

@@ -230,7 +230,7 @@ func (m *Model) checkBase(ctx context.Context, fingerprint string) error {
 }
 
 // adapt puts the adapters of a folder on the model, and uses the folder's
-// tokenizer if it has one. Adapters already on the model are merged.
+// tokenizer if it has one. Adapters already on the model are merged first.
 func (b *Bundle) adapt(ctx context.Context, a adapterFolder, tokenizerOptional bool) error {
 	if err := b.Model.Merge(ctx); err != nil {
 		return err

@@ -235,7 +235,7 @@ func (t *Tokenizer) readAdded(list []AddedToken) error {
 		}
 		seen[a.Content] = true
 		// The reference ignores the ids in the file: a token outside the vocabulary
-		// gets the next free id. Here another id in the file is an error.
+		// gets the next free id. Parse returns an error if the file has another id.
 		want, ok := t.ids[a.Content]
 		if !ok {
 			want = max(t.modelSize, highest+1)

@@ -9,7 +9,7 @@ import (
 	"github.com/dlclark/regexp2"
 )
 
-// pattern is a Split pattern. The reference uses Oniguruma. This package uses
+// pattern is a Split pattern. Hugging Face uses Oniguruma. This package uses
 // regexp2, a port of .NET's engine: compilePattern accepts only syntax with the
 // same meaning in both engines, and prepare replaces the runes that the engines
 // fold or classify differently.
@@ -30,7 +30,7 @@ const maxPattern = 2000
 const maxRepeats = 3
 
 // The supported escapes and counted repetitions. The members of the Unicode
-// categories are equal to the reference's (classes.json).
+// categories are the same as in Hugging Face's tokenizers (classes.json).
 var (
 	escape = regexp.MustCompile(`^\\(?:[rntsS]|[pP]\{(?:L[ultmo]?|[NMPS])\}|[^0-9A-Za-z\x80-\x{10FFFF}])`)
 	repeat = regexp.MustCompile(`^\{[0-9]{1,3}(?:,[0-9]{0,3})?\}`)

@@ -37,7 +37,7 @@ type split struct {
 	by     splitter
 	invert bool
 	drop   bool                            // omit the matches
-	joins  func(previous, match bool) bool // whether a span is appended to the span before it
+	joins  func(previous, match bool) bool // reports whether a span is appended to the previous span
 }
 
 func newSplit(by splitter, behavior string, invert bool) (*split, error) {

@@ -103,7 +103,7 @@ func (g *goldens) checkCases(t *testing.T, tok *Tokenizer) {
 	}
 }
 
-// checkGoldens compares tok with the reference results for name.
+// checkGoldens compares the results of tok with the goldens of the published tokenizer name.
 func checkGoldens(t *testing.T, tok *Tokenizer, name string) {
 	var g goldens
 	readJSON(t, name+".json", &g)

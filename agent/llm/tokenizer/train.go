@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// trainLimit bounds the vocabulary of TrainBPE, which is for small
-// vocabularies: it counts all pairs again for every merge.
+// trainLimit bounds the vocabulary of TrainBPE, which is slow for large
+// vocabularies: TrainBPE counts all pairs again for every merge.
 const trainLimit = 1 << 14
 
 // TrainBPE trains a byte-level BPE vocabulary (Sennrich et al. 2016, "Neural
 // Machine Translation of Rare Words with Subword Units", algorithm 1) of at
 // most vocabSize tokens: the specials, the 256 bytes, then merges by falling
-// count, the pair of smaller ids first among equals. It stops early when no
-// pair occurs twice. Texts are split with GPT-2's pattern, so a number can
-// become one token. The same input gives the same tokenizer.
+// count. Of equally frequent pairs, the one with smaller ids is merged first. The
+// training stops early when no pair occurs twice. Texts are split with GPT-2's
+// pattern, so a number can become one token. Equal inputs give equal tokenizers.
 func TrainBPE(texts []string, vocabSize int, specials []string) (*Tokenizer, error) {
 	t, err := trainBPE(texts, vocabSize, specials)
 	if err != nil {

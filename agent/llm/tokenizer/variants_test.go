@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// TestVariants checks every supported option with a tiny tokenizer. The
-// reference wrote the tokenizers and their ids.
+// TestVariants checks every supported option with a tiny tokenizer. Hugging Face's
+// tokenizers library wrote the tokenizer files and the expected ids.
 func TestVariants(t *testing.T) {
 	var variants []struct {
 		Name      string

@@ -84,7 +84,7 @@ def micro():
 
 
 def empties():
-    """select, map and similar filters: false values are empty, results are iterators."""
+    """select, map and similar filters: a false value counts as an empty sequence, results are iterators."""
     return [
         "{{ none | select | list }}{{ none | selectattr('a') | list }}{{ none | reject('odd') | list }}{{ none | rejectattr('a') | list }}{{ none | map('upper') | list }}{{ none | map(attribute='x') | list }}",
         "{{ 0 | select | list }}{{ false | map('upper') | list }}{{ '' | select | list }}{{ 0.0 | map(attribute='x') | list }}{{ missing | select | list }}{{ missing | map('upper') | list }}",

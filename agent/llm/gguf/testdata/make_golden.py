@@ -56,7 +56,7 @@ rng = np.random.default_rng(7)
 want = {}
 for kind in (Q.F32, Q.F16, Q.BF16, Q.Q8_0, Q.Q4_0, Q.Q4_1):
     x = rng.standard_normal((3, 64)).astype(np.float32)
-    x[0, :5] = [0.0, -0.0, 1e-7, 6e-5, 65504.0]  # zeros, half subnormals, the largest half
+    x[0, :5] = [0.0, -0.0, 1e-7, 6e-5, 65504.0]  # zeros, float16 subnormals, the largest float16
     x[1, :32] = 0.25
     raw = x if kind == Q.F32 else quantize(x, kind)
     name = kind.name.lower()

@@ -134,7 +134,7 @@ def tiny_tokenizer(folder, vocab):
 
 
 def permute(w, heads):
-    """The row order that llama GGUFs store q and k in (llama.cpp's LlamaModel.permute)."""
+    """Returns w with its rows in the order of q and k in llama GGUF files (llama.cpp's LlamaModel.permute)."""
     return w.reshape(heads, 2, w.shape[0] // heads // 2, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
 
 
@@ -201,7 +201,7 @@ def write_gguf(path, cfg, state, qtype, tok=None, template=None):
 
 
 def make_gguf(name, cfg, state, qtype, tok=None, template=None):
-    """A GGUF file and its golden, computed by transformers with gguf_file=."""
+    """Writes a GGUF file and its golden, which transformers computes from the file (gguf_file=)."""
     folder = HERE / "gguf"
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}-{qtype.name.lower()}.gguf"
@@ -276,7 +276,7 @@ LONG = 4096
 
 
 def long_ids(vocab):
-    """A computed sequence; long_test.go computes the same."""
+    """Returns pseudo-random ids; longIDs in long_test.go returns the same."""
     x, out = 1, []
     for _ in range(LONG):
         x = (x * 1103515245 + 12345) % 2**31

@@ -24,7 +24,7 @@ from make_goldens import HERE, TEXTS, digest, random_texts, write
 
 # name: (tokenizer.ggml.pre, pattern for training the merges, special tokens,
 # further keys). The first vocabulary has no add_bos_token, so llama.cpp decides
-# by the name of the pattern.
+# by tokenizer.ggml.pre whether texts begin with the BOS token.
 SMALL = {
     "llama": ("llama-bpe", r"\p{N}{1,3}|[^\r\n\p{L}\p{N}]?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+",
               ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"],
@@ -118,7 +118,7 @@ class Vocab:
 
 
 def golden(vocab, nfc=False):
-    """The goldens of a vocabulary. nfc: the original tokenizer normalizes texts and
+    """The goldens of a vocabulary. nfc: the published tokenizer normalizes texts and
     llama.cpp does not, so llama.cpp gets normalized texts."""
     def encode(text):
         return (normalizers.NFC().normalize_str(text) if nfc else text).encode()

@@ -43,7 +43,7 @@ func generic(path string) string {
 }
 
 // field returns the value at a path such as "env.0.tasks". It panics if the
-// path is not a Ready key. The value of a parameter is not settable: use store.
+// path is not a Ready key. To set the value of a parameter, use store.
 func (c *Config) field(path string) reflect.Value {
 	v, params, key := c.find(path)
 	if params == nil {

@@ -16,13 +16,13 @@ const components = "reward.components."
 // ModelScoreFn is the name of the score function that runs the reward model.
 const ModelScoreFn = "model"
 
-// ExternalScoreFn reports whether a score function is an address or a command of
-// the user.
+// ExternalScoreFn reports whether a score function is a user's HTTP server or
+// command.
 func ExternalScoreFn(fn string) bool {
 	return strings.HasPrefix(fn, "http://") || strings.HasPrefix(fn, "https://") || strings.HasPrefix(fn, "exec:")
 }
 
-// ScoreFn returns the fault of a score function's name, or "".
+// ScoreFn returns the error text for an invalid score function name, or "".
 func (s *Schema) ScoreFn(fn string) string { return s.scoreFn().Problem(fn) }
 
 // scoreFn allows the registered score functions and external ones.
@@ -56,7 +56,7 @@ func (c *Config) component(name string) *Component {
 	return &c.Reward.Components[i]
 }
 
-// componentName returns the fault of the NAME in [reward.components.NAME], or "".
+// componentName returns the error text for an invalid NAME in [reward.components.NAME], or "".
 func componentName(name string) string {
 	ok := name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && r != '-' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')

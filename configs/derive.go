@@ -11,7 +11,7 @@ type Derived struct {
 }
 
 // derive replaces the values that the user did not set if they are inconsistent
-// with others. Values of the user stay; if they are inconsistent, loading fails.
+// with other values. If the user's own values are inconsistent, loading fails.
 func (l *loader) derive() {
 	c := &l.cfg
 	rows := c.Data.TrainBatchSize * c.Rollout.GroupSize

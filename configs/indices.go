@@ -17,7 +17,7 @@ func (s *Schema) IsTaskFile(name string) bool {
 	return slices.Contains(s.words.TaskFiles, filepath.Ext(name))
 }
 
-// taskSpec returns the fault of a task entry, or "". An entry is a
+// taskSpec returns the error text for an invalid task entry, or "". An entry is a
 // comma-separated list of indices, ranges and files; files are opened later.
 func (s *Schema) taskSpec(entry string) string {
 	var ranges []string

@@ -9,7 +9,7 @@ import (
 func TestParseIndices(t *testing.T) {
 	tests := []struct {
 		in   string
-		want []int // nil: an error
+		want []int // nil if the list is invalid
 	}{
 		{"0-3,17", []int{0, 1, 2, 3, 17}},
 		{"5", []int{5}},

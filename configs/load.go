@@ -107,7 +107,7 @@ type loader struct {
 	overrides [][]string      // for each --set, the paths that it sets
 }
 
-// author is the origin of a text.
+// author is the origin of a configuration text.
 type author bool
 
 const (

@@ -38,7 +38,7 @@ func TestPresetUnknown(t *testing.T) {
 	}
 	_, err := Preset("quikstart")
 	if want := "did you mean quickstart?"; !strings.HasSuffix(err.Error(), want) {
-		t.Errorf("error %v, want the end %q", err, want)
+		t.Errorf("error %v, want an error that ends with %q", err, want)
 	}
 }
 

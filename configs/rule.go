@@ -20,12 +20,12 @@ var topK = registry.Numbers("-1 or 0 (off), or at least 1", func(x float64) bool
 // orAll allows integers of at least 0, and -1 for all.
 var orAll = registry.Numbers("-1 (all), or at least 0", func(x float64) bool { return x >= -1 })
 
-// text allows the strings for which problem returns "".
+// text allows the strings for which the function problem returns "".
 func text(allowed string, problem func(s string) string) registry.Range {
 	return registry.Range{Allowed: allowed, Check: func(v any) string { return problem(v.(string)) }}
 }
 
-// each allows lists of the strings for which problem returns "".
+// each allows lists of strings for which the function problem returns "".
 func each(allowed string, problem func(s string) string) registry.Range {
 	return registry.Range{Allowed: allowed, Check: func(v any) string {
 		for _, s := range v.([]string) {
@@ -58,7 +58,7 @@ var betas = registry.Range{Allowed: "two numbers from 0 to below 1", Check: func
 
 var device = text("auto | cpu | cuda | cuda:N", DeviceName)
 
-// DeviceName returns the fault of a device's name, or "". It does not check that
+// DeviceName returns the error text for an invalid device name, or "". It does not check that
 // the device exists.
 func DeviceName(s string) string {
 	if s == "auto" || s == "cpu" || s == "cuda" {
@@ -74,7 +74,7 @@ func DeviceName(s string) string {
 
 var serverURLs = each("http:// or https:// addresses", ServerURL)
 
-// ServerURL returns the fault of a server's address, or "".
+// ServerURL returns the error text for an invalid server address, or "".
 func ServerURL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {

@@ -11,7 +11,7 @@ import (
 // Stage is an entry of curriculum.max_turns.
 type Stage struct{ From, Turns int }
 
-// ParseStages reads entries such as "100:10": from step 100 on, 10 turns.
+// ParseStages reads entries such as "100:10", which limits turns to 10 from step 100 on.
 func ParseStages(entries []string) ([]Stage, error) {
 	var out []Stage
 	for _, e := range entries {

@@ -85,8 +85,8 @@ const unreadKey = "only used with %s" + UnreadAdvice
 // UnreadAdvice is the end of the message about an unread key.
 const UnreadAdvice = ": set that, or take it out"
 
-// explained reports whether a condition names a key with an invalid value. With
-// the intended value the condition may be met.
+// explained reports whether a condition names a key with an invalid value. A fault
+// about the condition is then omitted, because a valid value may meet it.
 func explained(condition string, wrong Faults) bool {
 	return slices.ContainsFunc(wrong, func(f Fault) bool {
 		name := generic(f.Key)

@@ -82,7 +82,7 @@ func TestUnreadEnvKeys(t *testing.T) {
 	// An override of all tables is valid if the key has an effect in one of them.
 	c := load(t, minimal, "env.1.format=history", "env.history_length=3")
 	if c.Env[0].HistoryLength != -1 || c.Env[1].HistoryLength != 3 {
-		t.Errorf("history_length is %d and %d, want -1 and 3", c.Env[0].HistoryLength, c.Env[1].HistoryLength)
+		t.Errorf("history_length of the two tables is %d and %d, want -1 and 3", c.Env[0].HistoryLength, c.Env[1].HistoryLength)
 	}
 	if _, err := schema.Load("run.toml", []byte(minimal), []string{"env.history_length=3"}); err == nil || strings.Count(err.Error(), "only used with") != 1 {
 		t.Errorf("a key without effect in all tables: got %v, want one fault", err)

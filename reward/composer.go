@@ -52,7 +52,7 @@ func (c *Composer) Score(ctx context.Context, samples []Sample) (Composed, error
 }
 
 // Metrics returns the mean of every component, reward/<name>/mean, and of every
-// extra number of a component, over the samples that have it.
+// extra number of a component, each over the samples with a value.
 func (c Composed) Metrics() map[string]float64 {
 	m := map[string]float64{}
 	count := map[string]float64{}

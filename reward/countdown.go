@@ -23,7 +23,7 @@ import (
 //
 // Differs in: only replies are scored, so no "Assistant:" is required; newlines
 // after the answer are ignored; the expression is parsed instead of passed to
-// eval; format_score is 0 by default (0.1 there).
+// eval; format_score is 0 by default (0.1 upstream).
 func init() {
 	Functions.Add(registry.Entry{
 		Name: "countdown", Doc: "1 if the arithmetic in the last <answer> uses each number once and gives the target",

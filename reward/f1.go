@@ -8,7 +8,7 @@ import (
 
 // With the words of the normalised answer and target as multisets:
 // P = common / words of the answer, R = common / words of the target,
-// F1 = 2PR / (P + R); 1 if both are empty, 0 if one is. With several targets the
+// F1 = 2PR / (P + R); 1 if both texts are empty, 0 if only one is. With several targets the
 // maximum counts.
 //
 // Source: the evaluation script of SQuAD (Rajpurkar et al. 2016). OpenManus-RL

@@ -15,7 +15,7 @@ import (
 // Source: OpenManus-RL verl/utils/reward_score/multiply.py (spec 6.3).
 //
 // Differs in: only replies are scored, so no "Assistant:" is required;
-// format_score is 0 by default (0.1 there).
+// format_score is 0 by default (0.1 upstream).
 func init() {
 	Functions.Add(registry.Entry{
 		Name: "multiply", Doc: "1 if the integer in the last <answer> is the ground truth",

@@ -54,8 +54,8 @@ func judged(turns []data.Turn) []data.Turn {
 
 // Signals holds the signals by name. env_score is the environment's own score after
 // the last step. For servers with a score (babyai, sciworld), AgentGym's clients
-// return it in place of the reward, so it is the last reward. The configuration
-// rejects it for environments without a score.
+// return this score as the reward, so env_score is the last reward. The
+// configuration rejects env_score for environments without a score.
 //
 // env_score differs from OpenManus-RL in: upstream reads info.score, which no
 // client sets, so its score is always 0 (spec 3.2).

@@ -36,8 +36,8 @@ func init() {
 	}})
 }
 
-// ErrNoFunction is returned by data_source for a sample of a source without a
-// function. The message continues with the source.
+// ErrNoFunction is returned by the score function data_source if a sample's source
+// has no function. The error message ends with the source.
 var ErrNoFunction = errors.New("no function for data_source")
 
 var (

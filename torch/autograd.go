@@ -23,13 +23,13 @@ func (t Tensor) SetRequiresGrad(on bool) {
 	check("SetRequiresGrad", C.om_set_requires_grad(t.in("SetRequiresGrad"), cbool(on)), t)
 }
 
-// Backward accumulates the gradients of t, which has one element, into the leaves of its graph that require them. It
-// frees the graph.
+// Backward accumulates the gradients of t, which has one element, into the leaves of its graph that require gradients.
+// It frees the graph.
 func (t Tensor) Backward() {
 	check("Backward", C.om_backward(t.in("Backward"), nil), t)
 }
 
-// BackwardWith computes Backward of Σ t·grad, for a t of any shape.
+// BackwardWith is Backward for the scalar Σ t·grad, for a t of any shape.
 func (t Tensor) BackwardWith(grad Tensor) {
 	check("BackwardWith", C.om_backward(t.in("BackwardWith"), grad.in("BackwardWith")), t, grad)
 }
@@ -55,7 +55,7 @@ func (t Tensor) ZeroGrad() {
 	check("ZeroGrad", C.om_set_grad(t.in("ZeroGrad"), nil), t)
 }
 
-// Detach returns t without its history. The result shares the memory of t.
+// Detach returns t without its autograd graph. The result shares the memory of t.
 func (t Tensor) Detach() Tensor {
 	t.in("Detach")
 	g := raw(t)

@@ -36,7 +36,7 @@ func (s *Scope) Zeros(dt DType, shape ...int) Tensor { return s.Full(0, dt, shap
 func (s *Scope) Ones(dt DType, shape ...int) Tensor { return s.Full(1, dt, shape...) }
 
 // RandN returns a float32 tensor of standard normal numbers. The same seed and size give the same numbers on every machine;
-// libtorch's generator does not guarantee that across instruction sets.
+// libtorch's numbers may differ between instruction sets.
 func (s *Scope) RandN(seed uint64, shape ...int) Tensor {
 	r := rand.New(rand.NewPCG(seed, 0x6f70656e6d616e75)) // an arbitrary constant selects the random stream of RandN
 	v := make([]float32, count("RandN", shape))

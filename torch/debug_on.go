@@ -50,7 +50,7 @@ func (s site) line() string {
 
 func (s site) text() string { return " (it was made at " + s.line() + ")" }
 
-// Live lists the live tensors, in debug builds. Call it while no thread works.
+// Live lists the live tensors, in debug builds. Call it only while no thread runs a job.
 func Live() []LiveInfo {
 	liveMu.Lock()
 	defer liveMu.Unlock()

@@ -16,7 +16,7 @@ type AdamWOptions struct {
 	GradScale float64 // factor of the gradients: 1, or less when they are clipped
 }
 
-// AdamWStep updates params and the moments m and v in place, as torch.optim.AdamW does. They are float32 or float64;
+// AdamWStep updates params and the moments m and v in place, as torch.optim.AdamW does. All three are float32 or float64;
 // gradients may have any floating type; a parameter with the zero Tensor as gradient is not updated. copies is nil, or holds
 // per parameter the zero Tensor or a tensor that receives the new value, converted to its dtype (the bfloat16 weights of
 // the forward pass).

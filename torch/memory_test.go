@@ -11,7 +11,7 @@ import (
 // gotorch.
 func TestMemoryDoesNotGrow(t *testing.T) {
 	defer torch.SetNumThreads(torch.NumThreads())
-	torch.SetNumThreads(1) // on a busy machine most of the time would be spent waiting for threads
+	torch.SetNumThreads(1) // with more threads most of the time on a busy machine is spent waiting
 	loop := func(n int) {
 		torchtest.Run(t, func(s *torch.Scope) {
 			for range n {

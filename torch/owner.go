@@ -56,8 +56,8 @@ func (o *Owner) Release(ts ...Tensor) {
 	}
 }
 
-// Replace replaces each tensor of o by the result of f, computed without recording, and frees the old one. If f returns
-// its argument, the tensor stays.
+// Replace replaces each tensor of o by the result of f, computed without recording for gradients, and frees the
+// old tensor. If f returns its argument, that tensor stays in o.
 func (o *Owner) Replace(s *Scope, f func(Tensor) Tensor, ts ...*Tensor) {
 	o.must()
 	for _, t := range ts {

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// job is one call of Run. The thread writes the fields below done before it closes done.
+// job is one call of Run. The thread writes the fields after done, then closes done.
 type job struct {
 	f    func(*Scope) error
 	done chan struct{}

@@ -145,7 +145,7 @@ func TestGrad(t *testing.T) {
 		x.Square().BackwardWith(s.Float32s([]float32{1, 10}, 2)) // adds to the gradient
 		torchtest.Values(t, x.Grad(), 0, 4, 44)
 		if g := x.Grad(); g.RequiresGrad() {
-			t.Error("the gradient requires a gradient")
+			t.Error("the result of Grad requires a gradient")
 		}
 		x.ZeroGrad()
 		if !x.Grad().None() {

@@ -42,7 +42,7 @@ func (t *Thread) adopt(p C.om_tensor) Tensor {
 	return Tensor{h}
 }
 
-// in returns t's pointer as an operand of op. It panics if t was freed or is used outside Run.
+// in returns t's pointer as an operand of the operation op. It panics if t was freed or is used outside Run.
 func (t Tensor) in(op string) C.om_tensor {
 	if t.h == nil {
 		Fail(op, "an operand is none (the zero Tensor)")

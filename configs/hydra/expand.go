@@ -78,7 +78,7 @@ func (x *expander) fill(w *syntax.Word) []expanded {
 		return out
 	}
 	if name == "@" || name == "*" && !quoted {
-		return nil // a start script has no arguments
+		return nil // $@ and $*: the script is imported without arguments
 	}
 	e := x.one(w)
 	if quoted || len(e.missing) > 0 {
@@ -109,7 +109,7 @@ func (x *expander) one(w *syntax.Word) expanded {
 	return e
 }
 
-// word returns the text of a word and adds to x.missing and x.maybe.
+// word returns the text of a word and adds the names of its variables to x.missing and x.maybe.
 func (x *expander) word(w *syntax.Word, quoted bool) string {
 	if w == nil {
 		return ""

@@ -24,14 +24,14 @@ var (
 )
 
 var (
-	// before lists commands that run the command in their arguments.
+	// before lists commands whose arguments are a command that they run.
 	before = []string{"exec", "nohup", "env", "setsid", "nice", "stdbuf", "sudo", "srun", "timeout"}
 	// naming lists commands that name a program without running it.
 	naming = []string{"echo", "printf", "logger", "pkill", "pgrep", "grep", "ps"}
 )
 
-// instead returns the openmanus command for a program that takes settings and
-// does not train, or "".
+// instead returns the openmanus command that replaces a program which takes
+// settings but does not train, or "".
 func instead(program string) string {
 	program = strings.TrimSuffix(program, ".py")
 	switch name := program[strings.LastIndexAny(program, "./")+1:]; {

@@ -12,7 +12,7 @@ import (
 type Override struct {
 	Key     string
 	Delete  bool // ~key: the setting is removed
-	Value   any  // as returned by ParseValue
+	Value   any  // a result of ParseValue
 	Text    string
 	Missing []string // variables and commands of unknown value that Value depends on
 	Maybe   []string // variables in Value whose assignment a branch of the script may skip

@@ -65,8 +65,8 @@ func covers(pattern, key string) bool {
 }
 
 // identify finds the trainer and the source of a command line, and returns the
-// reason. Without a program, it chooses the trainer with more keys that the other
-// lacks.
+// reason. Without a program, it chooses the trainer with more keys that only this
+// trainer has.
 func (im *importer) identify(program string) (why string) {
 	var onlyPPO, onlySFT []string
 	for _, key := range im.order {
@@ -125,7 +125,7 @@ func (im *importer) version(program string) (of, why string) {
 	return omrl, "no key belongs to another trainer alone"
 }
 
-// usual returns the default of a key.
+// usual returns the default of a key in the command line's trainer.
 func (im *importer) usual(entry row, key string) string {
 	if _, named := im.given["env.env_name"]; named && key == "data.env_name" {
 		return none
@@ -136,7 +136,7 @@ func (im *importer) usual(entry row, key string) string {
 	return entry.def
 }
 
-// noteOf returns the note of a row. readNowhere applies only to OpenManus-RL.
+// noteOf returns the note of a row. The note readNowhere applies only to OpenManus-RL.
 func (im *importer) noteOf(entry row) string {
 	if im.of == omrl {
 		return entry.note

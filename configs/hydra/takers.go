@@ -43,7 +43,7 @@ func only(instead string, fine ...any) taker {
 	}
 }
 
-// hold is the taker of keys that a later taker or finish reads.
+// hold sets nothing: a later taker or the function finish reads the value.
 func hold(*importer, *Row, any) any { return nil }
 
 // unchanged maps a value as it is.
@@ -93,7 +93,7 @@ func given(key string) condition {
 // notNull applies take to values other than null, which means the default.
 func notNull(take taker) taker { return skip(isNull, nullIsDefault, take) }
 
-// orZero returns a taker that converts values that match to 0.
+// orZero returns a taker that replaces matching values by 0.
 func orZero(match condition) taker {
 	return func(im *importer, _ *Row, v any) any {
 		if match(im, v) {
@@ -103,7 +103,7 @@ func orZero(match condition) taker {
 	}
 }
 
-// renamed returns a taker that translates one name.
+// renamed returns a taker that replaces the value from by the value to.
 func renamed(from, to string) taker {
 	return notNull(func(_ *importer, _ *Row, v any) any {
 		if v == from {
@@ -129,7 +129,7 @@ var (
 	// every converts a number of steps; null, 0 and negative numbers mean never.
 	every      = orZero(notPositive)
 	totalSteps = orZero(isNull)
-	// filterMetric translates acc, the metric of DAPO's recipe, which is the outcome.
+	// filterMetric translates acc, the outcome in DAPO's recipe, to env_reward.
 	filterMetric = renamed("acc", "env_reward")
 	estimator    = renamed("rloo_vectorized", "rloo")
 	// warmupSteps accepts 0 and more; with null or a negative number the ratio applies.
@@ -280,7 +280,7 @@ func isThreshold(_ *importer, r *Row, v any) any {
 	return several{{at, high}}
 }
 
-// asList returns a list as it is and any other value as a list of one.
+// asList returns a list unchanged, and any other value as a list with one entry.
 func asList(v any) []any {
 	if list, ok := v.([]any); ok {
 		return list

@@ -61,8 +61,8 @@ func clean(s string) string {
 
 const componentsAt = "reward.components."
 
-// componentKeys returns all keys of components for the first of their keys in the
-// table, and none for the others.
+// componentKeys returns the keys of all components if name is the first component
+// key of the table, and nil for other names.
 func (im *importer) componentKeys(name string) []string {
 	if name != componentsAt+"fn" {
 		return nil

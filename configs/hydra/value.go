@@ -203,7 +203,7 @@ func word(s string) any {
 	return unescape(s, `\()[]{}:=, `) // Hydra requires backslashes before these
 }
 
-// unescape removes the backslashes before the characters in special; "": before all.
+// unescape removes the backslashes before the characters in special, or all if special is "".
 func unescape(s, special string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

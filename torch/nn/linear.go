@@ -66,7 +66,7 @@ func infer(x torch.Tensor, layers ...*Linear) []torch.Tensor {
 	return out
 }
 
-// inferFrozen applies the weights without their adapters.
+// inferFrozen applies the layers without their adapters.
 func inferFrozen(x torch.Tensor, layers []*Linear) []torch.Tensor {
 	out := make([]torch.Tensor, len(layers))
 	if x.Size(0) > torch.SkinnyRows {

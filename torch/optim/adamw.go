@@ -103,7 +103,7 @@ func (a *AdamW) update(grads []torch.Tensor, lr, scale float64) {
 	}
 }
 
-// To moves the moments to a device, to free memory on another one. Step requires them on the parameters' device. To must
+// To moves the moments to a device, to free memory on another one. Step requires the moments on the parameters' device. To must
 // be called inside torch.Run.
 func (a *AdamW) To(s *torch.Scope, d torch.Device) { a.owner.To(s, d, a.moments()...) }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/torch/store"
 )
 
-// Suffixes of the names under which the state of a parameter is saved, as in torch.
+// Suffixes of the names under which the state of a parameter is saved, as in torch.optim.
 const (
 	expAvg   = ".exp_avg"
 	expAvgSq = ".exp_avg_sq"

@@ -83,7 +83,7 @@ func isLost(err error) bool {
 }
 
 // replay repeats the actions so far on a new instance and compares the replies.
-// at is the point that it reached.
+// at is the point that the new instance reached.
 func (p *player) replay(ctx context.Context) (at int, err error) {
 	if !p.started {
 		return 0, nil

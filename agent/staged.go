@@ -30,7 +30,7 @@ type staged struct {
 }
 
 func (staged) Name() string          { return env.FormatStaged }
-func (staged) StopStrings() []string { return nil } // a reply may continue after its action
+func (staged) StopStrings() []string { return nil } // none: a reply may continue after its action
 
 // Fit returns the format with the history length of o, and opens the memory file.
 func (staged) Fit(spec env.Spec, o FormatOptions) (Format, error) {

@@ -14,8 +14,8 @@ import (
 // OpenManus-RL's own lines "tool: name" and "parameters: {json}" (spec 11.1)
 // are accepted too. The environment converts the call to its server's form.
 //
-// Differs from upstream in: an unreadable call is no action (upstream searches
-// for its text). If both tags occur, the call counts, as upstream.
+// Differs from upstream in: an unreadable call is no action (upstream runs a search
+// for its text). If a reply has both tags, the call counts, as upstream.
 type toolCall struct{ spec env.Spec }
 
 func (toolCall) Name() string  { return env.FormatToolCall }

@@ -38,7 +38,7 @@ func (c *core) runPhase(p Phase, m Metrics, f func() error) error {
 	return err
 }
 
-// playProgress reports the progress of a phase that plays.
+// playProgress reports the progress of a phase that plays episodes.
 func (c *core) playProgress(p rollout.Progress) {
 	c.Events.Progress(p.Done, fmt.Sprintf("%d solved", p.Success))
 }

@@ -79,7 +79,7 @@ func TestEvolReplays(t *testing.T) {
 	}
 	first, repeated, other := names(4, 1), names(4, 1), names(4, 2)
 	if len(slices.Compact(slices.Sorted(slices.Values(first)))) != 4 || !slices.Equal(first, repeated) || slices.Equal(first, other) {
-		t.Errorf("replay = 4 returns %v, %v with the same seed and %v with another; want four different ones, the same, and others", first, repeated, other)
+		t.Errorf("replay = 4 returns %v, %v with the same seed and %v with another; want four different trajectories, the same four, and another four", first, repeated, other)
 	}
 	o.Original = nil
 	if rows, err := o.replay(nil, 1); err != nil || len(rows) != 0 {

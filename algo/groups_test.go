@@ -74,7 +74,7 @@ func TestRoundingIsNoSpread(t *testing.T) {
 
 // TestAloneInItsGroup checks that an episode has no advantage under estimators that compare within
 // groups if the servers lost all other episodes of its group. gpg keeps groups without spread,
-// since its factor counts them.
+// since its factor includes their rows.
 func TestAloneInItsGroup(t *testing.T) {
 	for name, want := range map[string][]string{
 		"grpo": {"a", "a"}, "rloo": {"a", "a"}, "gpg": {"a", "a", "c", "c"}, "reinforce_plus_plus_baseline": {"a", "a", "c", "c"},

@@ -58,7 +58,7 @@ func TestEntropyByTurn(t *testing.T) {
 	}
 	got = Metrics{}
 	entropyByTurn(got, []data.Row{long})
-	if got["actor/entropy/turn_9"] != 9 || got["actor/entropy/turn_10"] != 11 || len(got) != lastTurn { // turn 10 stands for turns 10, 11 and 12
+	if got["actor/entropy/turn_9"] != 9 || got["actor/entropy/turn_10"] != 11 || len(got) != lastTurn { // turn_10 is the mean over turns 10, 11 and 12
 		t.Errorf("entropies of twelve turns: %v, want 9 for turn 9 and 11 for turn 10", got)
 	}
 }

@@ -300,7 +300,7 @@ func (p *policyGradient) updateActor(ctx context.Context, step int, rows []data.
 			return err
 		})
 	})
-	if old || o.Recorded { // the gap of all rows and tokens, measured before some were left out
+	if old || o.Recorded { // measure has computed the gap of all rows and tokens, before some were left out
 		st.Gap = p.gap
 	}
 	p.gap = st.Gap

@@ -19,7 +19,7 @@ import (
 type Trainer struct {
 	core
 	method  Method
-	saving  float64                // seconds that the last checkpoint took, until a line reports them
+	saving  float64                // seconds that the last checkpoint took; 0 after a line has reported them
 	counted map[string]pool.Counts // counts of each environment's pool up to the last line, by environment
 }
 

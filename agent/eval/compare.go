@@ -18,10 +18,10 @@ type Change struct {
 // Comparison is the comparison of two results.
 type Comparison struct {
 	Env   string `json:"env"`
-	Tasks int    `json:"tasks"` // tasks in both results; if 0, all tasks of A are compared with all tasks of B
+	Tasks int    `json:"tasks"` // number of tasks that are in both results; if 0, all tasks of A are compared with all tasks of B
 	OnlyA int    `json:"only_a"`
 	OnlyB int    `json:"only_b"`
-	// The numbers of common tasks by their mean score in B relative to A.
+	// Better, Worse and Equal count the common tasks by their mean score in B relative to A.
 	Better int `json:"better"`
 	Worse  int `json:"worse"`
 	Equal  int `json:"equal"`

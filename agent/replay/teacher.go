@@ -84,7 +84,7 @@ func (c *Teacher) Differs(d engine.Draw, recorded, drawn int32, margin float64) 
 		r.found.nearTies.Add(1)
 		return
 	}
-	if math.IsInf(margin, 1) { // the sampler could not have drawn the recorded token
+	if math.IsInf(margin, 1) { // the recorded token is not in the vocabulary; JSON cannot encode the infinity
 		margin = 0
 	}
 	r.found.add(Difference{

@@ -56,7 +56,7 @@ func (a *attempt) acquire(ctx context.Context, now bool) (err error) {
 	at := pool.Place{Only: a.job.group.server(), Avoid: failed, NoWait: now}
 	a.lease, err = a.env.Pool.AcquireAt(ctx, at)
 	if down, ok := errors.AsType[*pool.DownError](err); ok {
-		a.end = down // end the rollout: the pool waited for the servers in vain, and every other job would wait as long
+		a.end = down // end the rollout: no server came back while the pool waited, and every other job would wait as long
 	}
 	_, a.hopeless = errors.AsType[*pool.ServerDownError](err) // do not retry: the group cannot play on another server
 	if err != nil && at.Only != "" {

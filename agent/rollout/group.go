@@ -45,7 +45,7 @@ type group struct {
 	mu      sync.Mutex
 	start   Start // start of the members
 	members int   // episodes that play or have played from start
-	pinned  bool  // another server gave another start
+	pinned  bool  // the members stay on one server, because another server gave another start
 	mixed   bool  // the group was pinned at least once
 
 	// leader, if not nil, is the job that decides the start; the other jobs wait for it.

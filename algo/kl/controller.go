@@ -23,7 +23,7 @@ const (
 type Controller struct {
 	Kind    string
 	Coef    float64
-	Target  float64 // KL that an adaptive controller aims at
+	Target  float64 // KL to which an adaptive controller adapts the coefficient
 	Horizon float64 // number of rows over which the controller adapts
 }
 

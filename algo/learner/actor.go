@@ -148,7 +148,7 @@ func (a *Actor) SetInconsistent() { a.inconsistent = true }
 func (a *Actor) OptimizerSteps() int { return a.adamw.Steps() }
 
 // SpoilLoss passes every loss through f before its backward pass, for fault
-// injection. A nil f disables it.
+// injection. If f is nil, no loss is changed.
 func (a *Actor) SpoilLoss(f func(loss torch.Tensor) torch.Tensor) { a.spoil = f }
 
 // SetGradientCheckpointing makes backward passes compute activations again instead

@@ -56,7 +56,7 @@ func TestContextsShareTheEpisodesLoss(t *testing.T) {
 		must(t, err)
 		got, err := tokenWeights(cut, aggregate, 10)
 		must(t, err)
-		// The first token of a row is never in the loss, so a cut before a sampled token removes that token from it.
+		// The first token of a row is never in the loss, so a cut before a sampled token removes that token from the loss.
 		var lens []int
 		for _, span := range [][2]int{{0, 3}, {3, 4}, {4, 6}, {6, 7}} {
 			lens = append(lens, LossTokens(cut[span[0]:span[1]]))

@@ -86,7 +86,7 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	if err != nil {
 		return st, err
 	}
-	if o.Loss == loss.Bypass && len(p.first) > 0 { // the log-probs of later mini-batches are from changed weights
+	if o.Loss == loss.Bypass && len(p.first) > 0 { // only the first mini-batch has log-probs from before the update
 		p.first = p.first[:1]
 	}
 	st.Gap = NewLogProbGap(slices.Concat(p.first...))
@@ -201,7 +201,7 @@ func tokenWeights(rows []data.Row, aggregate loss.Aggregation, scale float64) ([
 }
 
 // choose returns the tokens that the policy's Choose selects by the statistics of the
-// whole mini-batch. It computes the current log-probs for it.
+// whole mini-batch. To do so, it computes the current log-probs.
 func (a *Actor) choose(ctx context.Context, rows []data.Row, u *policyUpdate) ([]bool, error) {
 	now := slices.Clone(rows) // a copy, so that LogProbs does not overwrite OldLogProbs of rows
 	if err := LogProbs(CountRows(ctx, nil), a.compute, now, u.o.Micro, u.o.Temperature, OldLogProbs); err != nil {

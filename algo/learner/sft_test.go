@@ -186,7 +186,7 @@ func TestSFTRowsRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
-			if long := c.limit == 64; errors.Is(err, ErrTooLong) != long { // only an error of this limit is ErrTooLong
+			if long := c.limit == 64; errors.Is(err, ErrTooLong) != long { // only the cases with the limit 64 have too long a conversation
 				t.Errorf("error %v: errors.Is(err, ErrTooLong) = %v, want %v", err, !long, long)
 			}
 		})

@@ -1,7 +1,7 @@
 package learner
 
-// A critic that shares the policy's decoder: one linear head beside the output
-// layer, and one forward pass for both,
+// A critic that shares the policy's decoder: a linear head in addition to the output
+// layer, and one forward pass for policy and critic,
 //
 //	loss = policy loss + vf_coef · mean ½ max((v - R)², (v̂ - R)²)
 //

@@ -1,7 +1,7 @@
 package loss
 
-// Aggregations of token losses ℓ over the episodes i of a mini-batch, n_i tokens
-// in the loss each, over all contexts (spec 5.7):
+// Aggregations of token losses ℓ over the episodes i of a mini-batch. n_i is the number
+// of tokens of episode i that are in the loss, in all its contexts (spec 5.7):
 //
 //	token-mean               Σ ℓ / Σ n_i
 //	token-sum                Σ ℓ

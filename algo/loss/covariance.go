@@ -9,7 +9,7 @@ package loss
 // of Reinforcement Learning", arXiv:2505.22617.
 //
 // Differs from verl in: means and choices are over the whole mini-batch, which
-// costs an additional pass for the log-probs before it.
+// costs an additional pass that computes the log-probs.
 
 func covariances(tokens []Token) []float64 {
 	meanA, meanP := 0.0, 0.0
@@ -26,5 +26,5 @@ func covariances(tokens []Token) []float64 {
 	return cov
 }
 
-// share returns the number of tokens that ratio selects from n: at least one.
+// share returns the number of tokens that are the share ratio of n tokens, at least 1.
 func share(ratio float64, n int) int { return max(1, int(ratio*float64(n))) }

@@ -20,7 +20,7 @@ const (
 	maxManifest     = 16 << 20
 )
 
-// File is a file of a checkpoint as its manifest lists it.
+// File is the entry of a file in the manifest of a checkpoint.
 type File struct {
 	Path   string `json:"path"` // path relative to the checkpoint, with slashes
 	Size   int64  `json:"size"`

@@ -47,7 +47,7 @@ type GRPO struct {
 	Trials   []GRPOTrial  `json:"trials"`
 }
 
-// GRPOTrial compares training either of all weights or of adapters.
+// GRPOTrial compares one kind of training on both sides: of all weights, or of adapters.
 type GRPOTrial struct {
 	Name   string    `json:"name"`
 	Ours   GRPOSide  `json:"ours"`

@@ -27,7 +27,7 @@ Checks of behaviour: ./build.sh accept help.
 `
 
 // errBroken reports that the latency bound is not met.
-var errBroken = errors.New("latency does not hide behind generation")
+var errBroken = errors.New("generation does not hide the latency of the environment")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

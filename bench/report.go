@@ -17,8 +17,8 @@ type report struct {
 	Latency *Latency      `json:"latency,omitempty"`
 }
 
-// kept reports whether latency hides behind generation. The other measurements
-// have no bounds.
+// kept reports whether generation hides the latency of the environment. The other
+// measurements have no bounds.
 func (r *report) kept() bool { return r.Latency == nil || r.Latency.Hidden }
 
 // print writes the report as text.

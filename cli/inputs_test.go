@@ -60,7 +60,8 @@ func TestResumeWithOtherInputs(t *testing.T) {
 		write(false)
 	}
 
-	// Another model replaces the model at the path. The policy comes from the checkpoint, but the reference would differ.
+	// Another model replaces the model at the path. The policy comes from the checkpoint,
+	// but the reference would differ, so the run must not resume.
 	other := tinyModel(t)
 	weights := read(t, other, "model.safetensors")
 	weights[len(weights)-1] ^= 1 << 6 // flip a bit of an exponent

@@ -134,7 +134,7 @@ func TestResumeFromPath(t *testing.T) {
 		t.Errorf("the link latest points to step %d (%v)", st.Step, err)
 	}
 
-	// auto resumes the new branch, not step 2, and ends with the same weights.
+	// trainer.resume=auto resumes the new branch, not step 2, and ends with the weights of the first branch.
 	code, stdout, stderr := inProcess(t, dir, args...)
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, stderr)

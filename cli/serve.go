@@ -36,7 +36,7 @@ func listenFlags(port int) []cli.Flag {
 	}
 }
 
-// listen returns the address and the faults of listenFlags.
+// listen returns the address to listen on and the plan of faults to inject, from listenFlags.
 func (f *flagFaults) listen(c *cli.Context) (addr string, faults *fault.Plan) {
 	port := c.Int("port")
 	if port < 0 || port > 65535 {

@@ -90,7 +90,7 @@ func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, 
 	return s.printOutcome(result)
 }
 
-// finishedNote returns how to extend a run that has done all its steps.
+// finishedNote returns a note on how to extend a run that has done all its steps.
 func finishedNote(r *run.Result) string {
 	section, steps := "trainer", r.Config.Trainer.TotalSteps
 	if r.State.Supervised {

@@ -164,7 +164,7 @@ func (p *player) playInto(ctx context.Context, o RolloutOptions, held *heldEpiso
 			return
 		}
 		ro.OnEpisode = func(ep *data.Episode) error {
-			if ep.Outcome == data.Cancelled { // the next Continue plays it
+			if ep.Outcome == data.Cancelled { // the next rollout with Continue plays the episode
 				return nil
 			}
 			return write(ep)

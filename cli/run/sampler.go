@@ -120,8 +120,8 @@ func NewRenderer(b *model.Bundle, day time.Time) (*chat.Renderer, error) {
 	return r, nil
 }
 
-// logCacheSize logs the size of the KV cache on a GPU. rollout.kv_cache_fraction
-// does not bound it there, since torch/shim cannot query free GPU memory.
+// logCacheSize logs the size of the KV cache on a GPU, where
+// rollout.kv_cache_fraction has no effect: torch/shim cannot query free GPU memory.
 func (t *training) logCacheSize(d torch.Device) {
 	if !d.CUDA {
 		return

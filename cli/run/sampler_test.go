@@ -38,8 +38,8 @@ func TestKVTokens(t *testing.T) {
 	}
 }
 
-// TestLogCacheSize checks that only a GPU logs the size of the KV cache, which the free
-// memory does not limit there.
+// TestLogCacheSize checks that the size of the KV cache is logged only on a GPU, where
+// the free memory does not limit the size.
 func TestLogCacheSize(t *testing.T) {
 	for _, d := range []torch.Device{{}, {CUDA: true}} {
 		ts := newTestHost(t)

@@ -164,8 +164,8 @@ func TestSkippedRows(t *testing.T) {
 	mustContain(t, "the log", text, "not imitated", "tasks=1")
 }
 
-// TestPairsAreNoTasks checks that pairs of prompts and responses are not reported as a
-// leak if row numbers equal validation tasks. Trajectories of validation tasks are.
+// TestPairsAreNoTasks checks that pairs of prompts and responses are not reported as a leak if
+// their row numbers equal indices of validation tasks, but trajectories of these tasks are.
 func TestPairsAreNoTasks(t *testing.T) {
 	files := map[string]string{"pairs.jsonl": strings.Repeat(`{"question":"say up","answer":"up"}`+"\n", 18), "rows.jsonl": mazeRow}
 	sets := []string{"env.maze.val_tasks=17", "env.maze.tasks=18", "env.maze.expert_tasks=", "model.fresh.walks=0", "model.fresh.vocabulary=bytes"}

@@ -164,8 +164,8 @@ func (c *Crowd) judge() {
 const settleTime = 20 * time.Second
 
 // settled returns the number of goroutines and the memory in use. It waits until
-// there are at most wanted goroutines or, with wanted 0, until their number is
-// stable, but no longer than settleTime.
+// the number of goroutines is at most wanted, or is stable if wanted is 0, but no
+// longer than settleTime.
 func settled(wanted int) (n int, bytes int64) {
 	env.CloseIdle()
 	last, same := 0, 0

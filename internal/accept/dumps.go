@@ -125,7 +125,7 @@ func (t *dumpTrial) run(ctx context.Context, name string, rng *rand.Rand) (DumpR
 	r := DumpRun{Name: name, Episodes: t.tasks * t.samples}
 	began := time.Now()
 	for k := range kills {
-		// Kill at a random moment within an equal part of the rollout.
+		// Divide the rollout into equal parts, and kill it at a random moment of each.
 		at := r.Episodes * (k*40 + 5 + rng.IntN(30)) / 100
 		held, err := t.killed(ctx, path, at, time.Duration(rng.Int64N(int64(200*time.Millisecond))))
 		if err != nil {

@@ -44,7 +44,7 @@ type Faults struct {
 	Mild   float64    `json:"success_mild"`
 	Judged bool       `json:"judged"` // success can be compared (see judgesSuccess)
 	Close  bool       `json:"close"`
-	Honest bool       `json:"honest"` // counts agree, and no dropped episode entered an update
+	Honest bool       `json:"honest"` // the metrics count the injected faults, and no dropped episode entered an update
 }
 
 // FaultRun is the result of one quickstart.

@@ -292,7 +292,7 @@ func TestMaxCompletionTokens(t *testing.T) {
 	if len(got) != 3 || got[2].Raw["max_completion_tokens"] != 9.0 {
 		t.Errorf("%d requests, the last is %v; want 3, the last with max_completion_tokens", len(got), got[len(got)-1].Raw)
 	}
-	// An endpoint that rejects both names gets no third request.
+	// An endpoint that rejects max_tokens and max_completion_tokens gets no third request.
 	s = openaitest.Serve(t, answers(openaitest.Answer{Status: 400, Body: `{"error":{"message":"max_completion_tokens is too large"}}`}))
 	c, _ = client(t, Options{BaseURL: s.URL})
 	if _, err := c.Chat(t.Context(), hello); !errors.Is(err, KindRefused) || len(s.Requests()) != 2 {

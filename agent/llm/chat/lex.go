@@ -161,8 +161,8 @@ func (l *lexer) comment() {
 	l.afterTag(text[max(0, end-1):end], true)
 }
 
-// raw reads the text of {% raw %}…{% endraw %}; open is the remainder of the
-// opening tag.
+// raw reads the text of {% raw %}…{% endraw %}. The argument open
+// is the remainder of the opening tag.
 func (l *lexer) raw(open string) {
 	line := l.line
 	l.take(len(open))
@@ -181,7 +181,7 @@ func (l *lexer) raw(open string) {
 
 var closingOf = map[string]string{"(": ")", "[": "]", "{": "}"}
 
-// expression reads tokens up to end. An end inside brackets is part of the expression.
+// expression reads tokens up to the delimiter end. Inside brackets, end is part of the expression.
 func (l *lexer) expression(end string) {
 	line := l.line
 	var expected []string // closing brackets, innermost last

@@ -3,7 +3,7 @@ package chat
 import "html"
 
 // markup is a string made by the filters safe and escape, markupsafe's Markup.
-// Templates render without autoescape, so printing and '~' leave it as it is.
+// Templates render without autoescape, so printing and '~' do not change markup.
 // '+', format, join and replace escape the plain strings that they put into
 // markup, as in transformers.
 type markup string

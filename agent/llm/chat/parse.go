@@ -25,7 +25,7 @@ type parser struct {
 // three levels.
 const maxSyntax = 4 * maxDepth
 
-// peek returns the next token, ahead returns the one after it.
+// peek returns the next token, ahead returns the token after the next.
 func (p *parser) peek() token  { return p.tokens[p.pos] }
 func (p *parser) ahead() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
 

@@ -37,7 +37,7 @@ type Renderer struct {
 }
 
 // Placeholders for the messages before a turn. The template may trim replies, but
-// must not change them otherwise.
+// must not change replies otherwise.
 const (
 	firstUser  = "QfirstuserQ"
 	firstReply = "QfirstreplyQ"

@@ -39,7 +39,7 @@ type Backend interface {
 type Work struct {
 	Seq         SeqID
 	Tokens      []int32 // tokens to append at Pos; valid only during Step
-	Pos         int     // tokens of the sequence that are already in the backend
+	Pos         int     // number of the sequence's tokens that are already in the backend
 	From        SeqID   // if not 0, the new sequence copies the first Pos tokens of this sequence
 	Sample      bool    // sample the token after the last of Tokens
 	Draw        Draw    // key of the draw, if Sample is set

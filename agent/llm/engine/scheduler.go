@@ -34,7 +34,7 @@ type Scheduler struct {
 
 	mu           sync.Mutex  // guards everything below and every sequence
 	open         []*sequence // open sessions in order of opening
-	opening      []*sequence // sessions whose Open waits for room, in order of arrival
+	opening      []*sequence // sessions whose Open waits for memory, in order of arrival
 	drops        []SeqID     // sequences to drop in the backend
 	used         int         // blocks held by all sequences
 	expectTokens int         // expected length of a context

@@ -183,7 +183,7 @@ func (f *File) checkLayout(c *cursor, alignment int64) error {
 	end := start
 	for _, name := range byOffset {
 		t := f.tensors[name]
-		t.offset += start // no overflow: both are at most slightly larger than the file
+		t.offset += start // no overflow: t.offset and start are at most slightly larger than the file
 		if t.offset < end {
 			return fmt.Errorf("tensor %.80q: its data overlap the data of another tensor", name)
 		}

@@ -169,7 +169,7 @@ func (c *cursor) value(kind uint32) any {
 }
 
 // array reads an array. The format allows arrays of arrays, but no writer
-// makes them and llama.cpp refuses them.
+// makes nested arrays and llama.cpp refuses them.
 func (c *cursor) array() any {
 	kind, n := c.u32(), c.u64()
 	switch {

@@ -173,7 +173,7 @@ func copyTiny(t *testing.T, name string) string {
 	return dir
 }
 
-// rewrite applies change to a folder's tensors and stores them again.
+// rewrite calls the function change on the tensors of a folder and stores the result.
 func rewrite(t *testing.T, dir string, change func(map[string]safetensors.Info, map[string][]byte), o safetensors.WriteOptions) {
 	t.Helper()
 	f, err := safetensors.OpenFolder(dir)

@@ -5,8 +5,8 @@ package model
 //
 //	scores = score.weight · h_t
 //
-// where t is the last token that is not pad_token_id. With one label it is a reward
-// model.
+// where t is the last token that is not pad_token_id. A classifier with one label is
+// a reward model.
 //
 // Differs from transformers in that the layer computes in float32 for any dtype of
 // the decoder.

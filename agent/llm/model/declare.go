@@ -124,7 +124,7 @@ func newDecoder(c Config) (*Model, error) {
 
 // Cost holds the sizes of a decoder's blocks from which the FLOPs are computed.
 type Cost struct {
-	Linear    int // weights of the linear layers; each token is multiplied by every one of them
+	Linear    int // number of weights of the linear layers; each weight costs one multiplication per token
 	Attention int // width of the queries, Hq·Dh, summed over the layers
 }
 

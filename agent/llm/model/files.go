@@ -213,7 +213,7 @@ type Description struct {
 	TensorTypes     map[string]int
 	WeightBytes     int64
 	TokenizerConfig tokenizer.Config
-	Adapters        *LoRA // set for a folder of adapters; the other fields then describe the base model
+	Adapters        *LoRA // nil unless the folder has adapters; the other fields describe the base model
 }
 
 // Describe reads everything that Open reads except the weights.

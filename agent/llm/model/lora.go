@@ -208,7 +208,7 @@ func (m *Model) Trained() []Param {
 }
 
 // SetDropout switches the dropout of the adapters on or off for later forward
-// passes. Passes with the same key drop the same inputs. It is off at first.
+// passes. Passes with the same key drop the same inputs. Dropout is off at first.
 func (m *Model) SetDropout(on bool, key uint64) {
 	if m.lora != nil {
 		m.lora.dropout.On, m.lora.dropout.Key = on, key

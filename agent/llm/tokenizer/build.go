@@ -79,7 +79,7 @@ func (v *Vocabulary) post() json.RawMessage {
 	})
 }
 
-// orderedVocab is a vocabulary whose JSON object is in the order of ids.
+// orderedVocab is a vocabulary that is written as a JSON object in the order of ids.
 type orderedVocab []string
 
 // MarshalJSON writes the object {token: id, …}.

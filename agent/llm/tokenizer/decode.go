@@ -47,7 +47,7 @@ func (d *StreamDecoder) Next(id int32) string {
 	return text
 }
 
-// Flush returns the text of the buffered bytes, as Decode does at the end of its ids.
+// Flush returns the text of the buffered bytes, as Decode does at the end of the ids.
 func (d *StreamDecoder) Flush() string {
 	text := lossy(d.pending)
 	d.pending = d.pending[:0]

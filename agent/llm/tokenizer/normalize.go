@@ -80,7 +80,7 @@ type mark struct {
 	class int
 }
 
-// compose replaces a starter and a later rune by their composite, where one exists.
+// compose replaces each pair of a starter and a later rune by the composite of the pair, if it exists.
 func compose(marks []mark) string {
 	out := make([]rune, 0, len(marks))
 	starter := -1 // index of the last starter in out

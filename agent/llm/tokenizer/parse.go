@@ -42,7 +42,7 @@ type modelJSON[V any] struct {
 // mergesJSON is a list of merges in the form ["a", "b"] or in the older form "a b".
 type mergesJSON [][2]string
 
-// UnmarshalJSON reads a list of either form.
+// UnmarshalJSON reads a list of merges in one of the two forms.
 func (m *mergesJSON) UnmarshalJSON(data []byte) error {
 	var pairs [][]string
 	if json.Unmarshal(data, &pairs) != nil {
@@ -268,8 +268,8 @@ func (t *Tokenizer) readAdded(list []AddedToken) error {
 	return nil
 }
 
-// matchOrder returns the tokens whose Normalized equals normalized, special
-// tokens first, as in the reference.
+// matchOrder returns the tokens whose field Normalized has the given value, with the
+// special tokens first, as in Hugging Face's tokenizers.
 func matchOrder(list []AddedToken, normalized bool) []AddedToken {
 	var special, other []AddedToken
 	for _, a := range list {

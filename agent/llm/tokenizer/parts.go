@@ -15,7 +15,7 @@ type (
 	typeJSON struct {
 		Type string `json:"type"`
 	}
-	sequenceJSON struct { // exactly one of the lists is set
+	sequenceJSON struct { // exactly one of the lists is set, depending on the component
 		Type          string            `json:"type"`
 		Normalizers   []json.RawMessage `json:"normalizers,omitempty"`
 		PreTokenizers []json.RawMessage `json:"pretokenizers,omitempty"`

@@ -54,7 +54,7 @@ func table(pairs ...rune) *unicode.RangeTable {
 }
 
 // standIns maps runes that Go's tables lack to a rune in Go's tables. In the
-// reference, Hugging Face's tokenizers, both have the same class.
+// reference, Hugging Face's tokenizers, the two runes have the same class.
 var standIns = []struct {
 	runes *unicode.RangeTable
 	as    rune

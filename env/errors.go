@@ -88,7 +88,7 @@ func (e *Error) Is(target error) bool {
 	return ok && k == e.Kind
 }
 
-// Retryable reports whether the same request may be sent again: a step only if it was
+// Retryable reports whether the same request may be sent again. A step may be if it was
 // certainly not sent, any other request after a connection failure or a server error.
 func (e *Error) Retryable() bool { return e.retryable }
 

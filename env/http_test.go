@@ -278,7 +278,7 @@ func TestKeepAlive(t *testing.T) {
 		c.Step(ctx, "x")
 	}
 	if requests := len(s.Requests()); requests != 7 || opened != 0 {
-		t.Errorf("%d requests, want 7; %d connections after the first", requests, opened)
+		t.Errorf("%d requests, want 7; %d new connections, want 0", requests, opened)
 	}
 }
 

@@ -273,9 +273,9 @@ func quote(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Recall requests the result of the last step if the server has GET /detail. Only
-// steps of this client change that reply, so a new observation belongs to the lost
-// step.
+// Recall requests the result of the last step if the server has GET /detail. Only steps
+// of this client change the reply to GET /detail, so a new observation in it is the
+// result of the lost step.
 func (in *instance) Recall(ctx context.Context) (StepResult, bool, error) {
 	if err := in.enter(); err != nil {
 		return StepResult{}, false, err

@@ -209,8 +209,8 @@ func (r *pyReader) str() (s string, ok bool) {
 	return s, ok
 }
 
-// pyUnescape returns the text of the escape sequence with that name. ok is false if
-// Python rejects it. An unknown sequence is unchanged.
+// pyUnescape returns the text of an escape sequence. name is the sequence without its
+// backslash. ok is false if Python rejects the sequence. An unknown sequence is unchanged.
 func pyUnescape(name string) (text string, ok bool) {
 	base, digits := 16, name[1:]
 	switch ch := name[0]; {

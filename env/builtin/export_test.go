@@ -24,5 +24,5 @@ func MazeStart(game int) (row, col int) { return mazeStarts[game].row, mazeStart
 // Depth returns the depth of the goal of task index.
 func (b *Book) Depth(index int) int { return b.depth[b.goal(index)] }
 
-// Words returns the words in their order.
+// Words returns the words of the vocabulary in order.
 func (v *Vocabulary) Words() []string { return slices.Clone(v.words) }

@@ -153,8 +153,8 @@ func (r *request) err() error {
 }
 
 // integer reads an integer field as pydantic 2 does: it accepts numbers without a
-// fraction, strings of digits, and booleans. An optional field may be null, for
-// which integer returns nil, or absent, for which it returns 0.
+// fraction, strings of digits, and booleans. For an optional field, integer returns nil
+// if the value is null and 0 if the field is absent.
 func (r *request) integer(key string, optional bool) *int64 {
 	var n int64
 	raw, ok := r.field(key, optional)

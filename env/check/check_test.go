@@ -51,7 +51,7 @@ func TestHangingServer(t *testing.T) {
 		"every step":      {instead("/step", hang)(maze), "step", "two sessions", "no episode"},
 		"after some time": {onlyFirst(40, maze, hang), "", "keep-alive", "exceeded the time limit"},
 		"dribbles": {instead("/step", func(w http.ResponseWriter, r *http.Request) {
-			// This server sends single bytes slowly, so that it would not exceed a time limit for each read.
+			// This server sends single bytes slowly. A time limit for each read would not detect it.
 			w.Header().Set("Content-Length", "1000")
 			for r.Context().Err() == nil {
 				w.Write([]byte(" "))
@@ -146,8 +146,8 @@ func TestUnavailableForAMoment(t *testing.T) {
 	}
 }
 
-// TestIdleConnection checks that the result for an idle connection depends on Options.Idle only, however long the other
-// checks take.
+// TestIdleConnection checks that the check of an idle connection only depends on whether the connection stays open for
+// Options.Idle, however long the other checks take.
 func TestIdleConnection(t *testing.T) {
 	h, err := builtin.New("maze", builtin.Options{})
 	if err != nil {

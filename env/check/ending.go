@@ -123,7 +123,7 @@ func (c *checker) playEnding(n *notes, e ending, task int) bool {
 // atOnce is an ending.mustEnd: every reply must end the episode.
 func atOnce(*checker, int, string, played) bool { return true }
 
-// atStep returns an ending.mustEnd: the nth reply must end the episode.
+// atStep returns an ending.mustEnd: the reply to step n must end the episode.
 func atStep(n int) func(*checker, int, string, played) bool {
 	return func(_ *checker, i int, _ string, _ played) bool { return i+1 >= n }
 }

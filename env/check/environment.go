@@ -81,8 +81,8 @@ type closing int
 
 const (
 	closeNone   closing = iota // 404: the endpoint does not exist
-	closeBool                  // true; for a closed instance false
-	closeOnce                  // true; for a closed instance status 500
+	closeBool                  // true; if the instance is already closed, false
+	closeOnce                  // true; if the instance is already closed, status 500
 	closeObject                // {"closed": text}
 )
 

@@ -152,7 +152,7 @@ type transcript struct {
 	s       session
 	task    int
 	actions []string
-	at      int // number of actions played; -1: the reset is next
+	at      int // number of actions played; -1: the reset was not played yet
 	over    bool
 	replies []string
 }

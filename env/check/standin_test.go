@@ -96,7 +96,7 @@ func compact(raw json.RawMessage) string {
 // seat is the state of an instance.
 type seat struct {
 	task, steps int
-	solved      int // number of recorded actions played; -1 after a different action
+	solved      int // number of recorded actions played so far; -1: another action was played
 	first, last string
 	over        bool
 	closed      int

@@ -92,7 +92,7 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 }
 
-// wait blocks until done returns true. It calls done with mu held.
+// wait blocks until the function done returns true. It calls done with mu held.
 func (s *Server) wait(ctx context.Context, done func() bool) error {
 	for {
 		s.mu.Lock()
@@ -119,8 +119,8 @@ func (s *Server) notify() {
 type connKey struct{}
 
 // counted marks the connection as busy while h handles a request. The reply is sent
-// after h returns; connState then removes the mark. After the end of life, counted
-// rejects requests.
+// after h returns; connState then removes the mark. When the context life has ended,
+// counted rejects requests.
 func (s *Server) counted(life context.Context, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()

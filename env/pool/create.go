@@ -66,7 +66,7 @@ func (p *Pool) hold(s *server, sl *slot, client env.Client, b *boundTransport, b
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if b.lost() {
-		return false // the old or the new process may have created it
+		return false // the old or the new process may have created the instance
 	}
 	if known, ok := client.(interface{ ServerID() string }); ok {
 		id := known.ServerID()

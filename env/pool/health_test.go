@@ -91,8 +91,8 @@ func TestHealthPauses(t *testing.T) {
 	}
 }
 
-// TestLossyServerKeepsItsInstances checks that a server that loses some requests keeps its instances: failures in a row
-// discard no working instance.
+// TestLossyServerKeepsItsInstances checks that a server that loses some requests stays in service: the pool discards
+// none of its instances after failures in a row.
 func TestLossyServerKeepsItsInstances(t *testing.T) {
 	fails := envtest.Reply{Status: http.StatusInternalServerError, Body: "no"}
 	well := envtest.Reply{Body: `{"observation":"","reward":0,"done":false}`}
@@ -115,7 +115,7 @@ func TestLossyServerKeepsItsInstances(t *testing.T) {
 	}
 	kept.Release()
 	for range 2 {
-		acquire(t, p) // the first lease uses the instance of kept, the second the free instance
+		acquire(t, p) // the two leases use the two existing instances
 	}
 	if got := p.Counts(); got.Quarantines != 0 || got.Instances != 2 {
 		t.Errorf("%+v", got)

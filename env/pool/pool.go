@@ -59,7 +59,7 @@ type Pool struct {
 	o    Options
 	log  *slog.Logger
 
-	// Close ends life. Probes run under life, since no caller waits for them.
+	// life is the context of the probes, since no caller waits for them. Close cancels it.
 	life context.Context
 	stop context.CancelFunc
 

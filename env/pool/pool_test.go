@@ -138,7 +138,7 @@ func quarantine(p *Pool, l *Lease) {
 	l.Fail(nil)
 }
 
-// until waits until done returns true, which other goroutines cause.
+// until waits for other goroutines until the function done returns true. what describes done in a failure.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {

@@ -175,7 +175,7 @@ func TestUnseenRestart(t *testing.T) {
 				ph := newRestartServer(t, bare)
 				p := ph.pool(t, name)
 				a, b := ph.at(t, p, 5), ph.at(t, p, 6)
-				ph.at(t, p, 9).Release() // this instance is free at the restart
+				ph.at(t, p, 9).Release() // task 9 leaves a free instance, which the restart removes
 				ph.restart()
 				b.Fail(errors.New("unexpected reply"))
 				// The free instance does not exist on the restarted server.
@@ -248,7 +248,7 @@ func TestRefusedStepIsNotSentToTheNextServer(t *testing.T) {
 	}
 }
 
-// TestReplyOfTheTimeOfARestart checks that a reply that arrives after the pool has found a restart is discarded.
+// TestReplyOfTheTimeOfARestart checks that a reply is discarded if the pool detected a restart before it arrived.
 func TestReplyOfTheTimeOfARestart(t *testing.T) {
 	ph := newRestartServer(t, false)
 	p := ph.pool(t, "textcraft")

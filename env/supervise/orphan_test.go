@@ -101,7 +101,7 @@ func TestNoOrphansOfAnOrphan(t *testing.T) {
 	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, []int{server, stray}) // these processes end although the server is restarted
+	gone(t, []int{server, stray}) // the processes of the old server end; a new server starts
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

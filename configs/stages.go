@@ -40,6 +40,6 @@ var stages = registry.Range{Allowed: "STEP:TURNS, in the order of the steps", Ch
 var curriculumKeys = []entry{
 	ready("curriculum.max_turns", nil, "turns of a training episode in stages, such as [\"1:5\", \"100:10\"]: 5 from the first step, 10 from step 100 on; at most the environment's limit, which validation always uses; empty: that limit", stages),
 	ready("curriculum.sampler", "uniform", "uniform: every task once an epoch; success_rate: tasks with a success rate near one half are drawn most often", oneOf([]string{"uniform", "success_rate"})),
-	ready("curriculum.failures", 0, "consecutive draws of a task without a success after which the task rests; 0: never", atLeast(0)),
-	ready("curriculum.rest_steps", 20, "number of steps for which a task rests after these failures", atLeast(1), above0("curriculum.failures")),
+	ready("curriculum.failures", 0, "consecutive draws of a task without a success after which the task is not drawn for rest_steps steps; 0: never", atLeast(0)),
+	ready("curriculum.rest_steps", 20, "number of steps for which such a task is not drawn", atLeast(1), above0("curriculum.failures")),
 }

@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	clipCovRatio = registry.NewParam("clip_cov_ratio", 0.0002, "share of the tokens without a gradient", registry.AboveTo(0, 1))
+	clipCovRatio = registry.NewParam("clip_cov_ratio", 0.0002, "share of the tokens whose gradient is removed", registry.AboveTo(0, 1))
 	clipCovLow   = registry.NewParam("clip_cov_lb", 1.0, "lower bound of the covariance of these tokens", registry.Any)
 	clipCovHigh  = registry.NewParam("clip_cov_ub", 5.0, "upper bound of the covariance of these tokens", registry.Any)
 )

@@ -146,7 +146,7 @@ var Table = []Definition{
 	{ServerFaults + "/{slow,duplicate}", "faults: valid replies that an injected fault delayed or duplicated (env proxy)", whenNonZero},
 	{Servers + "{requests,instances_created,quarantines}", "requests, created instances and quarantined servers since the previous line", whenNonZero},
 	{Servers + "*/{requests,instances_created,quarantines}", "requests, created instances and quarantined servers of one environment since the previous line", whenMixture},
-	{Servers + "*/faults/*", "faults of one environment's servers by kind, as for all environments", whenMixture},
+	{Servers + "*/faults/*", "faults of one environment's servers by kind; the kinds are those of servers/faults", whenMixture},
 	{Env + "*/{episodes,success_rate,mean_score,mean_turns,dropped}", "results of one environment's training episodes", whenMixture},
 
 	// Metrics of the run: time, memory, and supervised training.

@@ -8,8 +8,8 @@ import "github.com/openmanus/openmanus/env/action"
 // reset, /close answers false and does not close it.
 //
 // The score is not bounded: a success after the level's step limit has a
-// negative reward and does not end the episode, and every further refused action
-// adds the reward again. Training needs a bounded reward, so the score is clipped to
+// negative reward and does not end the episode, and every later action that the server
+// refuses adds this reward again. Training needs a bounded reward, so the score is clipped to
 // [-1, 1]. A success in time has a reward below 1.
 
 // babyaiLevels lists BabyAI's levels in the server's order. Task i has level i modulo

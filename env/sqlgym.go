@@ -3,7 +3,7 @@ package env
 import "github.com/openmanus/openmanus/env/action"
 
 // SQLGym over the BIRD questions (protocol 5.9). As with webshop, /create returns a
-// random number, /reset an array, and status 503 means that nothing was done. A
+// random number, /reset an array, and status 503 means that the step was not executed. A
 // process keeps 8 instances and returns the first again for the ninth /create. It
 // handles one request at a time and has no /close. Every episode has one step.
 

@@ -2,7 +2,7 @@ package env
 
 import "github.com/openmanus/openmanus/env/action"
 
-// TextCraft (protocol 5.1). /create requires a JSON object, which it ignores. The key of the task
+// TextCraft (protocol 5.1). /create requires a JSON object but ignores its contents. The key of the task
 // in a reset is "data_idx"; the server takes it modulo the number of craftable items. AgentGym's
 // current server has /close, OpenManus-RL's copy does not. The reply to a step after the end has
 // done false, so the caller must stop the episode.

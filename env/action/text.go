@@ -24,7 +24,7 @@ func strip(s string) string { return strings.TrimFunc(s, isSpace) }
 
 // trimEOS removes a trailing "</s>" as upstream does: it cuts five characters, the
 // four of the token and the last letter of the action. Rewards of recorded runs
-// depend on that. Current tokenizers do not produce "</s>" as text.
+// depend on this cut. Current tokenizers do not produce "</s>" as text.
 func trimEOS(s string) string {
 	if !strings.HasSuffix(s, "</s>") {
 		return s

@@ -54,7 +54,7 @@ func New(next http.Handler, plan *Plan, observe Observer) http.Handler {
 
 // spared reports whether requests for a path get no faults: the greeting, which
 // clients use as a health check, and the description of a server (env.DescriptionPath;
-// this package may not import env), because no client counts failures of the latter.
+// this package may not import env), because no client counts failed requests for it.
 func spared(p string) bool { return p == "/" || p == "/openapi.json" }
 
 // ServeHTTP draws the faults of the request and injects them.

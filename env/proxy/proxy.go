@@ -23,7 +23,7 @@ import (
 const CountsPath = "/__faults"
 
 // idleTimeout is the time that an idle connection to the server is kept. It is less than
-// 5 s, because uvicorn then closes the connection, and a request would fail.
+// 5 s: uvicorn closes a connection that was idle for 5 s, and a request would fail.
 const idleTimeout = 4 * time.Second
 
 const dialTimeout = 10 * time.Second

@@ -395,7 +395,7 @@ share() {
 # Pinned here because it is a tool of the tests, not a dependency of the program.
 staticcheck_version=v0.8.1
 
-# packages native: prints the packages that depend on cgo; packages pure: the others.
+# packages native: prints the packages that depend on cgo; packages pure: prints all other packages.
 packages() {
   local all native
   all=$(go list ./...)

@@ -247,7 +247,7 @@ type Algo struct {
 	MaxGenBatches int     `toml:"max_gen_batches"`
 	PFPPO         string  `toml:"pf_ppo"`
 	// Params has the parameters of all estimators and of all weightings of
-	// PF-PPO; the configured ones use only their declared parameters.
+	// PF-PPO. The configured estimator and weighting read only their own parameters.
 	Params            registry.Values   `toml:"-"`
 	AgentEvol         AgentEvol         `toml:"agentevol"`
 	RolloutCorrection RolloutCorrection `toml:"rollout_correction"`

@@ -172,7 +172,7 @@ func firstSentence(text []byte) string {
 		words = append(words, line)
 	}
 	all := strings.Join(words, " ")
-	const name = 4 // len("Dr. "), as in Dr. GRPO
+	const name = 4 // skips the dot of "Dr. GRPO", which ends no sentence
 	if i := strings.Index(all[min(name, len(all)):], ". "); i >= 0 {
 		all = all[:name+i]
 	}

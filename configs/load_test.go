@@ -64,7 +64,7 @@ func TestLoadResolvesEnvironments(t *testing.T) {
 		t.Errorf("maze does not inherit from [agent] (-want +got):\n%s", diff)
 	}
 	if e := c.Env[1]; e.Format != "react" || e.MaxTurns != 7 || len(e.Tasks) != 2 {
-		t.Errorf("values of [agent] replaced those of textcraft: %+v", e)
+		t.Errorf("values of [agent] replaced values of the textcraft table: %+v", e)
 	}
 }
 

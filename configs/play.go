@@ -59,7 +59,7 @@ var episodeKeys = slices.Concat([]string{
 }, contractKeys)
 
 // contractKeys lists the episodeKeys that must be equal in two compared results.
-// The others identify the compared model, or name files that are compared by
+// The other episodeKeys identify the compared model, or name files that are compared by
 // content.
 var contractKeys = []string{
 	"model.compute_dtype",

@@ -24,8 +24,8 @@ type Paid struct {
 type Allocation func(p Paid) ([]float32, error)
 
 // Allocations holds the allocations by name. The formulas are from
-// OpenManus-RL's _convert_rollout_results_to_dataproto (spec 3.5). All of them
-// differ from it in: rewards are on the sampled tokens, wherever they are in the
+// OpenManus-RL's _convert_rollout_results_to_dataproto (spec 3.5). All formulas
+// differ from upstream in: rewards are on the sampled tokens, wherever they are in the
 // row, and no reward is lost outside a window.
 var Allocations = registry.New[Allocation]("reward allocation")
 

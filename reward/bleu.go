@@ -34,7 +34,7 @@ func init() {
 
 const bleuOrder = 4
 
-// ngramCounts holds the matches and totals of each order, and both lengths.
+// ngramCounts holds the matches and totals of each order, and the lengths c and r.
 type ngramCounts struct {
 	match, total [bleuOrder]int
 	c, r         int

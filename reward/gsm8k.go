@@ -16,7 +16,7 @@ import (
 //
 // Differs in: thousands commas, $ and a final full stop are removed in both
 // methods and on both sides, so "42." and "1,234" are 42 and 1234. Upstream's
-// flexible method keeps them and rejects such correct answers.
+// flexible method keeps these characters and rejects such correct answers.
 var gsm8kMethod = registry.NewParam("gsm8k_method", "strict", "strict: the number after ####; flexible: the last number",
 	registry.OneOf([]string{"strict", "flexible"}))
 

@@ -40,7 +40,7 @@ func (m *home) free() {
 	m.hs = nil
 }
 
-// Scope owns the tensors made while it is the innermost one open on its thread. It is used only on that thread.
+// Scope owns the tensors made while it is the innermost open scope of its thread. Use it only on that thread.
 type Scope struct {
 	home
 	t      *Thread

@@ -13,7 +13,7 @@ import (
 // means that an operand is absent, such as a missing bias or a gradient that was not computed.
 type Tensor struct{ h *handle }
 
-// handle is the Go side of one om_tensor. Only the thread may use its fields, apart from meta.
+// handle is the Go side of one om_tensor. Only the thread t may use its fields, except meta.
 type handle struct {
 	ptr  C.om_tensor // nil after the tensor was freed
 	t    *Thread

@@ -98,7 +98,7 @@ const (
 )
 
 // ppoKeys are the keys of main_ppo in the order in which they are applied. If two
-// set the same key, the later one applies.
+// of them set the same key of this program, the later one applies.
 var ppoKeys = []row{
 	// ---- data (spec 1.3)
 	taken(omrl, "data.env_name", "env.name", "webshop", envName),

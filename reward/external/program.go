@@ -166,7 +166,7 @@ func startChild(args []string, o Options) (*child, error) {
 }
 
 // reap reads the program's output, waits for its exit and kills the rest of its
-// process group. The kill precedes Wait, after which another process may have the id.
+// process group. It kills before Wait, because after Wait another process may have the id.
 func (c *child) reap(out io.Reader, maxReply int) error {
 	drained := make(chan struct{})
 	c.wg.Go(func() {

@@ -127,7 +127,7 @@ type Share struct {
 }
 
 // StepAll runs AdamW.Step for several optimisers whose gradients come from one backward pass. It returns the
-// norm of each before clipping. If the gradients of one optimiser are not finite, no optimiser steps.
+// gradient norm of each optimiser before clipping. If the gradients of one optimiser are not finite, no optimiser steps.
 func StepAll(s *torch.Scope, shares ...Share) (norms []float64, err error) {
 	norms = make([]float64, len(shares))
 	s.Do(func(s *torch.Scope) {

@@ -38,7 +38,7 @@ type Info struct {
 // ByteSize returns the size of the tensor in bytes. It fails on an unsupported
 // dtype, a negative dimension, or a product that no file can hold.
 func (i Info) ByteSize() (int64, error) {
-	// 8-bit floats are part of the format, but their scales are separate tensors.
+	// The 8-bit floats of the format are not supported: they need scales from other tensors.
 	if i.DType.Size() == 0 {
 		return 0, fmt.Errorf("dtype %.80q is not supported: convert the checkpoint to BF16 or F32", string(i.DType))
 	}

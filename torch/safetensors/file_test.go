@@ -185,7 +185,7 @@ func TestTooManyNames(t *testing.T) {
 	const want = "more than 524288 names"
 	const experts = 60 * 384 * 3 * 4 // layers, experts, matrices, tensors of a quantised matrix
 	if index, err := parseIndex([]byte(`{"weight_map":` + many(experts, `"model.safetensors"`) + `}`)); err != nil || len(index) != experts {
-		t.Errorf("an index of %d names gives %d names, error %v", experts, len(index), err)
+		t.Errorf("parsing an index of %d names returns %d names, error %v", experts, len(index), err)
 	}
 	texts := many(maxNames+1, `""`)
 	for name, header := range map[string]string{

@@ -53,12 +53,12 @@ func TestKilledAtEveryPoint(t *testing.T) {
 		n := passages[point]
 		if slices.Contains(rare, point) {
 			if n > 0 {
-				t.Errorf("every run passes %s: remove it from rare", point)
+				t.Errorf("an ordinary run passes the crash point %s: remove the point from rare", point)
 			}
 			continue
 		}
 		if n == 0 {
-			t.Errorf("no run passes %s", point)
+			t.Errorf("an ordinary run does not pass the crash point %s", point)
 			continue
 		}
 		// Kill in the middle of the run: every kind of save has happened and more will follow.

@@ -81,7 +81,7 @@ func TestFigures(t *testing.T) {
 	for name, f := range Figures(tasks, 4, 1) {
 		got[name] = f.Value
 		if !(f.Low <= f.Value && f.Value <= f.High) {
-			t.Errorf("%s: %v is not within %v and %v", name, f.Value, f.Low, f.High)
+			t.Errorf("%s: the value %v is outside its interval %v to %v", name, f.Value, f.Low, f.High)
 		}
 	}
 	want := map[string]float64{
@@ -126,7 +126,7 @@ func TestIntervals(t *testing.T) {
 		t.Errorf("got %+v, want 0.25 ± %.3f", f, half)
 	}
 	if second := Figures(tasks, 1, 7)[SuccessRate]; second != f {
-		t.Errorf("the same seed gives %+v and %+v", f, second)
+		t.Errorf("two calls with the same seed return %+v and %+v, want equal intervals", f, second)
 	}
 	// More samples of the same tasks do not narrow the interval.
 	var same []Task
@@ -174,7 +174,7 @@ func TestResult(t *testing.T) {
 	const fixed = `{"env":"maze","tasks":2,"samples":2,"success_rate":0.6666666666666666,"mean_score":0.6666666666666666,"mean_turns":1.3333333333333333,` +
 		`"outcomes":{"env_error":1,"success":2,"turn_limit":1},"lost":1,"metrics":{`
 	if !strings.HasPrefix(string(b), fixed) {
-		t.Errorf("the JSON does not begin with its fixed form:\n%s", b)
+		t.Errorf("the JSON is %s, want it to begin with %s", b, fixed)
 	}
 	var back Result
 	if err := json.Unmarshal(b, &back); err != nil {
@@ -209,7 +209,7 @@ func TestContract(t *testing.T) {
 	for _, other := range []map[string]string{{"a": "1", "b": "3"}, {"a": "1"}, {"a": "1", "b": "2", "c": ""}, {"a": "12", "b": ""}} {
 		d := NewContract(other)
 		if d.Hash == c.Hash || len(Diff(c, d)) == 0 {
-			t.Errorf("%v and %v have equal contracts", other, c.Parts)
+			t.Errorf("the contracts with the parts %v and %v are equal, want a difference", other, c.Parts)
 		}
 	}
 	c.Parts["a"] = "9"
@@ -238,7 +238,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("the paired interval is %v to %v, want no value below 0", m.Low, m.High)
 	}
 	if self, err := Compare(a, a, false); err != nil || self.Metrics[SuccessRate] != (Change{A: 3. / 8, B: 3. / 8}) {
-		t.Errorf("a result differs from itself: %+v, %v", self.Metrics[SuccessRate], err)
+		t.Errorf("a result compared with itself: %+v, error %v; want 3/8 twice without a difference", self.Metrics[SuccessRate], err)
 	}
 	back, err := Compare(b, a, false)
 	if err != nil || back.Metrics[SuccessRate].Difference != -m.Difference {
@@ -264,7 +264,7 @@ func TestCompareRefuses(t *testing.T) {
 	disjoint := result("w", a.Contract.Parts, trials("y", "", "tt"), trials("z", "", "st"))
 	c, err = Compare(a, disjoint, false)
 	if m := c.Metrics[SuccessRate]; err != nil || c.Tasks != 0 || m.Difference != -0.5 || !(m.Low < -0.5 && m.High > -0.5) {
-		t.Errorf("results without a common task: %+v, %v", c, err)
+		t.Errorf("results without a common task: %+v, error %v; want 0 tasks, a difference of -0.5 and an interval around it", c, err)
 	}
 	if !strings.Contains(c.String(), "no task in both") {
 		t.Error(c.String())

@@ -259,7 +259,7 @@ func TestReplayByText(t *testing.T) {
 	for _, e := range record(t, false, 3) {
 		e.ForgetIDs()
 		if (Setup{}).Replayable(e) == "" || (Setup{ByText: true}).Replayable(e) != "" {
-			t.Errorf("%s sample %d is replayable with ids, or not replayable by text", e.Task.ID, e.Sample)
+			t.Errorf("%s sample %d is replayable with ids or not replayable by text, want only by text", e.Task.ID, e.Sample)
 		}
 		if r := replayAll(t, false, 0, e)[0]; r.Difference != nil || r.Draws != 0 {
 			t.Errorf("%s sample %d: %+v %v", e.Task.ID, e.Sample, r, r.Difference)
@@ -316,7 +316,7 @@ func TestReplayOfALostReply(t *testing.T) {
 		for i, x := range e.Exchanges {
 			if x.Status == 0 && strings.HasSuffix(x.Path, "/step") {
 				if !x.Sent || !strings.Contains(e.Exchanges[i+1].Path, "/detail") {
-					t.Errorf("%s sample %d: the step %+v is followed by %+v", e.Task.ID, e.Sample, x, e.Exchanges[i+1])
+					t.Errorf("%s sample %d: after the step %+v the exchange is %+v, want a request for the result", e.Task.ID, e.Sample, x, e.Exchanges[i+1])
 				}
 				recalled++
 			}

@@ -67,7 +67,7 @@ func TestGroupsStartAlike(t *testing.T) {
 						t.Errorf("%s sample %d: %s after %d attempts: %s", ep.Task.ID, ep.Sample, ep.Outcome, ep.Attempts, ep.Err)
 					}
 					if known, ok := starts[ep.UID]; ok && known != ep.FirstObservation {
-						t.Errorf("group %s compares %q with %q", ep.UID, known, ep.FirstObservation)
+						t.Errorf("group %s has the first observations %q and %q, want equal ones", ep.UID, known, ep.FirstObservation)
 					}
 					starts[ep.UID] = ep.FirstObservation
 					if want := onServer(ep.Server, ep.Task.Index); ep.FirstObservation != want {
@@ -118,10 +118,10 @@ func TestStartsInWavesDoNotDependOnDelays(t *testing.T) {
 			continue
 		}
 		if diff := cmp.Diff(episodes, eps, sameButTimes); diff != "" {
-			t.Fatalf("round %d has different episodes:\n%s", round, diff)
+			t.Fatalf("the episodes of round 0 and round %d differ:\n%s", round, diff)
 		}
 		if diff := cmp.Diff(shapes, s.model.shapes); diff != "" {
-			t.Fatalf("round %d forms different batches:\n%s", round, diff)
+			t.Fatalf("the batches of round 0 and round %d differ:\n%s", round, diff)
 		}
 	}
 }

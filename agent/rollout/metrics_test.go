@@ -49,7 +49,7 @@ func TestMetrics(t *testing.T) {
 }
 
 // TestMetricsOfEpisodeWithoutReply checks the metrics of an episode whose first messages fill the
-// context: it has no reply and one message, the prompt. verl calls such an episode aborted.
+// context: it has no reply and one message, the prompt. verl counts such an episode as aborted.
 func TestMetricsOfEpisodeWithoutReply(t *testing.T) {
 	m := Metrics([]*data.Episode{
 		{UID: "a", Outcome: data.ContextLimit, Tokens: make([]int32, 4), Mask: make([]uint8, 4)},

@@ -39,7 +39,7 @@ func TestEpisodesDoNotDependOnConcurrency(t *testing.T) {
 			OnEpisode: func(*data.Episode) error { streamed.Add(1); return nil },
 			OnProgress: func(p Progress) {
 				if p.Done != last.Done+1 || p.Total != 40 {
-					t.Errorf("progress %+v followed %+v, want one more of 40 episodes", p, last)
+					t.Errorf("after the progress %+v the progress is %+v, want one more of 40 episodes", last, p)
 				}
 				last = p
 			},
@@ -491,10 +491,10 @@ func TestDeterministicBatches(t *testing.T) {
 					continue
 				}
 				if diff := cmp.Diff(first, s.model.shapes); diff != "" {
-					t.Fatalf("round %d forms different batches:\n%s", round, diff)
+					t.Fatalf("the batches of round 0 and round %d differ:\n%s", round, diff)
 				}
 				if diff := cmp.Diff(episodes, eps, sameButTimes); diff != "" {
-					t.Errorf("round %d has different episodes:\n%s", round, diff)
+					t.Errorf("the episodes of round 0 and round %d differ:\n%s", round, diff)
 				}
 			}
 		})

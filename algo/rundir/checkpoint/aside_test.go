@@ -19,7 +19,7 @@ func TestSetAside(t *testing.T) {
 		t.Fatalf("SetAside = %v, %v, want the steps 4 and 3", moved, err)
 	}
 	if a, b := steps(t, root), steps(t, to); a != "1 2" || b != "3 4" {
-		t.Errorf("%q are left and %q are set aside", a, b)
+		t.Errorf("the steps %q are left and %q are set aside, want 1 2 and 3 4", a, b)
 	}
 	if _, err := Open(t.Context(), filepath.Join(to, "step_000004")); err != nil {
 		t.Errorf("a checkpoint that was set aside is damaged: %v", err)

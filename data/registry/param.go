@@ -41,7 +41,7 @@ type Value interface {
 // Typed is a Param whose values are of type T.
 type Typed[T Value] struct{ Param }
 
-// NewParam declares a parameter. Entries with the same key share the Typed.
+// NewParam declares a parameter. Entries with a common key share one Typed value.
 func NewParam[T Value](key string, def T, doc string, allowed Range) Typed[T] {
 	return Typed[T]{Param{Key: key, Default: def, Doc: doc, Range: allowed}}
 }

@@ -267,8 +267,7 @@ func TestLostEpisodes(t *testing.T) {
 	}
 }
 
-// builtinServer serves a built-in environment and appends more to its first
-// observations.
+// builtinServer serves a built-in environment and appends the text in more to the observation of each reset.
 func builtinServer(t *testing.T, name, more string) (url string) {
 	t.Helper()
 	server, err := builtin.Serve(context.WithoutCancel(t.Context()), name, "127.0.0.1:0", builtin.Options{})

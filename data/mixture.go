@@ -73,7 +73,7 @@ func (m *Mixture) Next(k int) []Pick {
 
 // source returns the source of the next draw.
 func (m *Mixture) source() int {
-	const stream = 0x6d697874757265 // separates this stream of numbers from the streams of the orders
+	const stream = 0x6d697874757265 // makes these random numbers differ from those of Order with the same seed
 	u := rand.NewPCG(m.seed^stream, uint64(m.draws)).Uint64()
 	at := float64(u>>11) / (1 << 53) * m.total // in [0, total)
 	last := 0

@@ -103,8 +103,7 @@ func TestTrajectoriesOfAMixture(t *testing.T) {
 	mustContain(t, "the error", err.Error(), "wordle.jsonl", "its rows are for")
 }
 
-// TestTrajectoryTooLong checks that a trajectory that is too long is reported before the
-// model trains on walks, and that the hint names allowed values.
+// TestTrajectoryTooLong checks that a trajectory that is too long is reported before the fresh model is pretrained on random walks, and that the hint names allowed values.
 func TestTrajectoryTooLong(t *testing.T) {
 	fit := func(sets ...string) (*testHost, error) {
 		h := newTestHost(t)

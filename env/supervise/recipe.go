@@ -22,7 +22,7 @@ type recipe struct {
 	data   []variable        // folders that the user must provide
 	files  []string          // required files below folder
 	needs  []string          // required programs in PATH
-	slow   time.Duration     // start timeout; DefaultStartTimeout applies if it is longer
+	slow   time.Duration     // start timeout, if longer than DefaultStartTimeout
 	venv   []string          // packages for pip; nil: pip alone cannot install the server
 	more   string            // requirements that pip cannot install
 }

@@ -231,7 +231,7 @@ func (p *parser) variable() string {
 type target struct{ name, attr string }
 
 // targets reads the variables on the left of an assignment, with or without
-// parentheses. attributes allows attributes of namespaces.
+// parentheses. If attributes is set, a target may also be an attribute such as ns.x.
 func (p *parser) targets(attributes bool) (out []target) {
 	paren := p.skipOp("(")
 	for len(out) == 0 || p.skipOp(",") {

@@ -197,7 +197,7 @@ func TestTrainFromDumpErrors(t *testing.T) {
 	text := string(read(t, dir, "d.jsonl"))
 	writeFile(t, dir, "single.jsonl", strings.Join(strings.SplitAfter(text, "\n")[:2], ""))
 	writeFile(t, dir, "greedy.jsonl", strings.Replace(text, `"Greedy":false`, `"Greedy":true`, 1))
-	writeFile(t, dir, "topk.jsonl", strings.Replace(text, `"TopK":0`, `"TopK":5`, 1)) // as in earlier versions, without the kept tokens
+	writeFile(t, dir, "topk.jsonl", strings.Replace(text, `"TopK":0`, `"TopK":5`, 1)) // a dump of an earlier version, without the tokens that top-k kept
 	_, rest, _ := strings.Cut(text, "\n")
 	writeFile(t, dir, "rollouts.jsonl", `{"format":"openmanus-episodes","version":1,"weights":""}`+"\n"+rest)
 	for _, tt := range []struct {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// DescriptionPath is where FastAPI describes a server. No client counts
-// requests for it, so fault injection leaves them alone.
+// DescriptionPath is the path of FastAPI's description of a server. Fault injection adds
+// no faults to requests for this path, because clients do not count their failures.
 const DescriptionPath = "/openapi.json"
 
 const (

@@ -38,8 +38,8 @@ type Host struct {
 	// Events shows training: its phases, steps and validations.
 	Events algo.Events
 
-	// SettingName returns the name of a configuration key in error messages if the
-	// caller has another name for it, such as a flag, and "" for other keys.
+	// SettingName returns the caller's name for a configuration key, such as a flag, for
+	// error messages. It returns "" if the caller has no other name for the key.
 	SettingName func(key string) string
 
 	// WaitHealthy, unless 0, overrides the time to wait for servers that are all

@@ -40,11 +40,11 @@ func (at Place) prefers(a, b *server) bool {
 // DownError if every server stays down for Options.WaitHealthy.
 func (p *Pool) Acquire(ctx context.Context) (*Lease, error) { return p.AcquireAt(ctx, Place{}) }
 
-// AcquireAt is Acquire on the servers that the argument at allows. The error is a
-// ServerDownError if the only allowed server has been down for
-// Options.WaitHealthy while others are in service. The time counts from when the
-// server was taken out of service: if consecutive episodes need the server, only the
-// first of them waits.
+// AcquireAt is like Acquire, but uses only servers that the Place allows. The error is a
+// ServerDownError if the only allowed server has been down for Options.WaitHealthy while
+// others are in service. This time starts when the server is taken out of service, so if
+// several episodes in a row need the server, the first one waits and the others fail at
+// once.
 func (p *Pool) AcquireAt(ctx context.Context, at Place) (*Lease, error) {
 	if at.Only != "" && !slices.ContainsFunc(p.servers, at.allows) {
 		return nil, fmt.Errorf("environment %s: %s is not one of the servers (%s)", p.spec.Name, at.Only, p)

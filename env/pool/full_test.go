@@ -49,7 +49,7 @@ func (b *sqlServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.n++
 	n := b.n
 	b.mu.Unlock()
-	time.Sleep(200 * time.Microsecond) // gives other requests time to arrive, which would be an error
+	time.Sleep(200 * time.Microsecond) // a concurrent request would arrive during this pause and fail the test
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.busy = false

@@ -168,8 +168,8 @@ func takes(params string, f func(c *context, v any, p []any) any) function {
 	return func(c *context, v any, a *args) any { return f(c, v, c.bind(a, need, names)) }
 }
 
-// bind returns the arguments in the order of names. The first need names are
-// required.
+// bind returns the arguments in the order of names. The arguments names[:need]
+// are required.
 func (c *context) bind(a *args, need int, names []string) []any {
 	if len(a.pos) > len(names) {
 		panic(c.errorf("%s takes at most %d arguments, not %d", a.name, len(names), len(a.pos)))

@@ -43,7 +43,7 @@ func rangeFunc(c *context, _ any, p []any) any {
 	return out
 }
 
-// dict makes a mapping from another one and keywords.
+// dict makes a mapping from another mapping and keyword arguments.
 func (c *context) dict(a *args) *dict {
 	d := new(dict)
 	if len(a.pos) > 1 {
@@ -144,7 +144,7 @@ func kindTest[T any]() function {
 	return isA(func(v any) bool { _, ok := v.(T); return ok })
 }
 
-// isSequence implements the test "sequence", true for strings and undefined too.
+// isSequence implements the test "sequence", which strings and undefined pass too.
 func isSequence(v any) bool {
 	switch v.(type) {
 	case string, markup, *list, *dict, undefined:

@@ -267,8 +267,8 @@ func pyFormat(c *context, self any, a *args) any {
 	}))
 }
 
-// title converts the first rune and each rune after a separator with the function
-// first, and all other runes to lower case.
+// title calls the function first to convert the initial rune and each rune after a
+// separator. It converts all other runes to lower case.
 func title(s string, separates func(rune) bool, first func(string) string) string {
 	var sb strings.Builder
 	before := ' '

@@ -25,7 +25,7 @@ type parser struct {
 // three levels.
 const maxSyntax = 4 * maxDepth
 
-// peek returns the next token, ahead returns the token after the next.
+// peek returns the next token, and ahead returns the token after it.
 func (p *parser) peek() token  { return p.tokens[p.pos] }
 func (p *parser) ahead() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
 
@@ -128,7 +128,7 @@ func (p *parser) block(line int, end string) stmt {
 	return body
 }
 
-// elseBlock compiles the else block up to the tag last, or nothing if end, the tag just read, is not "else".
+// elseBlock compiles an else block, which the tag named last closes. There is none if end, the name of the tag just read, is not "else".
 func (p *parser) elseBlock(line int, end, last string) stmt {
 	if end == "else" {
 		return p.block(line, last)
@@ -231,7 +231,7 @@ func (p *parser) variable() string {
 type target struct{ name, attr string }
 
 // targets reads the variables on the left of an assignment, with or without
-// parentheses. If attributes is set, a target may also be an attribute such as ns.x.
+// parentheses. Attributes such as ns.x are allowed if the argument is true.
 func (p *parser) targets(attributes bool) (out []target) {
 	paren := p.skipOp("(")
 	for len(out) == 0 || p.skipOp(",") {

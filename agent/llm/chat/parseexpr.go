@@ -93,8 +93,8 @@ func (p *parser) expression() expr {
 	return x
 }
 
-// operators compiles an expression. The binding power of its operators is at
-// least the argument least.
+// operators compiles an expression up to the first operator whose binding power
+// is lower than the argument least.
 func (p *parser) operators(least int) expr {
 	p.enter()
 	defer p.leave()
@@ -243,8 +243,8 @@ func (p *parser) integer(t token) expr {
 	return literal(i)
 }
 
-// items calls the function item to read each element of a list that ends with
-// the token closing. A comma may follow the last element.
+// items reads a list up to its closing token and calls the function item to read
+// each element. A comma may follow the last element.
 func (p *parser) items(closing string, item func()) {
 	for n := 0; !p.skipOp(closing); n++ {
 		if n > 0 {
@@ -363,7 +363,7 @@ func callExpr(f expr, list argList, line int) expr {
 type argList struct {
 	pos      []expr
 	keywords []string
-	values   []expr // values of keywords
+	values   []expr // values of keyword arguments
 }
 
 func (p *parser) arguments() (a argList) {

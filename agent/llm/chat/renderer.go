@@ -17,7 +17,7 @@ import (
 //
 // For a conversation whose replies are encoded text, the appended form equals
 // the ids of the whole conversation rendered by the template, except that
-//   - a template may rewrite earlier turns when it renders the whole (Qwen3
+//   - a template may rewrite earlier turns when it renders them again (Qwen3
 //     drops old thinking and puts an empty thinking block before a last reply
 //     without one); in appended form a turn stays as it was sampled;
 //   - white space at the start of a reply is not merged into one token with

@@ -68,7 +68,7 @@ func testdataDir() string {
 	return filepath.Join("..", "..", "..", "build", "testdata")
 }
 
-// loaded caches the results of loadModel, which take a second each.
+// loaded caches the results of loadModel, which takes a second per call.
 var loaded = map[string]model{}
 
 type model struct {
@@ -99,8 +99,8 @@ func loadModel(t testing.TB, name string) (*Template, *tokenizer.Tokenizer, toke
 	return m.template, m.tok, m.config
 }
 
-// vocabOf maps a model to another model with the same vocabulary except for added
-// tokens, so that only one of them is read.
+// vocabOf maps a model to another model that has the same vocabulary except for
+// added tokens, so that the tests read only one of the two vocabularies.
 var vocabOf = map[string]string{"llama3": "llama3_2", "qwen2_5": "qwen3"}
 
 var vocabs = map[string]*tokenizer.Tokenizer{}

@@ -101,7 +101,7 @@ func (w *writer) value(v any, depth int) {
 	}
 }
 
-// items writes items between brackets, each with write.
+// items writes brackets around the items and calls the function write for each item.
 func (w *writer) items(open, closing string, items []any, depth int, write func(any)) {
 	newline := func(depth int) {
 		if w.pretty {

@@ -100,7 +100,7 @@ func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequen
 	var batch []*sequence
 	var work []Work
 	for _, r := range append(decode, prefill...) {
-		// If a later row has evicted the other sequence, q is computed from its first token.
+		// If a later row has evicted the sequence r.from, r.q is computed from its first token.
 		if r.from != nil && r.from.blocks > 0 {
 			r.q.from, r.q.cached = r.from.id, r.shared
 			s.stats.SharedTokens += int64(r.shared)

@@ -10,9 +10,9 @@ type Restarter interface {
 	Restart(s *Session) error
 }
 
-// Restart returns a session of e with an empty context that replaces s: s itself
-// if e is a Restarter, else a new session with the same options. After an error
-// s is closed.
+// Restart returns a session of e with an empty context. If e is a Restarter, it
+// empties s and returns s; otherwise it closes s and opens a session with the same
+// options. After an error s is closed.
 func Restart(ctx context.Context, e Engine, s *Session) (*Session, error) {
 	r, ok := e.(Restarter)
 	if !ok {

@@ -166,7 +166,7 @@ func (b *Backend) pack(batch []engine.Work) (*packed, error) {
 	return p, nil
 }
 
-// sequence returns the sequence of w with its first w.Pos tokens. A missing sequence is created.
+// sequence returns the sequence of w, truncated to w.Pos tokens. It creates a missing sequence.
 func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
 	seq := b.seqs[w.Seq]
 	source := seq // the sequence whose cached tokens w continues

@@ -46,7 +46,7 @@ func (b *blocks) share(have []int32, n int) []int32 {
 	return shared
 }
 
-// release decrements the number of users of each block in have. A block without users is free.
+// release decrements the number of users of each block in the slice have. A block without users is free.
 func (b *blocks) release(have []int32) {
 	for _, block := range slices.Backward(have) {
 		if b.users[block]--; b.users[block] == 0 {

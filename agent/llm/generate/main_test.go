@@ -43,7 +43,7 @@ func newBackend(t testing.TB, m *model.Model, o Options) *Backend {
 	return b
 }
 
-// ids returns n token ids that depend on salt.
+// ids returns n token ids that depend on the argument salt.
 func ids(n, salt int) []int32 {
 	out := make([]int32, n)
 	for i := range out {
@@ -53,7 +53,7 @@ func ids(n, salt int) []int32 {
 }
 
 // sampling returns a Work that samples at temperature 1. The key of its draw depends
-// on sample and the position.
+// on the argument sample and on the position.
 func sampling(seq engine.SeqID, tokens []int32, pos, sample int) engine.Work {
 	return engine.Work{
 		Seq: seq, Tokens: tokens, Pos: pos, Sample: true, Temperature: 1, TopP: 1,

@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// TestSharedPrefix checks that a sequence samples the same tokens with blocks
-// shared from another sequence as without, even after the other sequence is
+// TestSharedPrefix checks that a sequence samples the same tokens whether or not
+// it shares blocks of another sequence, even after the other sequence is
 // truncated, continued or dropped.
 func TestSharedPrefix(t *testing.T) {
 	m := openModel(t, torch.Float32)

@@ -12,9 +12,9 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// TestSmolLM2Gap checks the mean difference between the log-probs of sampling
-// and of training in a real model. A run warns above these limits
-// (rollout.max_logprob_gap).
+// TestSmolLM2Gap checks that the mean difference between the log-probs of sampling
+// and of training in a real model is small. A run warns about a difference above
+// rollout.max_logprob_gap.
 func TestSmolLM2Gap(t *testing.T) {
 	const path = "../../../build/models/SmolLM2-135M-Instruct.gguf"
 	if _, err := os.Stat(path); err != nil {

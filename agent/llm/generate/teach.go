@@ -15,8 +15,7 @@ import (
 // The sampler takes argmax over v of s_v = z_v/T + G_v (torch.Sample). If the
 // two tokens differ, the margin is s_drawn - s_recorded: the smallest
 // change of the scaled logits with which the sampler draws the teacher's token.
-// If top-k or top-p excluded one of the two tokens, the margin may be the
-// change that moves that token across the cut. A teacher's id outside the
+// With top-k or top-p, see the function margin. A teacher's id outside the
 // vocabulary is ignored and reported with an infinite margin.
 func (b *Backend) teach(logits torch.Tensor, row torch.SampleRow, d engine.Draw, out *engine.Sampled) {
 	recorded, ok := b.teacher.Recorded(d)
@@ -60,8 +59,8 @@ func logProb(z []float32, row torch.SampleRow, id int32) float64 {
 // truncated reports whether top-k or top-p restricts the draw.
 func truncated(row torch.SampleRow) bool { return !row.Greedy && (row.TopK > 0 || row.TopP < 1) }
 
-// margin returns the difference between the scores of the drawn and the recorded token,
-// or the change that moves one of the two tokens across the cut of top-k or top-p.
+// margin returns s_drawn - s_recorded, or a smaller change with which top-k or top-p excludes the drawn token.
+// If s_recorded is higher, margin returns the change with which top-k and top-p keep the recorded token.
 func margin(z []float32, row torch.SampleRow, recorded, drawn int32) float64 {
 	score := func(id int32) float64 {
 		s := float64(z[id]) * scale(row)

@@ -28,7 +28,7 @@ var ignoredKeys = []string{
 }
 
 // fixedKeys lists the supported values of keys whose other values need arithmetic that
-// is not implemented. A family that implements it reads the key as an Extra setting.
+// is not implemented. A family that implements the arithmetic reads the key as an Extra setting.
 var fixedKeys = map[string][]string{
 	"hidden_act":                  {`"silu"`, `"swish"`},
 	"attention_bias":              {"false"},
@@ -174,8 +174,8 @@ func (r *configReader) labels() int {
 	return n
 }
 
-// layers accepts layer_types of full attention only. A family with other kinds
-// reads the key as one of its Extra settings.
+// layers accepts layer_types of full attention only. A family with other kinds of
+// attention reads the key as one of its Extra settings.
 func (r *configReader) layers(c Config) {
 	var types []string
 	if r.seen["layer_types"] || !r.get("layer_types", &types) {

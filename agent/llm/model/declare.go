@@ -24,7 +24,7 @@ type weight struct {
 	rotary bool // RoPE rotates the output of the projection
 }
 
-// linear is a linear layer of a block under its name in the checkpoint.
+// linear is a linear layer of a block and the name of the layer in the checkpoint.
 type linear struct {
 	name string
 	l    *nn.Linear

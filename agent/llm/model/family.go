@@ -92,8 +92,8 @@ func (b *preNorm) Forward(p *nn.Pass, x torch.Tensor) torch.Tensor {
 
 func (c *Config) norm(dim int) nn.RMSNorm { return nn.RMSNorm{Dim: dim, Eps: c.RMSNormEps} }
 
-// attention declares full attention with grouped queries. With bias the
-// projections of queries, keys and values have biases.
+// attention declares full attention with grouped queries. If bias is true,
+// the projections of queries, keys and values have biases.
 func (c *Config) attention(bias bool) *nn.Attention {
 	q, kv := c.NumAttentionHeads*c.HeadDim, c.NumKeyValueHeads*c.HeadDim
 	return &nn.Attention{

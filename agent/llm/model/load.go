@@ -16,7 +16,7 @@ import (
 // the decoder does not have keep the names of the file.
 type source interface {
 	safetensors.Listing
-	// count adds the number of tensors of each stored type to types and returns their total size in bytes.
+	// count counts the tensors of each stored type in the map types and returns the total size of all tensors in bytes.
 	count(types map[string]int) (bytes int64, err error)
 	// read returns the whole tensor in any floating-point dtype.
 	read(s *torch.Scope, name string) (torch.Tensor, error)

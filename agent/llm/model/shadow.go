@@ -27,9 +27,9 @@ func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
 	forPairs(s, m.Trained(), src.Trained(), func(to, from Param) { to.Tensor.Copy_(from.Tensor) })
 }
 
-// CopyWeights overwrites the weights with the weights of src with its
-// adapters merged. Both models have the same configuration; m's adapters do
-// not change. It runs inside torch.Run.
+// CopyWeights overwrites the weights with the sums of src's weights and the
+// updates of src's adapters. Both models have the same configuration; m's
+// adapters do not change. It runs inside torch.Run.
 func (m *Model) CopyWeights(s *torch.Scope, src *Model) {
 	forPairs(s, m.Params(), src.Params(), func(to, from Param) { to.Tensor.Copy_(src.merged(from)) })
 }

@@ -16,7 +16,7 @@ import (
 
 const headName = "lm_head.weight"
 
-// Param is a parameter under its name in a Hugging Face checkpoint.
+// Param is a parameter and its name in a Hugging Face checkpoint.
 type Param = store.Param
 
 // Params returns every parameter once, tied ones under the embedding's name, in

@@ -22,7 +22,7 @@ func trained(t testing.TB) *Tokenizer {
 	return tok
 }
 
-// TestMerge checks that the heap and a plain scan merge words of all lengths equally.
+// TestMerge checks that the heap and a plain scan give the same ids for words of all lengths.
 func TestMerge(t *testing.T) {
 	m := &trained(t).bpe
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -56,7 +56,7 @@ func scanMerge(m *bpe, w []int32) []int32 {
 	}
 }
 
-// TestHugeWords checks that long words are merged correctly. With quadratic time it would exceed the tests' time limit.
+// TestHugeWords checks that long words are merged correctly. A merge that takes quadratic time would exceed the time limit of the tests.
 func TestHugeWords(t *testing.T) {
 	tok := trained(t)
 	for _, s := range []string{strings.Repeat("themaze", 20_000), strings.Repeat(" ", 150_000), strings.Repeat("<|im_", 20_000), strings.Repeat("é\u0301", 20_000)} {

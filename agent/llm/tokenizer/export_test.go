@@ -14,5 +14,5 @@ var (
 	Digest       = digest
 )
 
-// CheckCases compares the ids of the text of every case.
+// CheckCases compares the ids of every case's text with the golden ids.
 func (g *goldens) CheckCases(t *testing.T, tok *Tokenizer) { g.checkCases(t, tok) }

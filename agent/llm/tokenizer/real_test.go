@@ -76,7 +76,7 @@ func readJSON(t testing.TB, name string, v any) {
 	}
 }
 
-// checkCases compares the ids of the text of every case.
+// checkCases compares the ids of every case's text with the golden ids.
 func (g *goldens) checkCases(t *testing.T, tok *Tokenizer) {
 	t.Helper()
 	for _, c := range g.Cases {

@@ -104,7 +104,7 @@ func TestUnicode(t *testing.T) {
 	})
 }
 
-// inClass returns a function that reports whether src matches a rune of every. For speed, all runes are matched in one call.
+// inClass returns a function that reports whether the pattern src matches a rune. The rune must be one of the slice every, which inClass matches in one call for speed.
 func inClass(t *testing.T, src string, every []rune) func(rune) bool {
 	p, err := compilePattern(src)
 	if err != nil {

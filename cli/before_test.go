@@ -9,9 +9,9 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 )
 
-// TestVersionBefore checks that files of an earlier version still open: a run is
-// resumed from its checkpoint for one step, a dump is shown and replayed, and a
-// saved configuration is read. testdata/before/make.sh made the files.
+// TestVersionBefore checks that the program reads files of an earlier version: it
+// resumes a run for one step, shows and replays a dump, and checks a saved
+// configuration. testdata/before/make.sh created the files.
 func TestVersionBefore(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("testdata/before")); err != nil {

@@ -58,7 +58,7 @@ func TestEnvCheck(t *testing.T) {
 	mustContain(t, "stderr", stderr, "no server responds")
 }
 
-// TestEnvCheckLimit checks that the command requests more instances than the server has only with --limit.
+// TestEnvCheckLimit checks that only with --limit the command requests more instances than the server has.
 func TestEnvCheckLimit(t *testing.T) {
 	var made atomic.Int64
 	sqlgym := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

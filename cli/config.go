@@ -54,8 +54,8 @@ func configCommand(s *State) *cli.Command {
 	)
 }
 
-// configFlags returns the flags of chosenConfig. preset is the default of
-// --preset.
+// configFlags returns the flags that chosenConfig reads. The parameter preset is
+// the default of --preset.
 func configFlags(preset string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "preset", Value: preset, Usage: "start from a built-in configuration: " + strings.Join(configs.PresetNames(), ", ")},
@@ -94,8 +94,8 @@ func loadPreset(preset string, envs, sets []string) (configs.Config, error) {
 	return cfg, err
 }
 
-// chosenConfig reads the configuration of a file, or of the flags --preset and
-// --env, with overrides.
+// chosenConfig returns the configuration of a file, or else of the flags --preset
+// and --env, and applies the overrides of --set.
 func (s *State) chosenConfig(c *cli.Context, file string, sets []string) (configs.Config, error) {
 	preset, envs := c.String("preset"), c.StringSlice("env")
 	switch {

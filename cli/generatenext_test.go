@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestScoreAgain checks that the command that generate suggests works.
+// TestScoreAgain checks the score command that `openmanus generate` suggests.
 func TestScoreAgain(t *testing.T) {
 	plain := run.GenerateOptions{Out: "my out.jsonl", PromptKey: "prompt", ResponseKey: "responses"}
 	for _, c := range []struct {

@@ -24,7 +24,7 @@ func TestTrainSavesOnHangup(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	master, slave := pty(t)
-	// If nohup runs the test, SIGHUP is ignored, and the program would inherit this. Handle SIGHUP to prevent it.
+	// Under nohup, SIGHUP is ignored in the test and in the processes that it starts. A handler prevents this.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -39,7 +39,7 @@ func TestTrainSavesOnHangup(t *testing.T) {
 	}
 	shown := make(chan []byte, 1)
 	go func() {
-		b, _ := io.ReadAll(master) // returns when master is closed
+		b, _ := io.ReadAll(master) // reads until master is closed
 		shown <- b
 	}()
 	p := &process{cmd: cmd, dir: dir}

@@ -74,7 +74,7 @@ func (f *flagFaults) override(c *cli.Context, flags []keyFlag, cfg *configs.Conf
 	}
 }
 
-// check adds the errors of cfg, and an error for each given flag that has no effect.
+// check adds to f the errors of cfg and an error for each given flag that has no effect.
 func (f *flagFaults) check(c *cli.Context, flags []keyFlag, cfg *configs.Config) {
 	for _, k := range flags {
 		if k.local && c.IsSet(k.name()) && cfg.Rollout.Engine != engineLocal {
@@ -97,7 +97,7 @@ func (f *flagFaults) check(c *cli.Context, flags []keyFlag, cfg *configs.Config)
 	}
 }
 
-// values adds the errors of cfg, each under the name of the flag that overrides
+// values adds to f the errors of cfg, each under the name of the flag that overrides
 // the key. Keys without a flag come from a file, whose values are valid.
 func (f *flagFaults) values(flags []keyFlag, cfg *configs.Config) {
 	for _, fault := range cfg.PlayFaults() {

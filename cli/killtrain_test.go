@@ -39,8 +39,8 @@ func TestTrainOnKilledServers(t *testing.T) {
 			return
 		}
 		marked = max(marked, len(supervise.Marked(markKey, mark)))
-		// Every second kill hits the server on which an episode begins, so that the instance is lost. Other kills hit
-		// any running server.
+		// Every second kill ends the server on which an episode begins, so that the instance is lost. The other kills
+		// end any running server.
 		var up []int
 		for port := base; port < base+servers; port++ {
 			if pids := serverPIDs(t, port); len(pids) > 0 && (killed%2 == 1 || strconv.Itoa(port) == r.URL.RawQuery) {

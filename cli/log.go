@@ -28,7 +28,7 @@ func (s *State) applyLogFlags(c *cli.Context) error {
 	return nil
 }
 
-// ConfigLevel sets the level of a configuration, unless a flag has set one.
+// ConfigLevel sets the log level to level (log.level of a configuration), unless a flag has set it.
 func (s *State) ConfigLevel(level string) {
 	if !s.levelFixed {
 		s.Log = newLogger(s, level)

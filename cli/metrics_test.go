@@ -33,7 +33,7 @@ var metricRuns = []struct {
 	}},
 	{"AgentEvol", []string{"train", "--set", "algo.name=agentevol"}},
 	{"greedy baselines", []string{"train", "--set", "algo.adv_estimator=remax"}},
-	// A run of an existing model validates it before the warm start.
+	// A run that starts from an existing model validates the model before the warm start.
 	{"an existing model", []string{
 		"train", "--set", "model.path=MODEL", "--set", "model.fresh.layers=0", "--set", "model.fresh.walks=0",
 		"--set", "reward.components.goal.weight=1", "--set", "reward.components.agentgym.weight=0.01",

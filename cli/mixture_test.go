@@ -61,8 +61,8 @@ test_every = 4
 val_before_train = false
 `
 
-// playedTwice trains the mixture in text for four steps, once without interruption and once resumed after two steps. It
-// checks that both runs have the same episodes, that no episode exceeds the limit in turns for its table, and that
+// playedTwice trains for four steps with the configuration text, once in one go and once resumed after two steps. It
+// checks that both runs have the same episodes, that no episode exceeds the turn limit of its [[env]] table, and that
 // the metrics report the number of episodes. It returns stdout, folder and metrics of the first run and the number of
 // episodes by table. It calls see with each episode unless see is nil.
 func playedTwice(t *testing.T, text string, turns map[string]int, see func(step int, ep *data.Episode)) (out, whole string, lines []map[string]any, drawn map[string]int) {

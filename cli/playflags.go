@@ -84,7 +84,7 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, er
 	e, obsTokens := &cfg.Env[0], cfg.Agent.MaxObsTokens
 	name := e.Name
 	f.override(c, playKeys(), &cfg, file == "")
-	e.Name = name // --env may be the label of the table, which override stored as the name
+	e.Name = name // if --env is the label of the table, f.override has stored the label as the name
 	if e.MaxTurns == 0 {
 		if spec, err := env.Lookup(name); err == nil {
 			e.MaxTurns = spec.MaxTurns
@@ -143,7 +143,7 @@ func (s *State) loadPlayed(c *cli.Context, file string) (configs.Config, error) 
 	if len(e.ValTasks) == 0 && !c.IsSet("tasks") {
 		return cfg, errext.With(errext.Input, "choose the other split with --split, or give --tasks", fmt.Errorf("%s: environment %s has no tasks of the split %q", file, e.Called(), c.String("split")))
 	}
-	// A dump records the lists. Join each to one entry, as a flag gives it, so that the dump can be continued either way.
+	// A flag gives a list as one entry. Join the entries of a file, so that a dump records both in the same form.
 	for _, list := range []*[]string{&e.ValTasks, &e.SkipTasks} {
 		if len(*list) > 0 {
 			*list = []string{strings.Join(*list, ",")}

@@ -7,8 +7,8 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 )
 
-// TestReadingMetrics checks that many steps of training on walks give few lines of metrics, that these lines have
-// step numbers of their phase, and that they count every token.
+// TestReadingMetrics checks that the many steps of pretraining on random walks give few lines of metrics, that these
+// lines have the step numbers of the pretraining, and that they count every token.
 func TestReadingMetrics(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)

@@ -19,7 +19,7 @@ import (
 )
 
 // tinyRun is the configuration of a training run that takes seconds. It trains a
-// model of one layer on eight walks, then on two solved mazes, then four GRPO steps.
+// model of one layer on eight random walks, then on two solved mazes, then for four GRPO steps.
 //
 //go:embed run/testdata/tiny.toml
 var tinyRun string
@@ -40,7 +40,7 @@ func TestResume(t *testing.T) {
 	train(t, again).wait(t)
 	sameRuns(t, "two runs with one seed", whole, again, "tiny", 4)
 
-	// The third step is short. The process is killed as soon as the second step is on disk, and loses the third one.
+	// The process is killed as soon as the checkpoint of step 2 exists, that is during step 3, which is lost.
 	p := train(t, killed)
 	p.killAfter(t, "tiny", 2)
 	if _, err := os.Stat(filepath.Join(killed, "runs", "tiny", "checkpoints", "step_000004")); err == nil {
@@ -52,7 +52,7 @@ func TestResume(t *testing.T) {
 	interrupted := t.TempDir()
 	writeFile(t, interrupted, "run.toml", tinyRun)
 	p = train(t, interrupted)
-	p.interruptAfter(t, "tiny", 2+3) // two steps on walks and three of the warm start
+	p.interruptAfter(t, "tiny", 2+3) // two lines of the pretraining on random walks and three of the warm start
 	train(t, interrupted).wait(t)
 	sameRuns(t, "interrupted in the warm start and resumed", whole, interrupted, "tiny", 4)
 }

@@ -20,7 +20,7 @@ type leakChecked struct{ *testing.M }
 
 // Run runs the tests.
 func (l leakChecked) Run() int {
-	// A second thread makes the tests slower if the cores are busy. Started processes read the variable.
+	// A second thread makes the tests slower if the cores are busy. Processes that the tests start read the variable.
 	torch.SetNumThreads(1)
 	if err := os.Setenv("OMP_NUM_THREADS", "1"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

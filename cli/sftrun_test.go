@@ -82,7 +82,7 @@ func TestSFTOfPairs(t *testing.T) {
 		t.Errorf("state of the best checkpoint: %+v (%v), want step %d", best, err, st.Best.Step)
 	}
 
-	// If the run has finished more epochs than sft.epochs, it trains nothing. Other columns are another experiment.
+	// A run that has finished more epochs than sft.epochs trains nothing. It cannot resume with other columns.
 	mustContain(t, "stdout", sft("1"), "12 steps")
 	code, _, stderr := inProcess(t, dir, append(slices.Clone(args), "--set", "sft.epochs=5", "--set", "sft.response_key=question", "--set", "sft.prompt_key=answer")...)
 	if code != int(errext.Input) {
@@ -95,7 +95,7 @@ func TestSFTOfPairs(t *testing.T) {
 	}
 	mustContain(t, "stderr", stderr, "train.jsonl: row 0, line 1: it has no value in column reply")
 
-	// Other validation rows are another experiment, because they select the best epoch.
+	// The run cannot resume with other validation rows, because they select the best epoch.
 	writeFile(t, dir, "val.jsonl", pairs("left"))
 	code, _, stderr = inProcess(t, dir, append(slices.Clone(args), "--set", "sft.epochs=5")...)
 	if code != int(errext.Input) {

@@ -38,7 +38,7 @@ lr = 1e-3
 experiment = "from"
 `
 
-// sftOfDump has the flags of a supervised run with dumpRun.
+// sftOfDump holds the flags for supervised training with the configuration dumpRun.
 var sftOfDump = []string{"--set", "sft.epochs=1", "--set", "sft.train_batch_size=2", "--set", "sft.micro_batch_size=1"}
 
 // dumpToTrain records twelve episodes of three tasks and marks the first two samples of each task as successes. It writes

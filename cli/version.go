@@ -61,7 +61,7 @@ func (s *State) version() (versionInfo, error) {
 	return versionOf(build, func() (string, error) { return s.HashFile("/proc/self/exe") })
 }
 
-// shortSum is the number of digits of a sum or commit that identify a build.
+// shortSum is the number of digits of a SHA-256 or of a commit that identify a build.
 const shortSum = 12
 
 // program returns the name of the build in evaluation contracts. Builds of

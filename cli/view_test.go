@@ -32,7 +32,7 @@ func TestViewOfARun(t *testing.T) {
 	}
 }
 
-// TestDocumentedData checks that a run trains on the rows in the section of docs/data.md on custom data.
+// TestDocumentedData checks that a run can train on the example rows of docs/data.md.
 func TestDocumentedData(t *testing.T) {
 	for _, m := range fenced.FindAllStringSubmatch(pages(t)["data.md"], -1) {
 		if m[1] != "jsonl" {

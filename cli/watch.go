@@ -125,7 +125,7 @@ func (w *watcher) Step(step, steps int, m algo.Metrics) {
 	fmt.Fprintln(w.s.Stderr, w.fit(w.stepLine(step, steps, m)))
 }
 
-// stepLine returns the parts of a step's line and their ranks for fit.
+// stepLine returns the parts of a step's line and their ranks, by which fit drops parts.
 func (w *watcher) stepLine(step, steps int, m algo.Metrics) (parts []string, rank []int) {
 	add := func(r int, format string, args ...any) {
 		parts, rank = append(parts, fmt.Sprintf(format, args...)), append(rank, r)

@@ -96,7 +96,7 @@ func addFormat(ctx context.Context, parts map[string]string, setup agent.Setup, 
 		if err != nil {
 			return fmt.Errorf("prompts of summaries: %w", err)
 		}
-		format = recording.(agent.Prompting) // setup.Format is of the same type and has prompts
+		format = recording.(agent.Prompting) // cannot panic: same type as setup.Format
 	}
 	prompter := format.Begin(data.Task{}, 0)
 	seen := agent.PromptState{Observation: "observation"}

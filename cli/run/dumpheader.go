@@ -15,7 +15,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// recordedPlay is the settings that played the episodes of a dump.
+// recordedPlay holds the settings with which the episodes of a dump were played.
 type recordedPlay struct {
 	Config  configs.Config `json:"-"` // with one [[env]] table
 	Episode *agent.Options `json:"episode"`

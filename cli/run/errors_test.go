@@ -86,8 +86,8 @@ func TestTrainError(t *testing.T) {
 	}
 }
 
-// TestReadingError checks that training on walks has the exit codes of other training,
-// and another hint for divergence.
+// TestReadingError checks that errors of the pretraining on random walks have the exit
+// codes of other training errors, and that divergence has a hint for the pretraining.
 func TestReadingError(t *testing.T) {
 	for want, err := range map[errext.ExitCode]error{
 		errext.Diverged: &learner.DivergedError{Steps: 3, Last: &learner.NotFiniteError{What: "loss"}},

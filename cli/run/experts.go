@@ -36,8 +36,8 @@ func expertReply(f agent.Format, action string) string {
 	return "Action: " + action
 }
 
-// playExpert plays the expert's solution of a task against a server. It returns
-// a copy of the task for each conversation, in the format in which the model plays.
+// playExpert plays the expert's solution of a task against a server, in the model's
+// format. It returns a copy of the task for each conversation of the episode.
 func playExpert(ctx context.Context, w *World, setup agent.Setup, index int) ([]data.Task, error) {
 	task := data.Task{ID: fmt.Sprintf("%s_%d", w.Spec.Name, index), Env: w.Spec.Name, Index: index}
 	actions, err := expertActions(w, index)
@@ -68,8 +68,8 @@ func withConversations(task data.Task, conversations [][]data.Message) []data.Ta
 	return tasks
 }
 
-// expertTries bounds the attempts to play a solution on failing servers. Only an
-// attempt without a failure counts.
+// expertTries bounds the attempts to play a solution on failing servers. A solution
+// needs one attempt without a failure.
 const expertTries = 60
 
 // isServerFailure reports whether err is a failed request to a server, which may
@@ -82,7 +82,7 @@ func isServerFailure(err error) bool {
 // played is the outcome of playActions.
 type played struct {
 	agent.Recording
-	made   int // number of actions after which the episode continued
+	made   int // number of actions that did not end the episode
 	reward float64
 }
 

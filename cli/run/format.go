@@ -13,8 +13,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// OpenFormat returns the prompt format of an [[env]] table. If the format
-// uses an endpoint of summaries, it adds to open the function that disconnects.
+// OpenFormat returns the prompt format of an [[env]] table. If the format uses an
+// endpoint of summaries, the function that disconnects is added to the stack open.
 func OpenFormat(ctx context.Context, h *Host, open *Closers, spec env.Spec, cfg configs.Config, e configs.Env) (agent.Format, error) {
 	o := agent.FormatOptions{HistoryLength: e.HistoryLength, MemoryFile: h.Path(e.MemoryFile)}
 	if e.UseSummary {
@@ -32,8 +32,8 @@ func OpenFormat(ctx context.Context, h *Host, open *Closers, spec env.Spec, cfg 
 }
 
 // openClient connects to an endpoint with the key in the environment variable
-// keyEnv, and sends a first request to check that the endpoint can be used. It
-// adds to open the function that closes the connection.
+// keyEnv, and sends a first request to check that the endpoint can be used. The
+// function that closes the connection is added to the stack open.
 func openClient(ctx context.Context, h *Host, open *Closers, keyEnv string, o openai.Options, first openai.Request) (*openai.Client, error) {
 	o.Key, o.Log = h.Getenv(keyEnv), h.Log
 	if u, err := url.Parse(o.BaseURL); err == nil && o.Key != "" && u.Scheme == "http" && !local(u.Hostname()) {

@@ -22,9 +22,9 @@ const (
 		"{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 
-// FreshModel returns a small llama with random weights. Its vocabulary is bytes,
-// or byte pairs (BPE) merged on the conversations of examples. maxContext is
-// the number of positions.
+// FreshModel returns a small llama with random weights. Its vocabulary is bytes, or
+// byte pairs (BPE) computed from the conversations of the tasks in examples.
+// maxContext is the number of positions.
 func FreshModel(ctx context.Context, t *torch.Thread, f configs.Fresh, maxContext int, seed uint64, examples []data.Task) (*model.Bundle, error) {
 	size := 256 + 2 // bytes and two special tokens
 	var texts []string

@@ -23,8 +23,8 @@ import (
 
 // inputDigests returns digests of the files that the configuration names, by
 // key: tasks, instructions, recorded conversations, the files of score
-// functions, and the weights of the KL reference. ref is nil without a reference,
-// and if the weights of the reference are in the run folder.
+// functions, and the weights of the KL reference. ref is nil if there is no
+// reference or if its weights are in the run folder.
 func (t *training) inputDigests(ctx context.Context, ref *model.Model) (map[string]string, error) {
 	out := map[string]string{}
 	var faults []error

@@ -87,9 +87,9 @@ func (t *training) openMerged(ctx context.Context, path string, dt torch.DType) 
 	return b, nil
 }
 
-// frozenReference returns the reference of the KL on the policy's frozen weights. It
-// has no adapters, or with a warm start a copy of the adapters at the end of the
-// warm start.
+// frozenReference returns the reference of the KL on the policy's frozen weights.
+// Without a warm start the reference has no adapters. Otherwise it has a copy of the
+// adapters at the end of the warm start.
 func (t *training) frozenReference(ctx context.Context) (*model.Model, error) {
 	if !t.freezesReference() {
 		return t.bundle.Model.Base(), nil

@@ -130,8 +130,8 @@ func (t *training) checkModels() error {
 	return errext.With(errext.Model, "a reference is another state of the same model", err)
 }
 
-// OpenModel loads the model of a [model] section on its device. It adds to open the
-// functions that release the model and stop the device's thread.
+// OpenModel loads the model of a [model] section on its device. The functions that
+// release the model and stop the device's thread are added to the stack open.
 func OpenModel(ctx context.Context, h *Host, open *Closers, m configs.Model, o model.Options) (*model.Bundle, error) {
 	thread, dt, err := openDevice(h, open, m)
 	if err != nil {

@@ -38,9 +38,9 @@ type rowLine[T any] struct {
 	Data T   `json:"data"`
 }
 
-// openRowFile opens the progress file of out. work holds everything that the output
-// depends on. If the file describes other work, openRowFile replaces it if replace is
-// true, and returns an error otherwise. valid checks a row of the file.
+// openRowFile opens the progress file of the output file out. work holds everything that
+// the output depends on. With replace, openRowFile starts a new file. Otherwise a file
+// that describes other work is an error. valid checks a row of the file.
 func openRowFile[T any](h *Host, out string, work any, replace bool, valid func(row int, v T) bool) (*rowFile[T], error) {
 	head, err := json.Marshal(work)
 	if err != nil {

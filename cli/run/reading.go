@@ -93,7 +93,7 @@ func playWalk(ctx context.Context, w *World, setup agent.Setup, task *data.Task,
 	return p.made, err
 }
 
-// PhaseRead replaces algo.PhaseSFT in the steps that train a fresh model on its
+// PhaseRead replaces algo.PhaseSFT in the steps that pretrain a fresh model on random
 // walks.
 const PhaseRead = "read"
 
@@ -107,7 +107,7 @@ func (e readingEvents) Phase(p algo.Phase) {
 	e.Events.Phase(p)
 }
 
-// read trains a fresh model on its walks for one epoch.
+// read pretrains a fresh model on its random walks for one epoch.
 func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 	if len(t.walks) == 0 {
 		return nil
@@ -150,7 +150,7 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 	return nil
 }
 
-// readingError adds the exit code and a hint to an error of read.
+// readingError adds the exit code and a hint to an error of the pretraining.
 func readingError(run *runFolder, err error) error {
 	err = fmt.Errorf("reading: %w", err)
 	if is[*learner.DivergedError](err) {
@@ -159,7 +159,7 @@ func readingError(run *runFolder, err error) error {
 	return trainError(run, err)
 }
 
-// readingOptions returns the options of training on walks.
+// readingOptions returns the options of the pretraining on random walks.
 func readingOptions(cfg configs.Config, rows []data.Row) algo.SFTOptions {
 	f := cfg.Model.Fresh
 	return algo.SFTOptions{
@@ -177,13 +177,13 @@ func readingOptions(cfg configs.Config, rows []data.Row) algo.SFTOptions {
 }
 
 // readingLines is the approximate number of lines in metrics.jsonl for the
-// hundreds of steps of read.
+// hundreds of steps of the pretraining.
 const readingLines = 50
 
-// readingEvery returns the number of steps of read that share a line.
+// readingEvery returns the number of pretraining steps that share a line.
 func readingEvery(steps int) int { return max(1, (steps+readingLines-1)/readingLines) }
 
-// readingLine accumulates the steps of read that share a line. The names of the
+// readingLine accumulates the pretraining steps that share a line. The names of the
 // metrics differ from those of [sft], because the loss covers other tokens.
 type readingLine struct {
 	last                                   algo.Metrics

@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// lossOfReading records the loss of every step of reading.
+// lossOfReading records the loss of every pretraining step.
 type lossOfReading struct{ losses []float64 }
 
 func (l *lossOfReading) Step(_, _ int, m algo.Metrics) { l.losses = append(l.losses, m["train/loss"]) }
@@ -19,7 +19,7 @@ func (l *lossOfReading) Phase(algo.Phase)              {}
 func (l *lossOfReading) Progress(int, string)          {}
 func (l *lossOfReading) Validated(rundir.Validation)   {}
 
-// TestReading checks that a fresh model trains on the text of its walks, and that
+// TestReading checks that a fresh model is pretrained on random walks, and that
 // every second walk starts in the middle of an episode.
 func TestReading(t *testing.T) {
 	s := newTestHost(t)

@@ -73,7 +73,7 @@ func (r *Run) Rollout(ctx context.Context, o RolloutOptions) (result *RolloutRes
 	return result, errors.Join(err, errext.With(errext.Disk, "", held.out.Close()))
 }
 
-// heldEpisodes is an open dump and the episodes that it holds.
+// heldEpisodes is an open dump and the episodes in it.
 type heldEpisodes struct {
 	out      *dump.Writer
 	episodes map[episodeKey]bool

@@ -96,8 +96,8 @@ func parseIndices(key string, entries []string) ([]int, error) {
 	return all, nil
 }
 
-// warnLeak warns of tasks that are in both learned and measured, even if in
-// different [[env]] tables.
+// warnLeak warns of validation tasks (measured) that the run also learns from (learned),
+// even if they are in different [[env]] tables.
 func warnLeak(h *Host, how string, learned, measured []data.Task) {
 	for _, o := range data.Shared(data.TasksOf(learned), data.TasksOf(measured)) {
 		h.Log.Warn("train/validation leak: validation tasks are "+how+"; their scores do not predict scores on new tasks",

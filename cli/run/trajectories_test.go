@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// opened writes files to the folder of a host and returns a training opened there.
+// opened writes files to the folder of a new host and opens a training run on it.
 func opened(t *testing.T, files map[string]string, text string, sets ...string) (*training, error) {
 	t.Helper()
 	return openedTo(t, nil, files, text, sets...)

@@ -51,7 +51,7 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 	}
 	w := &World{log: h.Log, Spec: spec}
 	urls := e.Servers
-	var opened atomic.Pointer[pool.Pool] // set when the pool is open; restarts of servers are reported to it
+	var opened atomic.Pointer[pool.Pool] // set when the pool is open; the pool gets reports of server restarts
 	switch {
 	case o.SpecOnly && (e.Launch || len(urls) > 0):
 		return w, nil
@@ -109,7 +109,7 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 }
 
 // openSetup opens the environment of an [[env]] table, and the prompt format and
-// the options of its training episodes. It adds to open the function that releases them.
+// the options of its training episodes. The functions that release them are added to the stack open.
 func openSetup(ctx context.Context, h *Host, open *Closers, cfg configs.Config, e configs.Env, o WorldOptions) (*World, agent.Setup, error) {
 	w, err := OpenWorld(ctx, h, e, o)
 	if err != nil {

@@ -41,7 +41,7 @@ type Recorder func(data.Exchange)
 // may repeat this request, but not the step.
 type Recaller interface {
 	// Recall returns the result of the last step, which failed. ok is false if the
-	// server cannot tell: it shows the same observation as before (the step was not
+	// result is unknown: the server shows the same observation as before (the step was not
 	// executed, changed nothing visible, or is still running), or the task has ended
 	// and the server shows nothing.
 	Recall(ctx context.Context) (res StepResult, ok bool, err error)

@@ -45,7 +45,7 @@ type Error struct {
 	Kind   Kind
 	Op     string // create, reset, step, observe, close, probe, version
 	URL    string
-	Status int    // of the reply; 0: no status line was received
+	Status int    // status of the reply; 0: no status line was received
 	Words  string // text of the server's reply, shortened
 	Sent   bool   // whether the request may have reached the server
 	Err    error  // the cause; nil if the server's reply is the error
@@ -88,8 +88,8 @@ func (e *Error) Is(target error) bool {
 	return ok && k == e.Kind
 }
 
-// Retryable reports whether the same request may be sent again. A step may be if it was
-// certainly not sent, any other request after a connection failure or a server error.
+// Retryable reports whether the same request may be sent again. A step may be repeated if it
+// was certainly not sent, any other request after a connection failure or a server error.
 func (e *Error) Retryable() bool { return e.retryable }
 
 // ServerFault reports whether err indicates a fault of the server rather than of
@@ -107,8 +107,8 @@ func ResetRefused(err error) bool {
 }
 
 // Failed exchanges are counted under these names, and under http_N for a reply with
-// status N. The names state the effect on the client, whether the server or the
-// fault-injecting proxy (env/proxy) caused it.
+// status N. The names state the effect on the client. They are the same for failures
+// of the server and for faults that the proxy (env/proxy) injects.
 const (
 	SeenTimeout     = "timeout"           // no complete reply within the call's time
 	SeenTruncated   = "truncated"         // the connection ended after the status line

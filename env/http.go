@@ -127,7 +127,7 @@ func (c *caller) call(ctx context.Context, op, method, path, body string) (json.
 	}
 }
 
-// exchange sends a request once and records it. If there is a gate, it first waits
+// exchange sends a request once and records it. If there is a gate, exchange first waits
 // for its turn; the wait does not count towards the time limit of the call.
 func (c *caller) exchange(ctx context.Context, op, method, path, body string) (json.RawMessage, *Error) {
 	address := c.base + path

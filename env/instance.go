@@ -27,7 +27,7 @@ type server struct {
 	keyedID bool // an indexed server that returns the id in an object
 	textID  bool // the id is a string, not an integer
 	// checkReset checks an indexed server's reply to /reset. Like AgentGym's clients,
-	// an instance does not use this reply. If checkReset is nil, it must be a string.
+	// an instance does not use this reply. If checkReset is nil, the reply must be a string.
 	checkReset func(*instance, json.RawMessage) error
 
 	// opening lists the keys of the reply to /reset that make up the first
@@ -40,8 +40,8 @@ type server struct {
 	prepare func(context.Context, *instance) error
 
 	// parse reads the action out of the model's reply. If ok is false, nothing is
-	// sent, and the observation is refusal; if refusal is "", it is action.Invalid
-	// with the current observation. If parse is nil, the whole reply is sent.
+	// sent, and the observation is refusal or, if refusal is "", action.Invalid with
+	// the current observation. If parse is nil, the whole reply is sent.
 	parse     func(g action.Grammar, reply string) (act string, ok bool)
 	refusal   string
 	functions action.Functions

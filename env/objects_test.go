@@ -206,7 +206,7 @@ func TestObjectErrors(t *testing.T) {
 		name, env   string
 		reset, step reply
 		kind        Kind
-		words       string // part of the error of the reset, or if that succeeds of the step
+		words       string // part of the error of the reset, or of the step if the reset succeeds
 		stepFails   bool
 	}{
 		{name: "E1 deleted", env: "sciworld", reset: reply{Body: `{"error":"The task with environment 0 has been deleted."}`}, kind: KindEnvironment, words: "deleted"},

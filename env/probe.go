@@ -21,7 +21,7 @@ const (
 )
 
 // Greet requests the root of a server and returns its greeting. Any reply below
-// status 500 is a greeting. The time limit is client's, or 5 s if client has none.
+// status 500 is a greeting. The time limit is client.Timeout, or 5 s if that is 0.
 func Greet(ctx context.Context, client *http.Client, root string) (string, error) {
 	c := caller{o: Options{Client: client, MaxReply: DefaultMaxReply}}
 	limit := cmp.Or(client.Timeout, probeTimeout)

@@ -24,7 +24,7 @@ type toolEnv struct {
 	tools   []string // each as "NAME(PARAMETERS): description"
 	advice  string
 	example string // an example of an action
-	ownCall string // an action that only this server accepts; "": the server answers ListTools quickly
+	ownCall string // an action that only this server accepts, sent before the slow ListTools; "": ListTools is fast
 	tasks   int
 	turns   int
 	most    int                      // Spec.MaxInstances

@@ -14,7 +14,7 @@ type Function struct {
 	// Forms[n] is the command for n arguments, with {} in place of each argument. A
 	// call with n arguments is invalid if Forms[n] is empty or missing.
 	Forms []string
-	// Extra makes ParseJSON ignore arguments if a call has more than the last form.
+	// Extra makes ParseJSON ignore the arguments of a call that exceed those of the last form.
 	Extra bool
 	// Optional lets ParsePython accept calls without the last parameter.
 	Optional bool
@@ -51,8 +51,8 @@ func (f Function) render(args []string) (command string, ok bool) {
 	return b.String(), true
 }
 
-// Shape returns the part of an instruction that lists the functions and shows an
-// example call under a format: a call of the first function. example lists its arguments.
+// Shape returns the part of an instruction that lists the functions and shows a call of
+// the first function under a format. example lists the arguments of this call.
 func (fs Functions) Shape(format string, example ...string) string {
 	var b strings.Builder
 	b.WriteString("You act by calling one of these functions:\n")

@@ -44,7 +44,7 @@ func ParseSplit(text string) string {
 }
 
 // ParseCraft1 is P-CRAFT1 (TextCraft, G1). It cuts the text at the first
-// "Instruction:" and returns the part after the last "Action:", cleaned by plain.
+// "Instruction:" and returns the part after the last "Action:", cleaned by the function plain.
 func ParseCraft1(text string) string {
 	text, _, _ = strings.Cut(text, "Instruction:")
 	if i := strings.LastIndex(text, actionMark); i >= 0 {
@@ -53,9 +53,9 @@ func ParseCraft1(text string) string {
 	return plain(text)
 }
 
-// ParseOne is P-ONE (TextCraft, G2): the line after "Action:", cleaned by plain, or ""
-// if the text has no "Action:". If the text has several, ok is false: the client then
-// sends nothing, and the observation is TwoActions.
+// ParseOne is P-ONE (TextCraft, G2): the line after "Action:", cleaned by the function
+// plain, or "" if the text has no "Action:". If the text has several, ok is false: the
+// client then sends nothing, and the observation is TwoActions.
 func ParseOne(text string) (action string, ok bool) {
 	found := 0
 	for {

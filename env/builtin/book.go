@@ -24,7 +24,7 @@ type Book struct {
 // newBook builds a book as AgentGym's loader does. It skips recipes that only
 // split a block, and recipes that would close a cycle with earlier ones. A group
 // without a craftable item counts as an item. The result depends on the order of
-// the list, so callers must keep it fixed.
+// the list, so callers must keep the order fixed.
 func newBook(list []recipe) (*Book, error) {
 	b := &Book{
 		byItem: map[string][]*recipe{}, byGroup: map[string][]*recipe{},

@@ -24,7 +24,7 @@ type ingredient struct {
 	count int64
 }
 
-// recipe makes count of item from its ingredients. group is the group of item, or "".
+// recipe makes count units of an item from the ingredients in. group is the item's group, or "".
 type recipe struct {
 	item  string
 	group string

@@ -45,7 +45,7 @@ func craftRecipes(opening string) map[string]craftRecipe {
 	return made
 }
 
-// craftPlan returns the actions that produce count of item, or nil if it finds none.
+// craftPlan returns the actions that produce count units of an item, or nil if it finds none.
 func craftPlan(made map[string]craftRecipe, item string, count, depth int) []string {
 	r, ok := made[item]
 	if !ok {

@@ -22,8 +22,8 @@ type ending struct {
 	mustEnd func(c *checker, n int, last string, p played) bool
 	// exact forbids an earlier end of the episode.
 	exact bool
-	// checkReward checks the reward of the last reply and returns the fault, or "". It is
-	// nil if the protocol does not define the reward.
+	// checkReward checks the reward of the last reply and returns the fault, or "". The
+	// function is nil if the protocol does not define the reward.
 	checkReward func(p played) string
 }
 
@@ -175,7 +175,7 @@ var wordleEndings = []ending{
 }
 
 // sqlEndings plays a wrong statement, whose reply contains the ground truth, and then the ground
-// truth. The server must reward it if the server can execute it. Every statement ends a task.
+// truth. A server that can execute the ground truth must reward it. Every statement ends a task.
 var sqlEndings = []ending{
 	{tasks: []int{9428}, action: repeat("SELECT 'no reference has this result'", 1), mustEnd: atOnce, checkReward: rewardIn(0)},
 	{

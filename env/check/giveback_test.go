@@ -61,8 +61,8 @@ func keepsLedger(t *testing.T, name string) *ledger {
 	return l
 }
 
-// TestInstancesAreGivenBack checks that every instance is closed if the server supports it, and counted otherwise, and
-// that a server with room for one instance receives one create.
+// TestInstancesAreGivenBack checks that every instance is closed if the server supports closing, and is counted
+// otherwise, and that a server with room for one instance receives one create.
 func TestInstancesAreGivenBack(t *testing.T) {
 	for name, want := range map[string]struct{ made, left int }{
 		"textcraft": {6, 0}, "babyai": {6, 0}, "sciworld": {2, 0}, "searchqa": {6, 0}, "webarena": {2, 0},

@@ -130,8 +130,8 @@ func (c *checker) begin(n *notes, s session, task int) (reset any, first string,
 }
 
 // episode plays the environment's actions on the first session. reset is the reply to
-// the session's reset. episode calls see with each action and reply, and stops when see
-// returns false. It returns false after a failure.
+// the session's reset. episode calls the function see with each action and reply, and
+// stops when see returns false. episode returns false after a failure.
 func (c *checker) episode(n *notes, reset any, see func(action string, p played) bool) bool {
 	for _, action := range c.env.actions(c, reset) {
 		p, ok := c.play(n, c.sessions[0], action)

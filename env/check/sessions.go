@@ -49,7 +49,7 @@ const manySessions = 4
 // oneAtATime is the reason for skipping checks of several instances.
 const oneAtATime = "servers of this environment support one instance at a time, because all use the same account"
 
-// concurrently calls f concurrently for 0 to times-1. Each call writes its own notes,
+// concurrently makes the calls f(0) to f(times-1) at the same time. Each call writes its own notes,
 // which are then appended to n in order.
 func concurrently(n *notes, times int, f func(i int, n *notes)) {
 	saw := make([]notes, times)
@@ -210,8 +210,8 @@ func checkIndex(c *checker, n *notes) {
 	}
 }
 
-// together first plays each session alone, then all sessions at once with run, which
-// alternates or plays concurrently. It compares the two lists of replies of each session.
+// together first plays each session alone, then all sessions at once with the function
+// run, which alternates or plays concurrently. It compares both lists of replies of each session.
 func (c *checker) together(n *notes, sessions []session, run func(all []*transcript)) {
 	switch {
 	case len(sessions) < 2 && c.env.spec.MaxInstances == 1:

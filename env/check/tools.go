@@ -130,7 +130,7 @@ func toolServer(name, harmless string) environment {
 	}
 }
 
-// sheetServer describes sheet. Its reward is the share of right cells.
+// sheetServer describes the sheet server. The reward is the share of correct cells.
 func sheetServer() environment {
 	e := toolServer("sheet", env.ListTools)
 	e.endings = []ending{toolEnding("Action: finish with Action Input: {}", nil)}

@@ -55,8 +55,8 @@ type wire struct {
 // with a DialContext speaks HTTP/1.1 only.
 var fresh = &http.Transport{DialContext: (&net.Dialer{}).DialContext, DisableKeepAlives: true, DisableCompression: true}
 
-// keeping returns a transport that keeps a connection open. It calls ended when a
-// connection ends.
+// keeping returns a transport that keeps a connection open. It calls the function
+// ended when a connection ends.
 func keeping(ended func()) *http.Transport {
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
@@ -68,8 +68,8 @@ func keeping(ended func()) *http.Transport {
 	return &http.Transport{DialContext: dial, DisableCompression: true}
 }
 
-// watched is a connection that calls ended when it is closed. The transport closes it
-// when the server does.
+// watched is a connection that calls the function ended when it is closed. The transport
+// closes it when the server closes its end.
 type watched struct {
 	net.Conn
 	ended func()

@@ -39,7 +39,7 @@ type handler struct {
 }
 
 // New returns a handler that injects the faults of plan in front of next. For every
-// injected fault it calls observe, unless that is nil, on the goroutine of the request.
+// injected fault it calls observe, unless observe is nil, on the goroutine of the request.
 // Faults are drawn in the order of arrival, so that a client that sends one request at a
 // time gets the same faults in every run.
 func New(next http.Handler, plan *Plan, observe Observer) http.Handler {

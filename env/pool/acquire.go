@@ -36,7 +36,7 @@ func (at Place) prefers(a, b *server) bool {
 }
 
 // Acquire leases an instance, and creates one if none is free. It skips servers that
-// fail. The error is that of ctx, that of a server that refused the request, or a
+// fail. The error is from ctx, from a server that refused the request, or a
 // DownError if every server stays down for Options.WaitHealthy.
 func (p *Pool) Acquire(ctx context.Context) (*Lease, error) { return p.AcquireAt(ctx, Place{}) }
 

@@ -43,9 +43,9 @@ func (e *ServerDownError) Error() string {
 
 func (e *ServerDownError) Unwrap() error { return e.Err }
 
-// down returns the last failures of the servers that at allows, and the time when the
-// last of them was taken out of service. failures is nil if one of them is in
-// service. others reports whether another server is in service; if not, failures
+// down returns the last failures of the servers that the argument at allows, and the
+// time when the last of these servers was taken out of service. failures is nil if one
+// of them is in service. others reports whether another server is in service; if not, failures
 // contains the failures of all servers.
 func (p *Pool) down(at Place) (since time.Time, others bool, failures error) {
 	p.mu.Lock()

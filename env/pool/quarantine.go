@@ -35,7 +35,7 @@ func (p *Pool) check(s *server) {
 const maxProbes = 3
 
 // probeRepeatedly probes s until it answers, at most maxProbes times. A probe that
-// exceeds its time limit is only repeated if patient is set, because the server may
+// exceeds its time limit is only repeated if patient is true, because the server may
 // be busy.
 func (p *Pool) probeRepeatedly(ctx context.Context, s *server, patient bool) (err error) {
 	for try := range maxProbes {

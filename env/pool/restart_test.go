@@ -21,7 +21,7 @@ import (
 
 // restartServer is a server that can be restarted. It numbers its instances from 0, prepares task 0 when it creates an
 // instance, as textcraft, the tool servers and searchqa do, and names the played task in its texts. As a
-// transport it refuses connections while refusals, which counts down, is positive.
+// transport it refuses the next requests; their number is in the field refusals.
 type restartServer struct {
 	*httptest.Server
 	refusals atomic.Int64

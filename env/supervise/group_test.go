@@ -81,7 +81,7 @@ func alive(pid int) bool {
 	return ok && state != 'Z' && state != 'X'
 }
 
-// eventually waits until the function holds returns true. condition describes holds in a failure.
+// eventually waits until the function holds returns true. The message of a failure contains the text condition.
 func eventually(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
 	for range 6000 {

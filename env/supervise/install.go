@@ -32,7 +32,7 @@ var pythons = []string{"python3.11", "python3.10", "python3.12", "python3"}
 
 // VenvOf creates a virtual environment for the server of an environment with Python's
 // venv and pip, checks that the server can be imported, and returns the folder. It
-// updates an existing environment, and removes a new one if the packages cannot be installed.
+// updates an existing virtual environment, and removes a new one if the installation fails.
 func VenvOf(ctx context.Context, name string, in Install, environ []string) (string, error) {
 	venv, err := venvOf(ctx, name, in, environ)
 	if err != nil {

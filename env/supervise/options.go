@@ -26,7 +26,7 @@ type Options struct {
 	// use the following ports.
 	BasePort int
 	// LogDir is the folder of NAME_PORT.log and the older NAME_PORT.log.1. LogBytes
-	// limits the size of both together; 0: DefaultLogBytes.
+	// limits the total size of the two files; 0: DefaultLogBytes.
 	LogDir   string
 	LogBytes int64
 	// StartTimeout is the time limit for a server's first answer; 0:

@@ -22,7 +22,7 @@ type recipe struct {
 	data   []variable        // folders that the user must provide
 	files  []string          // required files below folder
 	needs  []string          // required programs in PATH
-	slow   time.Duration     // start timeout, if longer than DefaultStartTimeout
+	slow   time.Duration     // start timeout, set only if it is longer than DefaultStartTimeout
 	venv   []string          // packages for pip; nil: pip alone cannot install the server
 	more   string            // requirements that pip cannot install
 }
@@ -288,7 +288,7 @@ func (r recipe) needed(c *Command) error {
 	return nil
 }
 
-// value returns a variable of the server's environment.
+// value returns the value of an environment variable of the server.
 func (c *Command) value(key string) string {
 	if v, ok := c.Set[key]; ok {
 		return v

@@ -32,8 +32,8 @@ func newServer(o *Options, port int) *server {
 	}
 }
 
-// run keeps the server running until ctx ends. When the server first answers, run sends
-// nil to the channel first. If the start fails, run sends the error and returns.
+// run keeps the server running until ctx ends. It sends nil to the channel (first) when
+// the server answers. If the start fails, it sends the error to the channel and returns.
 func (s *server) run(ctx context.Context, first chan<- error) {
 	o := s.o
 	p, err := s.start(ctx)

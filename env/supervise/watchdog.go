@@ -19,8 +19,8 @@ import (
 const WatchdogCommand = "server-watchdog"
 
 // order contains the settings of a watchdog. The program writes it as one line of JSON to
-// the watchdog's standard input. Other users could read command-line arguments, and
-// environment variables would apply the server's LD_LIBRARY_PATH to the watchdog.
+// the watchdog's standard input. Arguments would be visible to other users, and with
+// environment variables the server's LD_LIBRARY_PATH would apply to the watchdog.
 type order struct {
 	Args     []string      `json:"args"` // Args[0] is a path
 	Dir      string        `json:"dir"`

@@ -79,7 +79,7 @@ func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]dat
 
 // diagnoseBypass writes the diagnostics of an update with loss.Bypass. No old log-probs are
 // computed before such an update, so diagnoseBypass uses the log-probs that each mini-batch
-// of the first pass had before its optimiser step. Rows of skipped steps have none.
+// of the first pass had before its optimiser step. Rows of skipped steps have no log-probs.
 func diagnoseBypass(rows []data.Row, m Metrics) error {
 	complete, err := completeEpisodes(rows, learner.OldLogProbs)
 	if err != nil {
@@ -89,7 +89,7 @@ func diagnoseBypass(rows []data.Row, m Metrics) error {
 }
 
 // completeEpisodes returns the episodes in which every context with a token in the loss has
-// the field; it sets the field of the other contexts to zeros. Rows of skipped steps lack it.
+// the field. In contexts without such a token a missing field becomes zeros. Rows of skipped steps lack it.
 func completeEpisodes(rows []data.Row, field func(*data.Row) *[]float32) ([]data.Row, error) {
 	spans, err := data.EpisodeSpans(rows)
 	if err != nil {

@@ -24,7 +24,7 @@ type core struct {
 	tokens  map[string]float64 // number of tokens in all passes of a phase of the step, by phase
 }
 
-// phase runs f as the phase called name of a step, with total units; see runPhase.
+// phase runs f as a phase of a step with the given name and total of units; see runPhase.
 func (c *core) phase(step int, name string, total int, m Metrics, f func() error) error {
 	return c.runPhase(Phase{Name: name, Step: step, Steps: c.steps, Total: total}, m, f)
 }

@@ -86,7 +86,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 		t.Run("killed while returning to step 1, "+at, func(t *testing.T) {
 			t.Parallel()
 			r := crashRig(t)
-			r.keep = 0 // 0 keeps all checkpoints, so also the one of step 1
+			r.keep = 0 // 0 keeps all checkpoints, including the checkpoint of step 1
 			must(t, r.fit(t, t.Context(), t.Context()))
 			want := r.result(t).Weights
 			die(t, r.dir, at, crashAside+"=1")

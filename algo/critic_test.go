@@ -42,7 +42,7 @@ func TestCriticsBadStepsAreResumed(t *testing.T) {
 	}
 }
 
-// TestCriticIsResumed checks that a run with a critic that is killed continues from its checkpoint
+// TestCriticIsResumed checks that a killed run with a critic continues from its checkpoint
 // with the same results. The actor is not trained during the critic's warm-up. A critic that shares
 // the actor's decoder saves no second model.
 func TestCriticIsResumed(t *testing.T) {

@@ -4,7 +4,7 @@
 // supervised training.
 //
 // One goroutine calls a Trainer. Episodes are played by the pool of agent/rollout while
-// no update is in flight. The packages below own the parts: learner the weights and
-// their updates, rundir the run folder, advantage, loss, kl and correction the formulas,
+// no update is in flight. Package learner owns the weights and their updates, package
+// rundir the run folder. Packages advantage, loss, kl and correction own the formulas,
 // which are found by name.
 package algo

@@ -45,7 +45,7 @@ func TestEvolKeeps(t *testing.T) {
 }
 
 // TestEvolReplays checks that a step replays all trajectories or the configured number of them. A
-// step replays a trajectory at most once and with all its rows. Other steps replay other ones.
+// step replays a trajectory at most once and with all its rows. Different steps replay different trajectories.
 func TestEvolReplays(t *testing.T) {
 	o := &Evol{Original: []data.Row{{UID: "o1"}, {UID: "o2"}}}
 	var earlier []data.Row

@@ -31,7 +31,7 @@ func TestFaults(t *testing.T) {
 		disturb func(t *testing.T, r *rig, stop context.CancelFunc)
 		is      func(error) bool
 		words   string
-		saved   int // the newest checkpoint afterwards
+		saved   int // step of the newest checkpoint after the fault
 	}{
 		{
 			name: "the disk is full for the metrics of a step",

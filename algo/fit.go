@@ -19,7 +19,7 @@ import (
 var ErrInterrupted = errors.New("interrupted; run the same command to resume from the last checkpoint")
 
 // Fit runs the whole training: the method's Begin, the remaining steps, a validation and
-// a checkpoint at the end. When soft ends, Fit finishes the step, cancels a running
+// a checkpoint at the end. When the context soft ends, Fit finishes the step, cancels a running
 // validation, saves and returns ErrInterrupted. When ctx ends, Fit returns at once. After
 // any other failure Fit first saves the finished work, unless the weights are between two
 // steps.
@@ -60,15 +60,15 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 }
 
 // step does one training step and reports it. The order makes sure that no update
-// is done twice and none is partly reported:
+// is done twice and no step is partly reported:
 //
-//  1. The episodes are on disk before the update. If the update fails, they show
-//     the cause.
+//  1. The episodes are on disk before the update. If the update fails, the episodes
+//     show the cause.
 //  2. The step is done when its weights are updated; its metrics become
-//     State.Unreported. A failure before that repeats the step, so it must not have
-//     changed the weights.
-//  3. The validation and the line of metrics follow. A failure there leaves
-//     Unreported, which a resumed run reports first.
+//     State.Unreported. After an earlier failure the step is repeated, so it must not
+//     have changed the weights.
+//  3. The validation and the line of metrics follow. If one of them fails,
+//     State.Unreported remains, and a resumed run reports it first.
 func (t *Trainer) step(ctx, soft context.Context) (err error) {
 	step, before := t.state.Step+1, t.optimizerSteps()
 	defer func() {
@@ -145,8 +145,8 @@ func (t *Trainer) reportPending(ctx, soft context.Context) error {
 	return t.report(ctx, soft)
 }
 
-// saveAfter saves the finished work that err would lose. It saves nothing if ctx
-// has ended or if the weights are between two steps.
+// saveAfter saves the finished work after the error err and returns err, joined with an error
+// of the save. It saves nothing if ctx has ended or if the weights are between two steps.
 func (t *Trainer) saveAfter(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || !t.unsaved || t.Actor.Inconsistent() || t.Critic != nil && t.Critic.Inconsistent() {
 		return err
@@ -157,8 +157,8 @@ func (t *Trainer) saveAfter(ctx context.Context, err error) error {
 	return err
 }
 
-// validateAtStart validates and writes the results as a line of step 0, with prefix
-// before their names.
+// validateAtStart validates and writes the results as a line of step 0, with the
+// given prefix before the names of the metrics.
 func (t *Trainer) validateAtStart(ctx, soft context.Context, label, prefix string) error {
 	v, err := t.Validate(ctx, soft, label)
 	if err != nil {

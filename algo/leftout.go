@@ -88,7 +88,7 @@ func unplayed(episodes []*data.Episode, lost func(*data.Episode) bool) (ids []st
 	return ids
 }
 
-// groupsWith reports, by uid, whether match returns true for an episode of the group.
+// groupsWith reports, by uid, whether the function match returns true for an episode of the group.
 func groupsWith(episodes []*data.Episode, match func(*data.Episode) bool) map[string]bool {
 	groups := map[string]bool{}
 	for _, ep := range episodes {

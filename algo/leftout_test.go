@@ -16,7 +16,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// withLongObservations adds 300 bytes to the first observation of the games in overlong.
+// withLongObservations adds 300 bytes to the first observation of the games with the given numbers.
 func withLongObservations(h http.Handler, overlong ...int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var body bytes.Buffer
@@ -141,7 +141,7 @@ func TestTruncatedPromptsAreTrainedOn(t *testing.T) {
 	}
 }
 
-// withoutData fails the resets of the games that bad selects.
+// withoutData makes resets fail for the games for which the function bad returns true.
 func withoutData(h http.Handler, bad func(game int) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var body bytes.Buffer

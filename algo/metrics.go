@@ -168,7 +168,7 @@ func sum(xs []float64) float64 {
 	return s
 }
 
-// throughput adds the tokens per second of a step and of its phases. tokens has the
+// throughput adds the tokens per second of a step and of its phases. The argument tokens has the
 // number of tokens of each phase of the update, without rows that were left out.
 func throughput(m Metrics, tokens map[string]float64) {
 	sampled, all := m[track.SampledTokens], m[track.RolloutTokens]

@@ -172,7 +172,7 @@ func (p *player) episodeMetrics(m Metrics, episodes []*data.Episode, total rollo
 }
 
 // generateBatch plays and scores tasks, and replaces the tasks that cannot be played.
-// earlier are the tasks that the step has already played.
+// The argument earlier lists the tasks that the step has already played.
 func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []data.Task, found *scored, m Metrics) (played playedTasks, rows []data.Row, err error) {
 	o := p.o.Train
 	o.Step, o.Earlier = step, earlier
@@ -242,7 +242,7 @@ func greedyScores(rows []data.Row) map[string]float64 {
 	return scores
 }
 
-// engineMetrics reports the work of the engine between the counts before and after.
+// engineMetrics reports the work that the engine did between two readings of its counts.
 func engineMetrics(m Metrics, before, after engine.Stats) {
 	steps := float64(after.Steps - before.Steps)
 	m[track.EngineSteps] = steps

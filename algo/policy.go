@@ -203,8 +203,8 @@ func (p *policyGradient) measure(ctx context.Context, step int, rows []data.Row,
 }
 
 // valuesWithLogProbs reports whether one pass computes the values and the old log-probs
-// of a step: the critic is shared, and the step needs both. old means that the
-// advantages need the log-probs.
+// of a step: the critic is shared, and the step needs both. The argument
+// old means that the advantages need the old log-probs.
 func (p *policyGradient) valuesWithLogProbs(step int, rows []data.Row, old bool) (bool, error) {
 	if p.Critic == nil || !p.Critic.Shared() || p.estimator.Needs.SumPiSquared {
 		return false, nil

@@ -5,10 +5,10 @@ package algo
 //	ρ = exp(log π(y_t) - log π_rec(y_t))
 //
 // where π_rec was recorded when the token was sampled, at the rollout's temperature. In
-// the first step, with the weights that played, π equals π_rec up to rounding. From
-// the second step on, and with OffPolicy from the first, the weights differ from the
-// weights that played, and only the clip of ρ bounds the error (PPO's argument,
-// arXiv:1707.06347, section 3, holds near the policy that played).
+// the first step, with the weights that played the episodes, π equals π_rec up to rounding.
+// From the second step on, and with OffPolicy from the first, the weights differ, and only
+// the clip of ρ bounds the error (PPO's argument, arXiv:1707.06347, section 3, is valid
+// near the policy that played the episodes).
 //
 // Differs from PolicyGradient only in the old log-probs: PolicyGradient computes them in
 // a forward pass before the update.

@@ -60,7 +60,7 @@ type sftRun struct {
 	order    *data.Order
 }
 
-// newSFTRun returns the state of a run in which done steps are finished.
+// newSFTRun returns the state of a run. The argument done is the number of finished steps.
 func newSFTRun(o SFTOptions, done int) (*sftRun, error) {
 	order, err := data.NewOrder(len(o.Rows), true, o.Seed)
 	if err != nil {
@@ -106,8 +106,8 @@ func (r *sftRun) learn(ctx context.Context, a *learner.Actor, events Events, ste
 	return nil
 }
 
-// TrainSFT runs the supervised steps from step done+1 on and calls report after
-// each. When soft ends, it returns ErrInterrupted after the current step.
+// TrainSFT runs the supervised steps from step done+1 on and calls the function report
+// after each. When the context soft ends, it returns ErrInterrupted after the current step.
 func TrainSFT(ctx, soft context.Context, a *learner.Actor, o SFTOptions, done int, report func(step, steps int, m Metrics) error) error {
 	r, err := newSFTRun(o, done)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/openmanus/openmanus/data/table"
 )
 
-// withoutSpread gives all episodes of one maze, with the index spared, the same reward and every other episode a different
+// withoutSpread gives all episodes of the maze with the index spared the same reward and every other episode a different
 // reward, so that only the group of this maze has no spread.
 func withoutSpread(inner http.Handler, spared int) http.Handler {
 	var mu sync.Mutex

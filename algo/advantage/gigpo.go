@@ -214,7 +214,7 @@ func (o Options) stepReturns(r *data.Row) []float64 {
 		for _, x := range r.Rewards[r.Turns[k].Start:r.Turns[k].End] {
 			g[k] += float64(x)
 		}
-		p := o.penalty(&r.Turns[k]) // the reward of the turn's last token already contains it
+		p := o.penalty(&r.Turns[k]) // the reward of the turn's last token already contains the penalty
 		g[k] += p + gamma.In(o.Params)*next
 		next = g[k]
 		g[k] -= p

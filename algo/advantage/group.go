@@ -74,8 +74,8 @@ func byGroup(rows []data.Row, f func(scores []float64, members []int) []float64)
 	}
 }
 
-// setAll sets the advantage and the return of every sampled token of a row to a. Other
-// tokens have 0.
+// setAll sets the advantage and the return of every sampled token of a row to the value a
+// and those of other tokens to 0.
 func setAll(r *data.Row, a float64) {
 	r.Advantages = make([]float32, len(r.Mask))
 	for t, m := range r.Mask {

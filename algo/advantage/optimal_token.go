@@ -34,8 +34,8 @@ func init() {
 	Estimators.Add(registry.Entry{Name: "optimal_token_baseline", Doc: "return minus the optimal baseline of every token position", Aliases: []string{"tir_optimal_token_baseline"}}, Estimator{Estimate: optimalToken, InGroup: true, Needs: Needs{SumPiSquared: true}})
 }
 
-// sampledToken is one sampled token of a row: its index at, the return g from it on,
-// and the sum cumW of squared gradient norms up to it.
+// sampledToken is one sampled token of a row: its index (at), the return from this token
+// on (g), and the sum of squared gradient norms up to this token (cumW).
 type sampledToken struct {
 	at      int
 	g, cumW float64

@@ -49,9 +49,9 @@ func init() {
 	})
 }
 
-// Resample draws as many episodes as rows holds, with the weights of the
-// reweighting of that name. An episode is drawn with all its contexts. The
-// result shares the slices of the given rows.
+// Resample draws as many episodes as the given rows contain, with the weights of
+// the reweighting with the given name. An episode is drawn with all its contexts.
+// The result shares the slices of the given rows.
 func Resample(rows []data.Row, name string, v registry.Values, seed, step uint64) ([]data.Row, error) {
 	weight, err := Reweightings.Lookup(name)
 	if err != nil {

@@ -54,7 +54,7 @@ func rounding(r *data.Row) float64 {
 	return sum * roundingShare
 }
 
-// settle makes the values equal if no two of them differ by more than noise.
+// settle makes the values equal if their range is at most the bound noise.
 func settle(values []float64, noise float64) {
 	low := slices.Min(values)
 	if slices.Max(values)-low > noise {

@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// splitContexts cuts a row into two contexts of one episode. The second begins with token at, which must not be sampled.
+// splitContexts cuts a row into two contexts of one episode. The second begins at the given token, which must not be sampled.
 func splitContexts(r data.Row, at int) []data.Row {
 	a, b := r, r
 	a.Contexts, b.Contexts, b.Context = 2, 2, 1

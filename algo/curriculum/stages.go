@@ -16,7 +16,7 @@ type Stage struct {
 // Stages are sorted by their first steps.
 type Stages []Stage
 
-// Turns returns the limit on turns in a step. most is the limit of the environment.
+// Turns returns the limit on turns in a step. The argument most is the environment's limit.
 func (s Stages) Turns(step, most int) int {
 	turns := most
 	for _, stage := range s {

@@ -41,8 +41,8 @@ func (c *Controller) Validate() error {
 	return fmt.Errorf("unknown KL controller %q; use %s or %s", c.Kind, Fixed, Adaptive)
 }
 
-// Update adapts the coefficient after a step of rows with the mean kl. It ignores a
-// mean that is not finite.
+// Update adapts the coefficient after a step with the given mean KL and number of rows.
+// It ignores a mean that is not finite.
 func (c *Controller) Update(kl float64, rows int) {
 	if c.Kind == Adaptive && !math.IsNaN(kl) && !math.IsInf(kl, 0) {
 		c.Coef *= 1 + clamp(kl/c.Target-1, .2)*float64(rows)/c.Horizon

@@ -67,8 +67,8 @@ func K3(x float64) float64 {
 	return clamp(math.Exp(clamp(-x, maxExponent))+x-1, maxK3)
 }
 
-// Lookup returns the estimator with that name or alias. straight reports a
-// trailing +: the gradient is then the gradient of k2.
+// Lookup returns the estimator with that name or alias. The result straight is true for
+// a name that ends in +: the gradient is then the gradient of k2.
 func Lookup(name string) (e Estimator, straight bool, err error) {
 	base, straight := strings.CutSuffix(name, "+")
 	e, err = Estimators.Lookup(base)

@@ -170,7 +170,7 @@ func TestController(t *testing.T) {
 }
 
 // TestInReward compares InReward with spec 12.5 and the intended rewards: the KL is subtracted from
-// every row. Upstream subtracts it from two rows only.
+// every row. OpenManus-RL subtracts it from two rows only.
 func TestInReward(t *testing.T) {
 	masks := [][]uint8{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}}
 	want := [][]float64{{-.05, -.05, .95}, {-.05, -.05, 1.95}, {-.05, -.05, 2.95}, {0, -.05, 3.95}}

@@ -18,8 +18,8 @@ import (
 )
 
 // InReward subtracts coef times the KL of every sampled token from its reward. It
-// returns the mean over episodes of their mean KL over the tokens of all contexts,
-// without episodes that have no sampled token. The rows need OldLogProbs and
+// returns the mean over episodes of an episode's mean KL over the tokens of all its
+// contexts, without episodes that have no sampled token. The rows need OldLogProbs and
 // RefLogProbs.
 func InReward(rows []data.Row, name string, coef float64) (mean float64, err error) {
 	e, _, err := Lookup(name)

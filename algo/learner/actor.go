@@ -34,7 +34,7 @@ type Actor struct {
 
 // NewActor makes an actor of m and takes ownership of m. The weights of m must be
 // float32; NewActor makes a shadow if the compute type differs. A model with
-// adapters must be in the compute type. The optimiser also updates the weights extra.
+// adapters must be in the compute type. The optimiser also updates the weights in extra.
 func NewActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions, extra ...optim.Param) (*Actor, error) {
 	a := &Actor{master: m, compute: m, extra: extra}
 	switch {
@@ -172,8 +172,8 @@ func (a *Actor) closeShadow() {
 	}
 }
 
-// optimize does one optimiser step on a mini-batch. accumulate adds the gradients of the
-// mini-batch to the weights' gradients. Each share is the part of one optimiser. optimize
+// optimize does one optimiser step on a mini-batch. The function accumulate adds the gradients of
+// the mini-batch to the weights' gradients. Each share is the part of one optimiser. optimize
 // returns the gradient norm of each share, or skipped if a loss or a gradient is not
 // finite. A skipped step is recorded as a step of the first share.
 func (a *Actor) optimize(ctx context.Context, rows []data.Row, accumulate func() error, shares ...optim.Share) (norms []float64, skipped bool, err error) {

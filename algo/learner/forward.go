@@ -20,8 +20,8 @@ func Entropies(r *data.Row) *[]float32 { return &r.Entropies }
 func values(r *data.Row) *[]float32 { return &r.Values }
 
 // LogProbs computes log p(token | tokens before) of every sampled token under m, at
-// the temperature of sampling, and writes it to field of each row. It computes no
-// gradients.
+// the temperature of sampling, and writes it to the given field of each row.
+// It computes no gradients.
 func LogProbs(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, temperature float64, field func(*data.Row) *[]float32) error {
 	return forward(ctx, m, rows, micro, func(s *torch.Scope, p *packed) {
 		logp, _ := p.logProbs(m, p.hidden(s, m), temperature, false)
@@ -41,7 +41,7 @@ func forward(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBa
 
 // SumPiSquared computes OldLogProbs and SumPiSquared of the rows under m: the
 // log-prob of every sampled token, and the sum of squares Σ_v π(v)² of the
-// distribution that it was drawn from. It computes no gradients.
+// distribution from which the token was drawn. It computes no gradients.
 //
 // Two softmax passes give the sum. With z the logits, T the temperature and y the
 // token,

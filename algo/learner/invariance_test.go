@@ -14,7 +14,7 @@ import (
 )
 
 // way is one way to compute an update: how rows are cut into passes, whether activations are recomputed, and the
-// order of the rows. It must not change the result.
+// order of the rows. All ways must give the same result.
 type way struct {
 	name          string
 	micro         MicroBatching
@@ -72,7 +72,7 @@ func actorOf(t testing.TB, dt torch.DType, lora *model.LoRA) *Actor {
 	if lora != nil {
 		err = m.AddLoRA(context.Background(), *lora, 4)
 	}
-	if err == nil && lora != nil { // with zero weights half of the gradients would be zero
+	if err == nil && lora != nil { // as long as the matrices B are zero, the gradients of A are zero too
 		err = torch.Run(context.Background(), th, func(s *torch.Scope) error {
 			for i, p := range m.Adapters() {
 				if i%2 == 1 {

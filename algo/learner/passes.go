@@ -68,7 +68,7 @@ func (p *passes) miniBatches() int { return (len(p.spans) + p.size - 1) / p.size
 // the loss are counted too.
 func (p *passes) steps() int { return p.Count() * p.miniBatches() }
 
-// update calls step with every mini-batch, pass after pass. step adds the optimiser
+// update calls the function step with every mini-batch, pass after pass. step adds the optimiser
 // steps that it does to *steps. If step fails after an optimiser step, the
 // weights are inconsistent.
 func (a *Actor) update(p *passes, steps *int, step func(mini []data.Row) error) (err error) {

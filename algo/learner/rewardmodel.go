@@ -47,8 +47,8 @@ type RewardModelOptions struct {
 	// Offload keeps the weights in host memory, except while they score.
 	Offload bool
 	// Opening holds the first messages of the run's chats. NewRewardModel checks that the
-	// template renders them with turns after them. If Opening is empty, it checks one user
-	// message and a reply.
+	// template renders these messages followed by further turns. If Opening is empty, it checks
+	// one user message and a reply.
 	Opening []data.Message
 }
 

@@ -56,7 +56,7 @@ func chooseClipCov(tokens []Token, o Options, seed uint64) []bool {
 		}
 	}
 	chosen := make([]bool, len(tokens))
-	r := rand.NewPCG(seed, 0x636c6970636f76) // the constant only separates this stream of draws from others
+	r := rand.NewPCG(seed, 0x636c6970636f76) // the constant makes these draws differ from other draws with the same seed
 	for k := range min(share(clipCovRatio.In(o.Params), len(tokens)), len(eligible)) {
 		j, _ := bits.Mul64(r.Uint64(), uint64(len(eligible)-k))
 		at := k + int(j)

@@ -26,5 +26,5 @@ func covariances(tokens []Token) []float64 {
 	return cov
 }
 
-// share returns the number of tokens that are the share ratio of n tokens, at least 1.
+// share returns the number of tokens to choose from n tokens at the given ratio, at least 1.
 func share(ratio float64, n int) int { return max(1, int(ratio*float64(n))) }

@@ -32,7 +32,7 @@ func init() {
 		return moved.LeScalar(clipHigh.In(o.Params)), moved.GeScalar(-clipLow.In(o.Params))
 	})})
 	Policies.Add(registry.Entry{Name: "dppo_kl", Doc: "masks tokens by the KL of their probability", Params: dppoParams}, Policy{Loss: dppo(func(b Batch, p, q torch.Tensor, o Options) (up, down torch.Tensor) {
-		// The sum takes two steps, because 1 + 1e-8 is 1 in float32 and log 0 is infinite.
+		// 1 and 1e-8 are added one after the other: in float32 their sum is 1, and log(1 - x) is infinite for x = 1.
 		others := func(x torch.Tensor) torch.Tensor { return x.Neg().AddScalar(1).AddScalar(1e-8).Log() }
 		rest := q.Neg().AddScalar(1).Mul(others(q).Sub(others(p)))
 		d := q.Mul(b.Old.Sub(b.LogP.Detach())).Add(rest)
@@ -40,8 +40,8 @@ func init() {
 	})})
 }
 
-// dppo returns the loss with a rule for the tokens to keep: up for positive
-// advantages, down for the others.
+// dppo returns the loss with the function near, which selects the tokens to keep: the
+// mask up applies to tokens of positive advantage, the mask down to the others.
 func dppo(near func(b Batch, p, q torch.Tensor, o Options) (up, down torch.Tensor)) func(*torch.Scope, Batch, Options) (torch.Tensor, Sums) {
 	return func(_ *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 		x := b.logRatio().Detach()

@@ -44,7 +44,7 @@ func TestLossesOfVerlAndTRL(t *testing.T) {
 			}
 			o := Options{Params: registry.Values{}}
 			for _, p := range Policies.Entry(c.Name).Params {
-				o.Params[p.Key] = c.Options[p.Key] // 0 if the case does not set it
+				o.Params[p.Key] = c.Options[p.Key] // 0 if the case does not set the parameter
 			}
 			n := len(c.LogP)
 			torchtest.Run(t, func(s *torch.Scope) {

@@ -66,8 +66,8 @@ type Token struct {
 // Policies holds the losses by name.
 var Policies = registry.New[Policy]("policy loss")
 
-// Check returns an error if no loss is called name, no aggregation is called agg,
-// or the loss requires another aggregation.
+// Check returns an error if no loss has the given name, no aggregation has the name
+// agg, or the loss requires another aggregation.
 func Check(name, agg string) error {
 	p, err := Policies.Lookup(name)
 	if err != nil {

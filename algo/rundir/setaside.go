@@ -94,7 +94,7 @@ func (r *Folder) freeAside() (string, error) {
 	}
 }
 
-// moveRollouts moves the files with episodes of later steps than step to a folder.
+// moveRollouts moves the files with episodes of steps after the given step to a folder.
 func (r *Folder) moveRollouts(step int, to string) error {
 	entries, err := os.ReadDir(r.Rollouts())
 	if err != nil {

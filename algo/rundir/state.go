@@ -107,8 +107,8 @@ func (s *State) Write(dir string) error {
 	return os.WriteFile(filepath.Join(dir, stateFile), append(b, '\n'), 0o644)
 }
 
-// DrawState returns the position in the task order for a run of envs
-// environments. It returns an error if the checkpoint is of a run of another kind.
+// DrawState returns the position in the task order for a run with the given number
+// of environments. It returns an error if the checkpoint is of a run of another kind.
 func (s *State) DrawState(envs int) (data.MixtureState, error) {
 	switch {
 	case s.Mixture != nil:

@@ -41,7 +41,7 @@ type Best struct {
 	Step   int     `json:"step"`
 }
 
-// overall returns the mean of metric over the episodes of all environments. ok
+// overall returns the mean of a metric over the episodes of all environments. ok
 // is false if the validation does not have this metric.
 func (v Validation) overall(metric string) (value float64, ok bool) {
 	if metric == bestLoss {

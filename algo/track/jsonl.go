@@ -156,8 +156,8 @@ func (s *JSONL) Close() error {
 	return nil
 }
 
-// Read calls each for every line of a metrics file, in order. Values that were
-// not finite are NaN. An incomplete last line is skipped.
+// Read calls the function each for every line of a metrics file, in order. Values that
+// were not finite are NaN. An incomplete last line is skipped.
 func Read(path string, each func(step int, m Metrics) error) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -17,11 +17,11 @@ func init() {
 	Sinks.Add(registry.Entry{Name: "jsonl", Doc: "the run folder's metrics.jsonl, which is always written"}, nil)
 }
 
-// tee is a sink that writes to several sinks. Its offset is the offset of the first.
+// tee is a sink that writes to several sinks. Its offset is the offset of the first sink.
 type tee []Sink
 
-// With returns a sink that writes to the sink first and to the named sinks, which it opens in the run folder. When a run
-// resumes, only the sink first is truncated to the checkpoint; the other sinks receive the repeated steps a second time.
+// With returns a sink that writes to the given sink and to the named sinks, which it opens in the run folder. When a run
+// resumes, only the given sink is truncated to the checkpoint; the named sinks receive the repeated steps a second time.
 func With(first Sink, folder string, names []string) (Sink, error) {
 	sinks := tee{first}
 	for _, name := range names {

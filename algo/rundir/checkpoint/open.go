@@ -97,7 +97,7 @@ func Open(ctx context.Context, path string) (*Checkpoint, error) {
 }
 
 // Latest opens the newest valid checkpoint under root. It also returns the errors of
-// newer, damaged ones. err wraps ErrNone if no checkpoint is valid.
+// newer, damaged checkpoints. err wraps ErrNone if no checkpoint is valid.
 func Latest(ctx context.Context, root string) (c *Checkpoint, damaged []error, err error) {
 	list, err := List(root)
 	if err != nil {

@@ -30,8 +30,8 @@ var (
 // the rename on. It replaces a checkpoint of the same step.
 //
 // Then Save removes the oldest checkpoints until their number is keep (0: it removes none).
-// It never removes the new checkpoint or the checkpoints of the steps in the list also, which
-// do not count towards keep. If Save fails before the rename, it leaves no files of the step and
+// It never removes the new checkpoint or the checkpoints of the steps in the argument also,
+// which do not count towards keep. If Save fails before the rename, it leaves no files of the step and
 // does not change older checkpoints. It checks ctx between operations, not during one.
 func Save(ctx context.Context, root string, step, keep int, fill func(dir string) error, also ...int) error {
 	return disk{}.save(ctx, root, step, keep, fill, also...)
@@ -149,7 +149,7 @@ func (d disk) publish(root, temp, final string) error {
 	return nil
 }
 
-// prune removes the oldest checkpoints until keep are left. It renames a folder before it
+// prune removes the oldest checkpoints that exceed the number keep. It renames a folder before it
 // removes the files, so that no checkpoint is ever incomplete under its own name.
 func (d disk) prune(root string, written, keep int, also []int) error {
 	if keep == 0 {

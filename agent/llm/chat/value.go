@@ -223,7 +223,7 @@ func (c *context) iterate(v any) []any {
 
 func (c *context) contains(in, v any) bool {
 	switch in := unwrap(in).(type) {
-	case *iterator: // the search removes the items up to the value
+	case *iterator: // as in Python, a search consumes the items up to the value found
 		for len(in.rest) > 0 {
 			x := in.rest[0]
 			in.rest = in.rest[1:]

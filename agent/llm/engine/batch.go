@@ -52,7 +52,7 @@ func (s *Scheduler) calls() []*sequence {
 	return calls
 }
 
-// fill makes a batch of the calls for which selected is true and that fit into the limits.
+// fill makes a batch of the calls for which selected returns true and that fit into the limits.
 func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequence) bool) ([]*sequence, []Work) {
 	type row struct {
 		q      *sequence

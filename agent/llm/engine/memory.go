@@ -101,7 +101,7 @@ func (s *Scheduler) leastRecentlyUsed() *sequence {
 	return best
 }
 
-// youngest returns the last of calls that holds memory and for which selected is true.
+// youngest returns the last element of calls that holds memory and for which selected returns true.
 func youngest(calls []*sequence, selected func(*sequence) bool) *sequence {
 	for _, q := range slices.Backward(calls) {
 		if q.blocks > 0 && selected(q) {

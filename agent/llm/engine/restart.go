@@ -42,7 +42,7 @@ func (s *Scheduler) Restart(session *Session) error {
 	}
 	s.observeLength(len(q.ids))
 	if s.shares() && q.cached > 0 {
-		q.previous, q.cached = q.ids[:q.cached], 0 // the next context may share a prefix
+		q.previous, q.cached = q.ids[:q.cached], 0 // the next context may share a prefix with this one
 	} else {
 		s.evict(q)
 	}

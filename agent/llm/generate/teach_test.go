@@ -131,7 +131,7 @@ func TestMargin(t *testing.T) {
 			t.Fatalf("row %d: margin %g, want a positive one", i, m)
 		}
 		if row.TopP < 1 || row.TopK > 0 {
-			// With top-k or top-p, the margin is a lower bound, so only half of it is tested below.
+			// With top-k or top-p, more than the margin may be needed, so only half of the margin is tested below.
 			if in, _ := edge(z, row); float64(z[recorded]) < in {
 				cutOff++
 			}

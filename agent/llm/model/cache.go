@@ -32,8 +32,8 @@ func (m *Model) NewCache(ctx context.Context, blocks, blockSize int) (*Cache, er
 	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
 		for range m.Config.NumHiddenLayers {
 			shape := []int{blocks, blockSize, m.Config.NumKeyValueHeads, m.Config.HeadDim}
-			// Slots are read only after they were written, so they stay
-			// uninitialised and take no physical memory until then.
+			// Each slot is written before it is read, so it needs no initial
+			// value and takes no physical memory until the write.
 			k, v := s.Empty(m.dtype, shape...), s.Empty(m.dtype, shape...)
 			c.owner.Own(k, v)
 			c.K, c.V = append(c.K, k), append(c.V, v)

@@ -102,7 +102,7 @@ func digits(text []rune, match func(from, to int)) {
 // "Language Models are Unsupervised Multitask Learners", encoder.)
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// preTokenizer splits a text into words: first with the splits, then with ByteLevel.
+// preTokenizer splits a text into words: first with the steps in splits, then with ByteLevel.
 type preTokenizer struct {
 	splits      []*split
 	prefixSpace bool     // add a space before each piece

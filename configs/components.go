@@ -103,8 +103,8 @@ func (c *Config) checkReward(fs *Faults) {
 	c.checkRewardModel(fs)
 }
 
-// checkRewardModel checks that the score function model has a reward model and is
-// used at most once.
+// checkRewardModel checks that the score function named "model" has a reward model
+// and is used at most once.
 func (c *Config) checkRewardModel(fs *Faults) {
 	r := c.Reward
 	uses := 0

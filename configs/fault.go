@@ -59,7 +59,7 @@ func (fs Faults) about(key string) bool {
 	return slices.ContainsFunc(fs, func(f Fault) bool { return f.Key == key })
 }
 
-// with appends to fs the faults of the list more whose keys have no fault in fs.
+// with returns fs and the given faults, without faults of keys that have a fault in fs.
 func (fs Faults) with(more Faults) Faults {
 	out := fs
 	for _, f := range more {

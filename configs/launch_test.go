@@ -41,7 +41,7 @@ start_timeout_s = 30
 	if diff := cmp.Diff(c, again); diff != "" {
 		t.Errorf("the written configuration loads differently (-want +got):\n%s", diff)
 	}
-	// env.environment as a table of the file, as an override, and as an empty table.
+	// The key env.environment may be a table of the file, an override or an empty table.
 	c = load(t, launched+"[env.environment]\nX = \"1\"\n", `env.textcraft.command=["serve", "{port}"]`, `env.textcraft.environment={X = "2"}`)
 	if got := fmt.Sprint(c.Env[0].Environment, c.Env[0].Command); got != "map[X:2] [serve {port}]" {
 		t.Errorf("got %s", got)

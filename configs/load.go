@@ -71,7 +71,7 @@ func (l *loader) finish(sets []string) (Config, error) {
 }
 
 // resolve sets the keys that [[env]] tables inherit from action_format and
-// [agent], and the functions of components that name none.
+// [agent], and the functions of components without the key fn.
 func (c *Config) resolve() {
 	for i := range c.Reward.Components {
 		if p := &c.Reward.Components[i]; p.Fn == "" {

@@ -96,8 +96,8 @@ type choice struct {
 }
 
 // keys returns the parameters of a choice as keys, in the order of the entries that
-// declare them first. The function selects returns the condition that the user chose
-// one of the named entries. keys panics if two entries declare a key with different defaults.
+// declare them first. The parameter selects is a function that returns the condition
+// that the user chose one of the named entries. keys panics if two entries declare a key with different defaults.
 func (c choice) keys(selects func(names ...string) use) []entry {
 	var out []entry
 	for _, e := range c.entries {

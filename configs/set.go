@@ -77,7 +77,7 @@ func (l *loader) paths(key string) ([]string, string) {
 	return found, ""
 }
 
-// named returns the paths of a key in the [[env]] tables with that label or
+// named returns the paths of a key in the [[env]] tables with the given label or
 // environment, and the names of all tables.
 func (l *loader) named(env, leaf string) (found, names []string) {
 	for i, e := range l.cfg.Env {

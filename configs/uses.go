@@ -92,13 +92,13 @@ func (s *Schema) critic() use {
 	return policyGradient.and(among("algo.adv_estimator", names...))
 }
 
-// among returns the condition that a string key has one of values.
+// among returns the condition that a string key has one of the given values.
 func among(key string, values ...string) use {
 	return valued(key, "= "+alternatives(values), func(v reflect.Value) bool { return slices.Contains(values, v.String()) })
 }
 
 // selectedBy returns a function that maps names of implementations to a use: the
-// key must select one of them, and the conditions in the parameter also must be met.
+// key must select one of them, and the given conditions must be met in addition.
 func selectedBy(key string, also use) func(names ...string) use {
 	return func(names ...string) use { return also.and(among(key, names...)) }
 }
@@ -117,20 +117,20 @@ func zero(key string) use {
 	return valued(key, "= 0", func(v reflect.Value) bool { return v.Int() == 0 })
 }
 
-// valued returns the condition that holds(value of key) is true. The text is describes it.
+// valued returns the condition that a function is true for the key's value; the text describes it.
 func valued(key, is string, holds func(v reflect.Value) bool) use {
 	return use{{strings.TrimPrefix(key, "env.") + " " + is, func(c *Config, i int) bool {
 		return holds(c.field(instance(key, i)))
 	}}}
 }
 
-// either returns the condition that holds(c) is true. The text with describes it.
+// either returns the condition that a function is true for the configuration; the text describes it.
 func either(with string, holds func(*Config) bool) use {
 	return use{{with, func(c *Config, _ int) bool { return holds(c) }}}
 }
 
 // inherited returns the condition that an [[env]] table takes the value of an
-// [agent] key. The text which names the key and the tables.
+// [agent] key. The given text names the key and the tables.
 func inherited(which string, takes func(c *Config, e Env) bool) use {
 	return either("an [[env]] table that leaves out "+which, func(c *Config) bool {
 		return len(c.Env) == 0 || slices.ContainsFunc(c.Env, func(e Env) bool { return takes(c, e) })
@@ -145,12 +145,12 @@ func served(name string) use {
 	}}}
 }
 
-// scoreFnReads returns the condition that reward.score_fn has the parameter.
+// scoreFnReads returns the condition that the function in reward.score_fn has a parameter.
 func (s *Schema) scoreFnReads(parameter string) use {
 	return policyGradient.and(among("reward.score_fn", s.scores.names(parameter)...))
 }
 
-// scoresWith reports whether kind returns true for a configured score function.
+// scoresWith reports whether one of the configured score functions is of a kind.
 func (c *Config) scoresWith(kind func(fn string) bool) bool {
 	return kind(c.Reward.ScoreFn) || slices.ContainsFunc(c.Reward.Components, func(p Component) bool { return kind(cmp.Or(p.Fn, p.Name)) })
 }

@@ -106,7 +106,7 @@ func (c *Config) checkLoRA(fs *Faults) {
 	}
 }
 
-// overall is the name in metrics of the totals over all environments.
+// overall replaces the environment's name in metrics of the totals over all environments.
 const overall = "overall"
 
 func (c *Config) checkEnvs(fs *Faults) {

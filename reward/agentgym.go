@@ -152,7 +152,7 @@ func (a agentGym) length(text string) float64 {
 func (a agentGym) similarity(text, truth string) float64 {
 	var want []string
 	if strings.TrimSpace(truth) != "" && json.Unmarshal([]byte(truth), &want) != nil {
-		want = nil // another kind of ground truth has no actions
+		want = nil // a ground truth that is not a list of actions
 	}
 	if len(want) == 0 {
 		return (simMax.In(a.v) + simMin.In(a.v)) / 2

@@ -11,7 +11,7 @@ import (
 
 // The score function of a row's data_source, as chosen by verl's
 // default_compute_score and OpenManus-RL's reward manager (spec 6.2). A source
-// without a function is an error, as in both.
+// without a function is an error, as in both programs.
 //
 // Differs in: AgentGym's environments are scored by their own reward.
 // OpenManus-RL's agentgym function would start from that reward too, but is called

@@ -39,8 +39,8 @@ type opPanic struct{ err *Error }
 // Error returns the text that Go prints if a failed operation outside Run ends the program.
 func (p opPanic) Error() string { return p.err.Error() }
 
-// Fail ends the running function of Run with an *Error. Packages that add operations (nn, optim) use it for operands that
-// do not fit.
+// Fail ends the function that Run is running; Run returns an *Error. Packages that add operations (nn, optim) use it for
+// operands that do not fit.
 func Fail(op, msg string, operands ...Tensor) {
 	e := &Error{Op: op, Msg: msg}
 	for _, t := range operands {

@@ -17,9 +17,9 @@ type AdamWOptions struct {
 }
 
 // AdamWStep updates params and the moments m and v in place, as torch.optim.AdamW does. All three are float32 or float64;
-// gradients may have any floating type; a parameter with the zero Tensor as gradient is not updated. copies is nil, or holds
-// per parameter the zero Tensor or a tensor that receives the new value, converted to its dtype (the bfloat16 weights of
-// the forward pass).
+// gradients may have any floating type; a parameter with the zero Tensor as gradient is not updated. The list copies
+// may be nil. For each parameter it has the zero Tensor, or a tensor that receives the new value, converted to the
+// tensor's dtype (a bfloat16 weight of the forward pass).
 func AdamWStep(params, grads, m, v, copies []Tensor, o AdamWOptions) {
 	const op = "AdamWStep"
 	n := len(params)

@@ -186,8 +186,8 @@ func TestAttentionCachedIsBatchInvariant(t *testing.T) {
 	})
 }
 
-// TestAttentionCachedShapes covers chunks of many lengths, numbers of heads and head dimensions, some not a multiple of
-// the vector length.
+// TestAttentionCachedShapes covers many chunk lengths, numbers of heads and head dimensions. Some head dimensions are
+// not a multiple of the vector length.
 func TestAttentionCachedShapes(t *testing.T) {
 	tests := []struct{ heads, kvHeads, dim, size int }{
 		{2, 2, 32, 32}, {4, 2, 32, 16}, {9, 3, 64, 32}, {8, 2, 80, 5}, {2, 1, 128, 64}, {3, 1, 20, 7}, {70, 1, 8, 32},

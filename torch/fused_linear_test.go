@@ -57,8 +57,8 @@ func TestLinearSkinnyShapes(t *testing.T) {
 	})
 }
 
-// TestLinearSkinnyIsBatchInvariant checks that a row gives the same bits alone, in every batch, and with several
-// weights.
+// TestLinearSkinnyIsBatchInvariant checks that a row gives the same bits alone, in every batch, and in a call with
+// several weights.
 func TestLinearSkinnyIsBatchInvariant(t *testing.T) {
 	onEveryCPU(t, func(t *testing.T) {
 		for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {

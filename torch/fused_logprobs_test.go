@@ -156,7 +156,7 @@ func TestTokenLogProbsWithoutEntropy(t *testing.T) {
 	})
 }
 
-// TestTokenLogProbsValues covers the last line of spec 12.2, and logits of -inf, as in a masked vocabulary.
+// TestTokenLogProbsValues checks the numbers in the last line of spec 12.2, and logits of -inf, as in a masked vocabulary.
 func TestTokenLogProbsValues(t *testing.T) {
 	inf := math.Inf(-1)
 	tests := []struct {

@@ -39,7 +39,7 @@ type expanded struct {
 	maybe   []string
 }
 
-// join appends to names the elements of the list more that it lacks.
+// join returns the union of two lists, in their order.
 func join(names, more []string) []string {
 	for _, name := range more {
 		if !slices.Contains(names, name) {

@@ -19,7 +19,7 @@ func (im *importer) finish() {
 	im.components()
 }
 
-// count returns the integer value of one of our keys, or other if it is not set.
+// count returns the integer value of one of our keys, or the default other if the key is not set.
 func (im *importer) count(key string, other int64) int64 {
 	if n, ok := im.out[key].value.(int64); ok {
 		return n

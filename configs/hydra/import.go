@@ -353,7 +353,7 @@ func (im *importer) unknown(key string) {
 	}
 }
 
-// val returns the given value of a key, or other if there is none.
+// val returns the value that the command line gives a key, or the default other.
 func (im *importer) val(key string, other any) any {
 	o, ok := im.given[key]
 	if !ok || o.Delete || len(o.Missing) > 0 {

@@ -24,7 +24,7 @@ var (
 )
 
 var (
-	// before lists commands whose arguments are a command that they run.
+	// before lists commands that run the command in their arguments, as in nohup python3.
 	before = []string{"exec", "nohup", "env", "setsid", "nice", "stdbuf", "sudo", "srun", "timeout"}
 	// naming lists commands that name a program without running it.
 	naming = []string{"echo", "printf", "logger", "pkill", "pgrep", "grep", "ps"}

@@ -32,7 +32,7 @@ func ignore(why string) taker {
 	}
 }
 
-// only returns a taker that ignores the values in fine and rejects all others.
+// only returns a taker that ignores the listed values and rejects all others.
 func only(instead string, fine ...any) taker {
 	return func(_ *importer, r *Row, v any) any {
 		r.unsupported(instead)
@@ -103,7 +103,7 @@ func orZero(match condition) taker {
 	}
 }
 
-// renamed returns a taker that replaces the value from by the value to.
+// renamed returns a taker that replaces one value by another and keeps all others.
 func renamed(from, to string) taker {
 	return notNull(func(_ *importer, _ *Row, v any) any {
 		if v == from {
@@ -113,7 +113,7 @@ func renamed(from, to string) taker {
 	})
 }
 
-// where returns a taker that maps a value if the key named by on is true.
+// where returns a taker that maps a value as it is if another key, given by its name, is true.
 func where(on string) taker {
 	return skip(func(im *importer, _ any) bool { return im.val(on, false) != true }, on+" is off", unchanged)
 }
@@ -132,7 +132,7 @@ var (
 	// filterMetric translates acc, the outcome in DAPO's recipe, to env_reward.
 	filterMetric = renamed("acc", "env_reward")
 	estimator    = renamed("rloo_vectorized", "rloo")
-	// warmupSteps accepts 0 and more; with null or a negative number the ratio applies.
+	// warmupSteps accepts 0 and more; with null or a negative number the warm-up ratio applies.
 	warmupSteps = skip(func(im *importer, v any) bool { return v != int64(0) && notPositive(im, v) }, "the ratio applies", unchanged)
 
 	invalidPenalty = skip(notTrue, penaltySet, skip(given(penaltyCoef), penaltySet, constant(0.1)))

@@ -147,8 +147,8 @@ func (p *valueParser) take(c byte) bool {
 	return true
 }
 
-// bare reads an unquoted value. Outside of brackets a comma would separate the
-// values of a sweep.
+// bare reads an unquoted value. Outside of brackets it ends before a comma, which
+// separates the values of a sweep.
 func (p *valueParser) bare(stop string) (any, error) {
 	if stop == "" {
 		stop = ","

@@ -82,7 +82,7 @@ func roleOnce(args []string) {
 	answer(lengths)
 }
 
-// note writes the process id to the file path.
+// note writes the process id to a file.
 func note(path string) {
 	if err := os.WriteFile(path+".tmp", fmt.Append(nil, os.Getpid()), 0o644); err != nil {
 		panic(err)

@@ -55,8 +55,8 @@ func executable(name, dir string) error {
 	return err
 }
 
-// startWait is the time that start watches a new program. A script that is missing
-// or has a syntax or import error ends within it.
+// startWait is the time that start watches a new program. It is long enough to detect
+// that a script is missing or has a syntax or import error.
 const startWait = time.Second
 
 // start starts the program and returns an error if it ends before the first request.
@@ -191,7 +191,7 @@ func (c *child) reap(out io.Reader, maxReply int) error {
 	return c.cmd.Wait()
 }
 
-// read sends lines to replies until the output ends or a line is too long.
+// read sends the output's lines to the channel replies until the output ends or a line is too long.
 func (c *child) read(out io.Reader, maxReply int) {
 	defer close(c.replies)
 	lines := bufio.NewReaderSize(out, 1<<16)

@@ -18,9 +18,9 @@ type Listing interface {
 const maxFaults = 8
 
 // Fit returns an error that lists every tensor that src lacks or has with
-// another shape or dtype, and every unexpected tensor of src, which is
-// neither in want nor redundant. A wanted DType of "" accepts all
-// floating-point types. A nil redundant means that no tensor is redundant.
+// another shape or dtype, and every tensor of src that is neither wanted nor
+// redundant. A wanted DType of "" accepts all floating-point types. If the
+// function redundant is nil, no tensor is redundant.
 func Fit(src Listing, want []Spec, redundant func(name string) bool) error {
 	var faults []string
 	expected := map[string]bool{}

@@ -10,9 +10,9 @@ import (
 )
 
 // WriteFolder writes a model folder's weights: model.safetensors, or shards with an
-// index if they exceed o.MaxShardBytes. It calls data as WriteFile does, so that
-// one tensor at a time is in memory. The folder must exist without weights. After
-// an error no file is left behind.
+// index if they exceed o.MaxShardBytes. It calls data(i) just before it writes tensor
+// i, so that one tensor at a time is in memory. The folder must exist and contain no
+// weights. After an error no file is left behind.
 func WriteFolder(dir string, specs []Spec, data func(i int) ([]byte, error), o WriteOptions) error {
 	if err := writeFolder(dir, specs, data, o); err != nil {
 		return fmt.Errorf("write model folder %s: %w", dir, err)

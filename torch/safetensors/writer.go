@@ -38,9 +38,9 @@ func createTemp(path string) (tempFile, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 }
 
-// WriteFile writes a file of the given tensors atomically. It calls data for the
-// bytes of specs[i] (little-endian, row-major) just before writing them; data may
-// reuse the bytes at its next call. After an error a file at the path is unchanged.
+// WriteFile writes a file of the given tensors atomically. It calls data(i) for the
+// bytes of specs[i] (little-endian, row-major) just before writing them; the next
+// call of data may reuse the memory. After an error a file at the path is unchanged.
 //
 // Tensors are ordered by element size, largest first, then by name, so that each
 // is aligned to its element size and equal tensors give equal files.

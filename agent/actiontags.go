@@ -69,7 +69,7 @@ func tagged(text, tag string) (string, bool) {
 }
 
 // firstBlock returns the first closed block of any of the tags, with its tags,
-// and the name of the tag. Both are "" if there is none.
+// and the name of the tag. Both results are "" if there is no such block.
 func firstBlock(text string, tags []string) (block, tag string) {
 	first := len(text)
 	for _, t := range tags {

@@ -149,8 +149,8 @@ func summaryLabels(env string) (labels string, most int) {
 	return "Task, Location, Inventory, Discovered, KeyEvents", 600
 }
 
-// summarize returns the summary of the steps in past. before is the summary of
-// these steps without the last one, or "" if there is none.
+// summarize returns the summary of the steps in past. The parameter before is the
+// summary of these steps without the last one, or "" if there is none.
 func summarize(ctx context.Context, z Summarizer, env, begun, before string, past []Step) (string, error) {
 	labels, most := summaryLabels(env)
 	parts := []string{fmt.Sprintf("An agent works on a task in the environment %s. Write down what it has to remember, for itself, "+

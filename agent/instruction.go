@@ -15,8 +15,8 @@ const (
 )
 
 // Instruction returns the text that explains the environment and the form of
-// replies to the model. It is the instruction recorded with the task, else
-// override (the user's instruction file), else the instruction of the
+// replies to the model. It is the instruction recorded with the task, else the
+// parameter override (the user's instruction file), else the instruction of the
 // environment's Spec.
 func Instruction(task data.Task, spec env.Spec, f Format, override string) string {
 	if text := recordedInstruction(task); text != "" && !callsFunctions(f) {

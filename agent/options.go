@@ -55,7 +55,7 @@ func (o Options) Validate() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// AtLeast returns an error if the option name has a value below least.
+// AtLeast returns an error if the value of the named option is below least.
 func AtLeast(name string, v, least int) error {
 	if v < least {
 		return fmt.Errorf("%s is %d, must be at least %d", name, v, least)

@@ -16,7 +16,7 @@ type Prompting interface {
 	Format
 	// Begin returns the Prompter of one episode. An episode may call it several
 	// times to find how much of its first observation fits, and uses the last
-	// Prompter. Prompt with an empty Past must have no effect outside its Prompter.
+	// Prompter. A call of Prompt with an empty Past must change only its Prompter.
 	Begin(task data.Task, sample int) Prompter
 }
 

@@ -74,11 +74,11 @@ func (r *Recording) skipIdle() {
 	}
 }
 
-// Recorded converts a task's recorded conversation to the layout of episodes;
-// see Conversations. skipIdle excludes replies that changed nothing from the
-// loss. AgentGym records the instruction, an acknowledgement that episodes do
-// not have, and the first observation as three messages (protocol 7.2); for some
-// environments the instruction continues in the third. Conversations with
+// Recorded converts a task's recorded conversation to the layout of episodes; see
+// Conversations. If skipIdle is true, replies that changed nothing are not in the
+// loss. AgentGym records the instruction, an acknowledgement that episodes do not
+// have, and the first observation as three messages (protocol 7.2); for some
+// environments the instruction continues in the third message. Conversations with
 // another layout are returned unchanged.
 func Recorded(ctx context.Context, task data.Task, spec env.Spec, f Format, o Options, skipIdle bool) ([][]data.Message, error) {
 	c := task.Conversation

@@ -8,10 +8,10 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// onInstance runs call on the episode's instance. If the instance is lost, it
-// repeats the actions so far on another instance and runs call there. The
-// model's replies are reused, not sampled again. A step is never sent twice to
-// the same instance.
+// onInstance runs the function call on the episode's instance. If the instance is
+// lost, it repeats the actions so far on another instance and runs the function
+// there. The model's replies are reused, not sampled again. A step is never sent
+// twice to the same instance.
 func (p *player) onInstance(ctx context.Context, call func() error) error {
 	refused := 0
 	at := p.point()
@@ -83,7 +83,7 @@ func isLost(err error) bool {
 }
 
 // replay repeats the actions so far on a new instance and compares the replies.
-// at is the point that the new instance reached.
+// The result at is the point that the new instance reached.
 func (p *player) replay(ctx context.Context) (at int, err error) {
 	if !p.started {
 		return 0, nil
@@ -131,7 +131,7 @@ type lostInstances struct {
 // maxTotalFactor times limit bounds the instances that one episode may lose.
 const maxTotalFactor = 100
 
-// add counts an instance that was lost at point, and reports whether the
+// add counts an instance that was lost at the given point, and reports whether the
 // episode may use another one.
 func (l *lostInstances) add(point int) bool {
 	for len(l.inRow) <= point {
@@ -145,15 +145,15 @@ func (l *lostInstances) add(point int) bool {
 	return true
 }
 
-// passed notes that an instance passed point.
+// passed records that an instance passed the given point.
 func (l *lostInstances) passed(point int) {
 	if point < len(l.inRow) {
 		l.inRow[point] = 0
 	}
 }
 
-// limitError wraps err with the limit that was reached when an instance was
-// lost at point.
+// limitError wraps err with the limit that was reached when an instance was lost at
+// the given point.
 func (l *lostInstances) limitError(point int, err error) error {
 	where := "the reset"
 	if point > 0 {

@@ -19,7 +19,7 @@ import (
 )
 
 // walker is an instance of a deterministic environment: it answers with all actions
-// so far. fail injects errors.
+// so far. The function fail injects errors.
 type walker struct {
 	fail    func(call int, op string) error
 	differs bool // its answers differ from those of other instances
@@ -233,8 +233,8 @@ func TestReplayLimitOfEpisode(t *testing.T) {
 	}
 }
 
-// recaller is a walker whose server reports the result of a lost step if reports is
-// true. recallErr is the error of the request for the result.
+// recaller is a walker whose server reports the result of a lost step if the field
+// reports is true. recallErr is the error of the request for the result.
 type recaller struct {
 	*walker
 	reports   bool

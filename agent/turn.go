@@ -152,7 +152,7 @@ func (p *player) observe(t *data.Turn, reply engine.Reply) ([]int32, error) {
 
 // shorten returns the observation of turn t, shortened to MaxObsTokens in its middle: its
 // start usually reports what happened, and its end lists the state or the available
-// actions. render returns the ids of a message with the given text.
+// actions. The function render returns the ids of a message with the given text.
 func (p *player) shorten(t *data.Turn, render func(text string) ([]int32, error)) (text string, err error) {
 	if p.Options.MaxObsTokens <= 0 {
 		return t.Observation, nil

@@ -8,7 +8,7 @@ type Job struct {
 
 	Batch       int `json:"batch"`       // rows, or conversations
 	Tokens      int `json:"tokens"`      // tokens of a row, in prefill and train
-	Context     int `json:"context"`     // tokens before the first decoded one, not timed
+	Context     int `json:"context"`     // tokens before the first decoded token; adding them is not timed
 	New         int `json:"new"`         // tokens decoded in each row or turn
 	Turns       int `json:"turns"`       // turns of a conversation
 	Prompt      int `json:"prompt"`      // tokens of a conversation's first message

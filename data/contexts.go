@@ -128,8 +128,8 @@ func EpisodeSpans(rows []Row) ([][2]int, error) {
 }
 
 // ByEpisode joins the contexts of each episode into one row, calls f with these
-// rows, and copies the scores and per-token slices that f has set from them to the
-// argument rows. If every episode has one context, f receives the argument rows.
+// rows, and copies the scores and per-token slices that f has set in these rows to
+// the argument rows. If every episode has one context, f receives the argument rows.
 func ByEpisode(rows []Row, f func(episodes []Row) error) error {
 	spans, err := EpisodeSpans(rows)
 	if err != nil {

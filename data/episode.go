@@ -102,9 +102,9 @@ type Turn struct {
 	Observation string  `json:"observation"`
 	Truncated   bool    `json:"truncated,omitempty"` // the model saw a shortened Observation
 	Reward      float64 `json:"reward"`
-	// Unjudged marks a reply that the environment did not answer, because the
-	// context limit cut it off or the episode failed before. Reward is undefined
-	// then. It is false in older dumps.
+	// Unjudged marks a reply that the environment did not answer, because the context
+	// limit cut the reply off or the episode failed earlier. Reward is undefined then.
+	// It is false in older dumps.
 	Unjudged  bool    `json:"unjudged,omitempty"`
 	Done      bool    `json:"done"`
 	GenMillis float64 `json:"gen_ms"`

@@ -18,7 +18,7 @@ type Row struct {
 	Index         int // the task's index in its environment
 	Sample        int // 0..group_size-1
 	Seed          uint64
-	WeightVersion int64 // of the weights that sampled it
+	WeightVersion int64 // version of the weights that sampled the tokens
 	Context       int   // number of the context in its episode, from 0
 	Contexts      int   // number of contexts of the episode; 0: one
 
@@ -35,7 +35,7 @@ type Row struct {
 	Advantages      []float32
 	Returns         []float32
 
-	Score     float64      // of the whole episode: the environment's reward until a score function replaces it
+	Score     float64      // score of the whole episode: the environment's reward until a score function replaces it
 	EnvReward float64      // the environment's reward, reduced by the reward signal
 	Parts     []RewardPart // the parts of the score, for estimators that need them
 	Baseline  *float64     // score of a greedy episode of the same task; nil if none was played

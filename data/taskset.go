@@ -46,7 +46,7 @@ type Overlap struct {
 	Rows    int    `json:"rows"`    // rows of the second set with shared tasks
 }
 
-// Shared returns the tasks of b that are also in a, by environment.
+// Shared returns the tasks of the set b that are also in the set a, by environment.
 func Shared(a, b TaskSet) []Overlap {
 	var out []Overlap
 	for _, env := range slices.Sorted(maps.Keys(b)) {

@@ -48,7 +48,7 @@ func (e *ContractError) Error() string {
 
 // Compare compares two results, pairwise for tasks that both have. It returns a
 // *ContractError if the contracts differ or tasks with equal ids have different
-// first observations, unless anyway is set.
+// first observations, unless the parameter anyway is true.
 //
 // Intervals are bootstraps of the difference: a resample draws common tasks with
 // the trials of both results, so that differences in difficulty cancel. Results
@@ -85,7 +85,7 @@ func Compare(a, b Result, anyway bool) (Comparison, error) {
 			c.Equal++
 		}
 	}
-	seed := a.Seed // with one seed for both results, a resample has the same tasks of both
+	seed := a.Seed // one seed for both results, so that both are resampled with the same tasks
 	if len(left) == 0 {
 		left, right, seed = a.PerTask, b.PerTask, b.Seed+1
 	}

@@ -85,13 +85,13 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"success_rate":    3. / 9, // c has three lost episodes
+		"success_rate":    3. / 9, // task c has three lost episodes
 		"mean_score":      (1 + 1 - 0.5 + 1) / 9.,
 		"mean_turns":      (10 + 10 + 1) / 9.,
 		"mean@4":          (1.5/4 + 0 + 1) / 3,
-		"best@4":          (1. + 0) / 2,             // excludes c, which lost episodes
+		"best@4":          (1. + 0) / 2,             // excludes task c, which lost episodes
 		"pass@1":          (0.5 + 0 + 1) / 3,        // mean over tasks
-		"pass@2":          ((1 - 2./4*1/3) + 0) / 2, // excludes c, which has one sample
+		"pass@2":          ((1 - 2./4*1/3) + 0) / 2, // excludes task c, which has one sample
 		"pass@4":          (1. + 0) / 2,
 		"outcome/success": 3. / 12, "outcome/done": 1. / 12, "outcome/turn_limit": 5. / 12,
 		"outcome/env_error": 1. / 12, "outcome/engine_error": 2. / 12,

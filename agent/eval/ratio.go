@@ -15,8 +15,8 @@ type ratio struct {
 	num, den []float64 // values by task
 }
 
-// over returns the metric over tasks, which may repeat. It is NaN if none of them
-// has the metric.
+// over returns the metric over a list that may repeat tasks. It is NaN if no task
+// of the list has the metric.
 func (r *ratio) over(tasks []int) float64 {
 	var num, den float64
 	for _, i := range tasks {
@@ -114,8 +114,8 @@ func sumsOf(t *Task) sums {
 	return s
 }
 
-// PassAtK is pass@k, the probability that at least one of k samples of a task
-// succeeds, of n samples of which c succeeded. Its unbiased estimator is
+// PassAtK estimates pass@k, the probability that at least one of k samples of a
+// task succeeds, from n samples of which c succeeded. The unbiased estimator is
 //
 //	pass@k = 1 - C(n-c, k) / C(n, k)
 //

@@ -140,8 +140,8 @@ type Infrastructure struct {
 	Retries int         `json:"retries"` // attempts at episodes beyond the first
 	Replays int         `json:"replays"` // lost instances that were replaced within attempts
 	Servers pool.Counts `json:"servers"`
-	// MixedStarts counts tasks that differ between servers and were played on one
-	// server; BadTasks holds the tasks that no server could reset.
+	// MixedStarts counts tasks that were played on one server only, because they
+	// differ between servers; BadTasks holds the tasks that no server could reset.
 	MixedStarts int      `json:"mixed_starts,omitempty"`
 	BadTasks    []string `json:"bad_tasks,omitempty"`
 }

@@ -125,8 +125,8 @@ func startsOf(tasks []Task) string {
 // maxNamed bounds the number of tasks named in a message.
 const maxNamed = 5
 
-// compareStarts compares the first observations of paired tasks. other holds the
-// ids of tasks that differ; unknown counts the pairs with an unknown start.
+// compareStarts compares the first observations of paired tasks. The result other lists
+// the ids of tasks that differ; unknown is the number of pairs with an unknown start.
 func compareStarts(a, b []Task) (other []string, unknown int) {
 	for i := range a {
 		switch {

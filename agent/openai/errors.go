@@ -109,7 +109,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	}
 	if at, err := http.ParseTime(v); err == nil {
 		if date, err := http.ParseTime(h.Get("Date")); err == nil {
-			now = date // the endpoint's clock may differ from the local clock
+			now = date // compare with the endpoint's clock, which may differ from the local clock
 		}
 		return max(0, at.Sub(now))
 	}

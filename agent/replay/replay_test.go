@@ -24,9 +24,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scriptedBackend is a backend that returns a scripted reply, a byte at a time. The draw's
-// seed and turn select the reply. A teacher may force other tokens; the margin of a token is
-// then the distance between the two ids.
+// scriptedBackend is a backend that returns a scripted reply, a byte at a time. The
+// draw's seed and turn select the reply. A teacher may force other tokens; the
+// margin is then the distance between the forced and the drawn id.
 type scriptedBackend struct {
 	teacher *Teacher
 	noise   float64 // added to every log-prob

@@ -30,8 +30,8 @@ type attempt struct {
 	bad      bool  // the task of the job is excluded
 }
 
-// begin starts an attempt at j and leases an instance for it. If now is true, begin
-// does not wait: it returns nil if the pool is full.
+// begin starts an attempt at j and leases an instance for it. If the parameter now
+// is true, begin does not wait: it returns nil if the pool is full.
 func (r *run) begin(ctx context.Context, j *job, now bool) *attempt {
 	a := &attempt{job: j, env: r.envs[j.task.Table()]}
 	err := a.acquire(ctx, now)
@@ -45,8 +45,8 @@ func (r *run) begin(ctx context.Context, j *job, now bool) *attempt {
 	return a
 }
 
-// acquire leases an instance on a server on which the episode may be played. If now is true, it
-// returns pool.ErrFull instead of waiting.
+// acquire leases an instance on a server on which the episode may be played. If the
+// parameter now is true, acquire returns pool.ErrFull instead of waiting.
 func (a *attempt) acquire(ctx context.Context, now bool) (err error) {
 	bad, failed := a.job.resets.badTask()
 	if bad != nil {

@@ -44,8 +44,8 @@ func (e *BadTaskError) Error() string {
 // Unwrap returns the failure, for errors.Is and errors.As.
 func (e *BadTaskError) Unwrap() error { return e.Err }
 
-// failed records the error err with which the job j lost an instance. first is true if
-// this failure makes the task bad.
+// failed records the error err with which the job j lost an instance. The result
+// first is true if this failure makes the task bad.
 func (r *resets) failed(j *job, server string, err error, inService []string) (bad *BadTaskError, first bool) {
 	known, ok := errors.AsType[*env.Error](err)
 	if !ok || !env.ResetRefused(err) {
@@ -81,8 +81,8 @@ func (r *resets) succeeded(j *job) {
 	r.started, j.failedResets = true, 0
 }
 
-// badTask returns the error of a bad task, nil otherwise, and the servers that
-// could not reset it.
+// badTask returns an error if the task is bad, and otherwise nil. servers lists the
+// servers that could not reset the task.
 func (r *resets) badTask() (bad *BadTaskError, servers []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -102,7 +102,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 
 // writeGroups reports the spread of the rewards within groups: a group without
 // spread has no gradient under a group estimator. Groups of one sample are not
-// counted. different is the number of groups with different starts.
+// counted. The parameter different is the number of groups with different starts.
 func writeGroups(m map[string]float64, uids []string, groups map[string]series, different int) {
 	var stds series
 	var flat float64

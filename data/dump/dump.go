@@ -22,8 +22,8 @@ const (
 type Header struct {
 	Format  string         `json:"format"` // filled in by the writer
 	Version int            `json:"version"`
-	Weights string         `json:"weights"`           // hash of the model that played
-	Options map[string]any `json:"options,omitempty"` // of the run that played
+	Weights string         `json:"weights"`           // hash of the model that played the episodes
+	Options map[string]any `json:"options,omitempty"` // options of the run that played the episodes
 }
 
 // mask is a mask with the JSON form of an array of numbers: encoding/json
@@ -119,8 +119,8 @@ func (r *Reader) readHeader() error {
 	return err
 }
 
-// parseHeader reads the first line of a dump, with numbers as json.Number: seeds
-// have more digits than a float64.
+// parseHeader reads the first line of a dump, with numbers as json.Number, because
+// a float64 cannot represent every seed.
 func parseHeader(line []byte) (Header, error) {
 	var h Header
 	if err := plainjson.Unmarshal(line, &h); err != nil || h.Format != Format {

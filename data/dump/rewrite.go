@@ -10,7 +10,7 @@ import (
 // rewrite replaces the dump in f by one with the episodes to keep, and closes
 // f. The new file is written to the same folder and renamed once it is complete
 // and synced, so that a crash loses no episode. It is locked before the rename,
-// so that no other process writes to it. waves has the number of remaining
+// so that no other process writes to it. The map waves has the number of remaining
 // episodes of each wave, by the wave's number.
 func rewrite(f *os.File, path, weights string, compress bool, keep []bool, waves map[int]int) (*Writer, error) {
 	target, err := filepath.EvalSymlinks(path)

@@ -30,7 +30,7 @@ type Writer struct {
 	f      file
 	packer *zstd.Encoder // nil in a plain dump
 	end    int64         // length of the file's complete lines
-	failed error         // of a failed write, which prevents further writes: lines would be missing
+	failed error         // error of a failed write; later writes are rejected, since the lines before them would be missing
 }
 
 // file is the part of os.File that a Writer uses.

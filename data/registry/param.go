@@ -9,9 +9,9 @@ type Entry struct {
 	AliasOf string // the name of the implementation if Name is an alias; set by Entries
 	Doc     string // one line
 	Params  []Param
-	// Check returns the key of a parameter that does not fit the others and
-	// the reason, or two empty strings. It is nil if every combination of
-	// allowed values is valid.
+	// Check returns the key of a parameter that does not fit the other parameters, and
+	// the reason, or two empty strings. It is nil if every combination of allowed
+	// values is valid.
 	Check func(v Values) (key, problem string)
 }
 

@@ -62,7 +62,7 @@ func EachOf(words []string, planned ...string) Range {
 	}}
 }
 
-// Numbers allows the finite numbers that pass ok.
+// Numbers allows the finite numbers for which the function ok returns true.
 func Numbers(allowed string, ok func(x float64) bool) Range {
 	return Range{allowed, func(v any) string {
 		x := number(v)

@@ -19,7 +19,7 @@ import (
 type Registry[T any] struct {
 	kind  string
 	items map[string]item[T]
-	names map[string]string // names and aliases to names
+	names map[string]string // maps every name and alias to the name
 }
 
 type item[T any] struct {
@@ -27,8 +27,8 @@ type item[T any] struct {
 	value T
 }
 
-// New returns an empty registry. Error messages name an implementation by kind,
-// such as "advantage estimator".
+// New returns an empty registry. Error messages call an implementation by the
+// parameter kind, such as "advantage estimator".
 func New[T any](kind string) *Registry[T] {
 	return &Registry[T]{kind: kind, items: map[string]item[T]{}, names: map[string]string{}}
 }

@@ -14,13 +14,13 @@ import (
 // agentTrajNames maps the roles of a chat to AgentTraj's names.
 var agentTrajNames = map[string]string{"user": "human", "assistant": "gpt"}
 
-// from returns the speaker under AgentTraj's names.
+// from returns the name of the message's role in AgentTraj.
 func (m *RecordMessage) from() *string { return named(m.From, m.Role, agentTrajNames) }
 
-// role returns the speaker under the names of chat templates.
+// role returns the name of the message's role in chat templates.
 func (m *RecordMessage) role() *string { return named(m.Role, m.From, roles) }
 
-// named returns the first argument, or the second, translated by names, if the first is nil.
+// named returns name if it is not nil, and otherwise other as translated by the map names.
 func named(name, other *string, names map[string]string) *string {
 	if name != nil || other == nil {
 		return name

@@ -124,7 +124,7 @@ func (o *ConvertOptions) Refuses(e *Entry) (t data.Task, reason string, err erro
 	return t, reason, err
 }
 
-// refuses checks the length last, so only a row that passes the other checks can be too long.
+// refuses checks the length last, so ErrOverlong reports only rows that pass the other checks.
 func (o *ConvertOptions) refuses(e *Entry, t *data.Task) (string, error) {
 	switch ep := e.Episode; {
 	case o.Env != "" && t.Env != o.Env:

@@ -207,7 +207,7 @@ func TestConvertMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	live := func() uint64 {
-		runtime.GC() // twice: pooled objects survive the first
+		runtime.GC() // collect twice: pooled objects survive the first collection
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)

@@ -96,7 +96,7 @@ func idIn(name string, raw json.RawMessage) (*string, error) {
 	return text, nil
 }
 
-// integer parses a decimal integer. It returns nil if text is not one.
+// integer parses a decimal integer. It returns nil if text is not a decimal integer.
 func integer(text string) *int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

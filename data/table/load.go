@@ -19,7 +19,7 @@ type LoadOptions struct {
 	Env string
 	// AnyEnv also selects the rows of other environments than Env.
 	AnyEnv bool
-	// Play makes a row without a task index an error. Training on recorded
+	// Play rejects rows without a task index. Training on recorded
 	// conversations does not need an index.
 	Play bool
 	// Limit keeps only the first rows; 0 means all.
@@ -32,7 +32,7 @@ var ErrOtherEnv = errors.New("no row is for environment")
 
 // LoadTasks reads the rows of a data file: OpenManus-RL's parquet, or JSON records
 // in the style of AgentTraj, one per line or in an array. The task index of a row
-// is the integer at the end of its item_id or id, or its column index, else
+// is the integer at the end of its item_id or id, or its column "index", or else
 // extra_info.index. Errors name the file and the row, counted from 0.
 func LoadTasks(ctx context.Context, path string, o LoadOptions) (tasks []data.Task, err error) {
 	defer func() {

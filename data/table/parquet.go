@@ -19,9 +19,9 @@ const maxUnpacked = 4 << 30
 
 const parquetMagic = "PAR1"
 
-// readParquet reads OpenManus-RL's rows (protocol 7.1): it converts them to JSON and
-// parses them as rows of a JSON file. Missing columns count as null; others lists the
-// columns that are not read.
+// readParquet reads OpenManus-RL's rows (protocol 7.1): it converts them to JSON
+// and parses them as rows of a JSON file. Missing columns count as null. The result
+// others lists the columns that are not read.
 func readParquet(ctx context.Context, f io.ReaderAt, size int64, visit func(*Entry) error) (others []string, err error) {
 	pf, err := openParquet(f, size)
 	if err != nil {
@@ -87,8 +87,8 @@ func recordColumns(s *parquet.Schema) (read map[string][]string, others []string
 	return read, others
 }
 
-// selected returns the columns and fields of a row that the map read lists. Other
-// columns may hold values that JSON lacks, such as NaN.
+// selected returns the columns and fields of a row that are listed in the map read.
+// Other columns may hold values that JSON lacks, such as NaN.
 func selected(row map[string]any, read map[string][]string) map[string]any {
 	out := map[string]any{}
 	for name, fields := range read {

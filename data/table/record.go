@@ -92,10 +92,10 @@ func (r *Record) Task(n int, env string) (data.Task, error) {
 
 var errNoIndex = errors.New("no column has the task's index")
 
-// index returns the row's task index: the integer at the end of the id, or the
-// column index, which must be equal if both exist; else extra_info.index. The last
-// is used only without the others because OpenManus-RL's files number their rows in
-// it, and the environment does not know this number (protocol 7.2).
+// index returns the row's task index: the integer at the end of the id or the
+// column "index" (it is an error if they differ), or else extra_info.index. The
+// latter comes last because in OpenManus-RL's files it is a row number, which the
+// environment does not know (protocol 7.2).
 func (r *Record) index() (int, error) {
 	_, index, ok := splitID(deref(r.ItemID))
 	switch {

@@ -63,7 +63,7 @@ type parquetWriter struct {
 	w      *parquet.GenericWriter[any]
 	schema *parquet.Schema
 	row    parquet.Row
-	bytes  int // of text in the row group so far
+	bytes  int // bytes of text in the row group so far
 	group  int // number of bytes of text that completes a row group
 }
 

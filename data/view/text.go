@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// ListHeader returns the header of the lines of ListLine. If run is true, it has the
-// column of origins.
+// ListHeader returns the header of the lines of ListLine. If run is true, the
+// header has a column for Origin.
 func ListHeader(run bool) string {
 	const header = "   nr  outcome        reward  turns  tokens  sampled  task\n"
 	if run {
@@ -19,8 +19,8 @@ func ListHeader(run bool) string {
 	return header
 }
 
-// ListLine returns an episode on one line. origin is "" if all episodes are from one
-// file.
+// ListLine returns an episode on one line. The parameter origin is "" if all
+// episodes are from one file.
 func ListLine(origin string, n int, e *data.Episode) string {
 	if origin != "" {
 		origin = fmt.Sprintf("%-20s", OneLine(origin, 19))
@@ -29,7 +29,7 @@ func ListLine(origin string, n int, e *data.Episode) string {
 		origin, n, OneLine(string(e.Outcome), 13), e.Reward, len(e.Turns), len(e.Tokens), e.SampledTokens(), OneLine(e.Task.ID, 60), e.Sample)
 }
 
-// Text writes an episode for a terminal. origin is as in ListLine.
+// Text writes an episode for a terminal. The parameter origin is as in ListLine.
 func Text(w io.Writer, origin string, n int, e *data.Episode) error {
 	var b strings.Builder
 	if origin != "" {

@@ -30,7 +30,7 @@ import (
 // Number and limits of the episodes of an environment: few and short, but enough for
 // every kind of call.
 const (
-	gymTasks  = 20 // number of different tasks; more episodes are more samples per task
+	gymTasks  = 20 // number of different tasks; further episodes are further samples of these tasks
 	gymTurns  = 5
 	gymTokens = 48 // tokens per reply
 	gymAtOnce = 8

@@ -111,17 +111,17 @@ func entryTrials() []trial {
 	}
 	for _, name := range reward.Functions.Names() {
 		if name == "goal" {
-			continue // goal is part of every other trial of a score function
+			continue // the function goal is part of every other trial of a score function
 		}
 		weight := "0.5"
-		if name == "length" { // length returns the distance to the allowed lengths, which a negative weight penalises
+		if name == "length" { // the function length returns the distance to the allowed lengths, which a negative weight penalises
 			weight = "-0.01"
 		}
 		add("reward "+name+" and goal", []string{"reward.components.goal.weight=1"}, []string{"reward.components." + name + ".weight=" + weight}, entrySettings[name])
 		trials[len(trials)-1].truth = entryTruths[name]
 	}
 	for _, name := range signals {
-		if name != "last" && name != "env_score" { // the quickstart itself uses last; env_score needs a server with scores, which the maze lacks
+		if name != "last" && name != "env_score" { // the quickstart itself uses the signal last; env_score needs a server with scores, which the maze lacks
 			add("signal "+name, one("reward.signal", name))
 		}
 	}

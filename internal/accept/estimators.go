@@ -115,8 +115,8 @@ func measureMethods(ctx context.Context, program, dir string, chosen []method, n
 	return l, nil
 }
 
-// reached returns the step of the first validation after training began that has
-// at least the success, or nil.
+// reached returns the step of the first validation after the start of training
+// whose success rate is at least success, or nil.
 func reached(found []validated, success float64) *int {
 	for _, v := range found {
 		if v.Step > 0 && v.Success >= success {

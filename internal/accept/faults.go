@@ -33,7 +33,7 @@ const (
 	// is long: a slow call on a busy machine must not count as a hang. With harshShare
 	// an episode of many turns has several hangs, so the timeout is short.
 	mildPatience, harshPatience = 5, 2
-	// walksPerStep is the number of warm-start walks per step of a shortened run.
+	// walksPerStep is the number of random pretraining walks per training step of a shortened run.
 	walksPerStep = 29
 )
 

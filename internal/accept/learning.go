@@ -34,7 +34,7 @@ type Learning struct {
 type Run struct {
 	Seed    int     `json:"seed"`
 	Before  float64 `json:"before"` // success on held-out cells after the warm start
-	After   float64 `json:"after"`  // the same at the end
+	After   float64 `json:"after"`  // success on held-out cells at the end
 	Seconds float64 `json:"seconds"`
 }
 

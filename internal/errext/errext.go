@@ -71,7 +71,7 @@ func With(code ExitCode, hint string, err error) error {
 	return &Error{Code: code, Hint: hint, Err: err}
 }
 
-// WithDefault returns err with code, unless err has a code already.
+// WithDefault returns err with the exit code, unless err already has one.
 func WithDefault(code ExitCode, err error) error {
 	if _, ok := CodeOf(err); ok {
 		return err

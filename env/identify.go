@@ -78,7 +78,7 @@ func documentedTools(lines []string) []string {
 
 // ToolOwner returns the environment that a list of tools belongs to. It considers only
 // tools that a single environment has, and returns the environment with the most of
-// them, or "" if there are none.
+// these tools, or "" if the list has no such tool.
 func ToolOwner(tools []string) string {
 	owners := map[string][]string{}
 	Specs.Each(func(_ registry.Entry, s Spec) {

@@ -26,6 +26,6 @@ func init() {
 		example: `get_tasks with Action Input: {"project_id": "12345"}`,
 		tasks:   155,
 		turns:   15,
-		most:    1, // a second server must not use the account either, which cannot be checked here
+		most:    1, // no second server may use the account; the client cannot check this
 	}.register()
 }

@@ -12,10 +12,10 @@ import (
 //
 // A few requests do not distinguish a dead server from a server that loses single
 // requests: if a fifth of all requests fail at random, about one in 150 requests
-// starts a run of three failures. Therefore the pool checks a suspect server: it
-// requests its greeting, while the server stays in service with all its instances. The
-// server is taken out if the greeting fails and no other request succeeds meanwhile, or
-// after a run of failures that chance does not explain. After a refused connection there
+// starts a run of three failures. Therefore the pool checks a suspect server: the
+// pool requests the greeting, while the server stays in service with all its instances.
+// The server is taken out if the greeting fails and no other request succeeds meanwhile,
+// or after a run of failures too long to be random. After a refused connection there
 // is no check: the process has ended, and a new process does not have its instances.
 type health struct {
 	limit    int  // length of the run of failures that takes the server out

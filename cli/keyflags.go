@@ -140,7 +140,7 @@ func useModel(c *cli.Context, cfg *configs.Config) {
 		return
 	}
 	cfg.Rollout.Engine = engineLocal
-	if !c.IsSet("dtype") { // the dtype in a file that uses an endpoint was not chosen for a local model
+	if !c.IsSet("dtype") { // a file that uses an endpoint does not choose the dtype of a local model
 		cfg.Model.ComputeDtype = "float32"
 	}
 }

@@ -40,7 +40,7 @@ func Main(s *State) (exit int) {
 	app := newApp(s)
 	err := app.RunContext(ctx, arrange(app, s.Args))
 	code := run.CodeOf(ctx, err)
-	// The signal handler has printed a message about the end of the context.
+	// Do not report an interrupt: the signal handler has printed a message.
 	if err != nil && !(code == errext.Interrupted && errors.Is(err, context.Canceled)) {
 		report(s, err)
 	}

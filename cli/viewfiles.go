@@ -105,8 +105,8 @@ func (s *State) piecesFor(o viewOptions, files []string) (func([]int32) []string
 	return nil, nil
 }
 
-// likelyTokenizers returns the paths at which the model that played may be: the
-// newest checkpoint of the run, then the model in the dump's header.
+// likelyTokenizers returns the paths of models that may have played: the newest
+// checkpoint of the run, then the model in the dump's header.
 func (s *State) likelyTokenizers(o viewOptions, files []string) []string {
 	folder := &rundir.Folder{Dir: o.Path}
 	if len(files) == 1 && files[0] == o.Path { // a single dump, which may be in the folder of a run

@@ -48,8 +48,8 @@ func (t *training) addAdapters(ctx context.Context, b *model.Bundle) error {
 }
 
 // baseFolder returns the Hugging Face folder of the frozen weights, which PEFT
-// needs as the base of adapters. Weights of a GGUF file, or with merged
-// adapters, are written to the run folder once.
+// needs as the base of adapters. Weights of a GGUF file and weights
+// with merged adapters are written to the run folder once.
 func (t *training) baseFolder(ctx context.Context, b *model.Bundle) (string, error) {
 	path := ModelPath(t.host, t.cfg.Model.Path)
 	if model.IsFolder(path) {

@@ -74,7 +74,7 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 				}
 			case "algo.adv_estimator":
 				if name == "gae" {
-					sets = append(sets, "critic.mini_batch_size=0") // a step has four episodes
+					sets = append(sets, "critic.mini_batch_size=0") // 0: one mini-batch of all four episodes
 				}
 				got = func(o algo.Options) string {
 					if e, _ := advantage.Estimators.Lookup(o.Estimator); e.Needs.Values != (o.Critic != nil) {

@@ -226,7 +226,7 @@ type ScoreResult struct {
 
 // summarize averages over rows: mean@n of a row's n scores, and best@k and
 // pass@k for k = 1, 2, 4 and so on up to n. If rows differ in their number of
-// replies, n is the smallest number. All replies of the other rows count: best@k
+// replies, n is the smallest number. Rows with more replies use all of them: best@k
 // and pass@k are means over the choices of k replies.
 func summarize(rows []rowScores, threshold float64) ScoreResult {
 	r := ScoreResult{Rows: len(rows), Samples: len(rows[0].Scores), Scores: map[string]float64{}}

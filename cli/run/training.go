@@ -279,7 +279,7 @@ func (t *training) day() time.Time {
 
 // trainerEnvs returns the environments for the trainer.
 func (t *training) trainerEnvs() []algo.Env {
-	if len(t.envs) == 0 { // the trainer needs the number of tasks, although it draws none
+	if len(t.envs) == 0 { // supervised training draws no tasks, but the trainer needs their number
 		return []algo.Env{{Name: noEnv, Weight: 1, TrainTasks: t.experts}}
 	}
 	var out []algo.Env

@@ -97,7 +97,7 @@ func (t *training) groupDump() (err error) {
 		return fault("a warm start changes the weights that played: set sft.epochs = 0")
 	}
 	played, err := readRecorded(d.header)
-	if err == nil { // a training run's dump is an error here: its header has no settings
+	if err == nil { // err is not nil for a dump of a training run, whose header has no settings
 		switch o := played.Episode; {
 		case o.Greedy:
 			return fault("it was played greedily, so that all episodes of a task are equal: roll out without --greedy")

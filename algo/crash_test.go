@@ -130,8 +130,8 @@ func die(t *testing.T, dir, at string, env ...string) {
 	}
 }
 
-// onlyStepInFlightLost compares the newest checkpoint with the episodes of the last step that began. The run
-// saves after every step.
+// onlyStepInFlightLost checks that the newest checkpoint is at most one step behind the last step with episodes
+// on disk. The run saves after every step.
 func (r *rig) onlyStepInFlightLost(t *testing.T) {
 	t.Helper()
 	run := &rundir.Folder{Dir: r.dir}

@@ -92,8 +92,8 @@ func (p *player) Save(string) error { return nil }
 
 // Collect plays and scores the episodes of a step. With FilterGroups (DAPO's
 // dynamic sampling, arXiv:2503.14476, section 3.2) it draws batches of tasks until
-// BatchTasks groups have episodes of different values, and keeps the first BatchTasks of
-// these groups. After MaxGenBatches batches it continues with fewer groups. It returns
+// BatchTasks groups have episodes with different values of FilterMetric, and keeps the first
+// BatchTasks of these groups. After MaxGenBatches batches it continues with fewer groups. It returns
 // all episodes, which the metrics episode/*, reward/* and rollout/* describe, and the rows
 // to learn from, which the metrics critic/* describe.
 //

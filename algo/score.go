@@ -27,7 +27,7 @@ func (s *scored) addTo(m Metrics) {
 }
 
 // score turns episodes into rows with token rewards. It leaves out episodes that were
-// lost to the infrastructure or have no sampled token, and counts the latter.
+// lost to the infrastructure or have no sampled token, and counts the episodes without sampled tokens.
 func (p *player) score(ctx context.Context, episodes []*data.Episode, found *scored) ([]data.Row, error) {
 	var usable []*data.Episode
 	for _, ep := range episodes {

@@ -87,8 +87,8 @@ func (t *Trainer) validateLoss(ctx context.Context, v *rundir.Validation) error 
 }
 
 // scoreValidation adds the scores of an environment's episodes by the score functions,
-// if there are any: val/<env>/reward/<name>/mean of each, and val/<env>/reward/mean of
-// all together.
+// if there are any: val/<env>/reward/<name>/mean of each function, and val/<env>/reward/mean of
+// their combined score.
 func (t *Trainer) scoreValidation(ctx context.Context, m Metrics, env string, episodes []*data.Episode) error {
 	if t.o.Scorer == nil {
 		return nil

@@ -94,7 +94,7 @@ func (c *Critic) CopyFrom(ctx context.Context, a *Actor) error {
 }
 
 // hidden runs the decoder and returns the states [M,D] before the tokens in the loss.
-// They carry no gradient if the decoder is the actor's.
+// The states carry no gradient if the decoder is the actor's.
 func (c *Critic) hidden(s *torch.Scope, p *packed) (hidden torch.Tensor) {
 	if !c.Shared() {
 		return p.hidden(s, c.compute)

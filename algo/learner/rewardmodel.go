@@ -44,7 +44,7 @@ type RewardModel struct {
 type RewardModelOptions struct {
 	Rows      int // number of chats in a forward pass
 	MaxTokens int // maximum number of tokens of a chat; 0: the number of positions of the model
-	// Offload keeps the weights in host memory, except while they score.
+	// Offload keeps the weights in host memory, except while the model scores chats.
 	Offload bool
 	// Opening holds the first messages of the run's chats. NewRewardModel checks that the
 	// template renders these messages followed by further turns. If Opening is empty, it checks

@@ -20,8 +20,8 @@ var (
 	atAsideRollouts = crash.New("set-aside/rollouts") // before episodes are moved
 )
 
-// setAsideFolder holds the checkpoints, episodes and metrics that a branch from an older
-// checkpoint replaced.
+// setAsideFolder holds the checkpoints, episodes and metrics that were replaced when the run
+// continued from an older checkpoint.
 const setAsideFolder = "set-aside"
 
 // Owns reports whether path is in the folder of the run's checkpoints.

@@ -7,8 +7,8 @@
 //	    manifest.json     size and SHA-256 of every file
 //	    ...               the caller's files
 //
-// It owns the folder protocol, verification, retention, and the lock that keeps a
-// second process out of a run folder. It does not interpret the contents of a
+// The package owns the folder protocol, verification, retention, and the lock that keeps
+// a second process out of a run folder. It does not interpret the contents of a
 // checkpoint; the caller writes the files in a callback.
 //
 // Only the process that holds the run's lock may save and clean, from one goroutine at

@@ -33,7 +33,7 @@ func AcquireLock(dir string) (*Lock, error) {
 	if err == nil {
 		err = f.Truncate(0)
 	}
-	if err == nil { // the process id, for the error of another process
+	if err == nil { // the process id, which another process names in its ErrLocked error
 		_, err = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
 	}
 	if err != nil {

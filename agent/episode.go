@@ -196,10 +196,10 @@ func (p *player) render(messages []data.Message) ([]int32, error) {
 type Renderer interface {
 	// Start returns the ids of the first messages and the generation prompt.
 	Start(messages []data.Message) ([]int32, error)
-	// Next returns the ids between a reply and the next one: the end of the
-	// reply's turn unless the reply contains it, the messages, and the generation
-	// prompt. lastID is the last id of the reply; stoppedByEOS reports whether
-	// lastID is a stop token.
+	// Next returns the ids between a reply and the next one: the end of the reply's
+	// turn (unless the reply contains it), the messages and the generation prompt.
+	// lastID is the last id of the reply; stoppedByEOS reports whether lastID is a
+	// stop token.
 	Next(stoppedByEOS bool, lastID int32, messages []data.Message) ([]int32, error)
 	// StopTokens returns the ids that end a reply.
 	StopTokens() []int32

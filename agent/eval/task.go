@@ -33,7 +33,7 @@ type Task struct {
 // returns the family of a task index; it is nil for environments without families.
 func Tasks(episodes []*data.Episode, family func(index int) string) []Task {
 	var out []Task
-	at := map[string]int{} // index in out by uid
+	at := map[string]int{} // for each uid, the index in out
 	starts := map[int][]string{}
 	times := map[string]int{} // occurrences by task id
 	for _, ep := range episodes {

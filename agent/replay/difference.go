@@ -38,7 +38,7 @@ type Difference struct {
 	At       int    `json:"at"` // for ids and mask, the index of the token; for texts, the first byte that differs
 	Recorded string `json:"recorded"`
 	Replayed string `json:"replayed"`
-	// Margin is the log-prob margin of the sampler's token over the recorded one.
+	// Margin is the log-prob margin of the sampler's token over the recorded token.
 	Margin float64 `json:"margin,omitempty"`
 }
 

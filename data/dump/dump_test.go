@@ -233,7 +233,7 @@ func TestDumpErrors(t *testing.T) {
 func TestWriteDump(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "step_1.jsonl")
-	for n := 1; n <= 2; n++ { // the second replaces the first
+	for n := 1; n <= 2; n++ { // the second dump replaces the first
 		if err := WriteFile(path, Header{}, []*data.Episode{dumpEpisode(n)}); err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ var ErrNoTokens = errors.New("its tokens cannot be counted without a tokenizer")
 
 // ConvertOptions selects rows.
 type ConvertOptions struct {
-	Env       string       // keep the rows of this environment and rows without one; "": all
+	Env       string       // keep the rows of this environment and rows without an environment; "": all
 	MinReward *float64     // keep episodes with at least this reward
 	Success   bool         // keep episodes that ended in success
 	Exclude   data.TaskSet // leave out these tasks

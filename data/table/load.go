@@ -15,7 +15,7 @@ import (
 // LoadOptions selects rows of a file.
 type LoadOptions struct {
 	// Env selects the rows of one environment, and is the environment of rows and
-	// ranges without one. "" selects every row.
+	// ranges that name none. "" selects every row.
 	Env string
 	// AnyEnv also selects the rows of other environments than Env.
 	AnyEnv bool

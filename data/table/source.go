@@ -34,7 +34,7 @@ type Source struct {
 	Torn       bool        // an incomplete last line of a dump was dropped
 }
 
-// Entry is one row of a data file. Record is nil in a dump, Episode elsewhere.
+// Entry is one row of a data file. Record is nil in a dump; Episode is nil elsewhere.
 type Entry struct {
 	N       int // number of the row, from 0
 	Line    int // number of its first line, from 1; 0 in parquet
@@ -116,7 +116,7 @@ func readSource(ctx context.Context, path string, visit func(*Entry) error) (Sou
 }
 
 // isDump reports whether the first line of a text is the header of a dump, or the
-// beginning of one.
+// beginning of such a header.
 func isDump(in *bufio.Reader) bool {
 	const begin = `{"format":"` + dump.Format + `"`
 	text, _ := in.Peek(in.Size())

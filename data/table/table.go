@@ -26,7 +26,7 @@ type Table struct {
 	added  []addedColumn
 }
 
-// addedColumn is a new column. Each row has a list of strings, integers or floats.
+// addedColumn is a new column. Each row has one list: of strings, of integers or of floats.
 type addedColumn struct {
 	name   string
 	node   parquet.Node

@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 )
 
-// MaxInformational is how many informational responses may precede a reply.
+// MaxInformational is the maximal number of informational responses before a reply.
 const MaxInformational = 16
 
 // Errors of servers that send no reply.

@@ -20,9 +20,9 @@ type server struct {
 	stderr bytes.Buffer
 }
 
-// startServer runs program with args and waits for its first line of output,
-// which ends with the address it serves at ("serving maze at URL"). environ is
-// its environment; nil means this process's.
+// startServer runs program with args and waits for its first line of output, which
+// ends with the address it serves at ("serving maze at URL"). environ is the
+// environment of the new process; nil means the environment of this process.
 func startServer(ctx context.Context, environ []string, program string, args ...string) (*server, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &server{cmd: process.Command(ctx, program, args...), cancel: cancel}

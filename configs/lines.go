@@ -9,9 +9,9 @@ import (
 )
 
 // lineIndex maps the path of a value ("actor.optim.lr", "env.1.tasks") to its
-// line. The TOML decoder reports no positions of values inside arrays of
-// tables; a second parser finds them. It has no entries for values inside lists
-// and inline tables: they have the line of the whole value.
+// line. The TOML decoder reports no positions of values inside arrays of tables,
+// so a second parser finds the lines. A lineIndex has no entries for values inside
+// lists and inline tables: they have the line of the whole list or table.
 type lineIndex map[string]int
 
 // of returns the line of path, or of the nearest table around it.

@@ -25,7 +25,7 @@ func init() {
 	}
 }
 
-// check panics if msg is not nil; Run turns the panic into an *Error. It frees msg.
+// check frees the error message msg and panics if msg is not nil. Run turns the panic into an *Error.
 func check(op string, msg *C.char, operands ...Tensor) {
 	if msg != nil {
 		Fail(op, takeText(msg), operands...)

@@ -13,8 +13,8 @@ type SampleRow struct {
 	Key         uint64 // key of the generator: one per sequence
 	Position    uint64 // position of the draw in its sequence
 	Temperature float32
-	TopP        float32 // 1 or more is off
-	TopK        int     // 0 is off
+	TopP        float32 // no limit if 1 or more
+	TopK        int     // no limit if 0
 	Greedy      bool    // take the largest logit; implied by Temperature <= 0, which gives log-probs at temperature 1
 }
 

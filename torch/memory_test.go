@@ -11,7 +11,7 @@ import (
 // gotorch.
 func TestMemoryDoesNotGrow(t *testing.T) {
 	defer torch.SetNumThreads(torch.NumThreads())
-	torch.SetNumThreads(1) // with more threads most of the time on a busy machine is spent waiting
+	torch.SetNumThreads(1) // with more threads, the test mostly waits if the machine is busy
 	loop := func(n int) {
 		torchtest.Run(t, func(s *torch.Scope) {
 			for range n {

@@ -9,7 +9,7 @@ import (
 )
 
 // Owner holds tensors that outlive a Run: parameters, optimiser state, a KV cache. Own
-// and Release must be called inside Run on its thread; Close may be called anywhere.
+// and Release must be called inside Run on the owner's thread; Close may be called anywhere.
 type Owner struct {
 	home
 	t      *Thread

@@ -152,8 +152,8 @@ func (im *importer) components() {
 	}
 }
 
-// finishSFT makes the settings of SFT. Without an environment it validates on files
-// or not at all.
+// finishSFT makes the settings of SFT. Without an environment, SFT validates on
+// files or not at all.
 func (im *importer) finishSFT() {
 	im.schedule("sft.optim.")
 	if _, ok := im.out["sft.val_files"]; !ok {

@@ -25,13 +25,13 @@ func parseScript(text string) (*script, error) {
 	return &script{src, file}, err
 }
 
-// Private runes replace characters that the parser would misread. Two replace the
-// $ of Hydra's ${...} forms: these are no shell variables, but published scripts
-// do not quote them.
+// Private runes replace characters that the parser would misread. Two of them
+// replace the $ of Hydra's ${...} forms, which published scripts do not quote
+// although they are not shell variables.
 const (
 	hydraKey   = "\uE000" // ${section.key}
 	hydraOther = "\uE001" // a resolver, such as ${now:%Y}: its value is unknown
-	apostrophe = "\uE002" // in "${NAME:-it's}", where the parser takes it for a quote
+	apostrophe = "\uE002" // the ' in "${NAME:-it's}", which the parser takes for a quote
 )
 
 var (

@@ -24,8 +24,8 @@ type Command struct {
 //
 // Nothing is executed. Assignments are followed in the order of the file. An
 // assignment inside if, case, a loop or a function, or behind && or ||, may be
-// skipped. A variable with only such assignments has no known value. If it also has
-// another assignment, its value is used and settings with it list it in Maybe.
+// skipped. A variable with only such assignments has no known value. A variable that
+// was set before keeps its value, and settings with this variable list it in Maybe.
 func ReadScript(text string, fixed map[string]string, environ func(string) string) (Command, error) {
 	s, err := parseScript(text)
 	if err != nil {

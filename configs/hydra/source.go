@@ -7,8 +7,8 @@ import (
 )
 
 // Keys that only one version of the trainers has identify the source of a command
-// line. The source determines the defaults, and the keys that are accepted but never
-// read.
+// line. The source determines the defaults of all keys, and also which keys are
+// accepted but never read.
 var (
 	// ownOMRL has the keys of OpenManus-RL, May 2025 (spec 1.3).
 	ownOMRL = []string{

@@ -88,8 +88,8 @@ func (s *scorer) named(err error) error {
 // Starter is a scorer that can be started before the first batch, to detect early
 // that it does not start.
 type Starter interface {
-	// Start starts the score function unless it is running. It returns an error
-	// if it has ended.
+	// Start starts the score function unless it is running. Start returns an error
+	// if the score function has ended.
 	Start(ctx context.Context) error
 }
 

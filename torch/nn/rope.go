@@ -59,8 +59,8 @@ func (r RoPE) Validate() error {
 // Frequencies returns the angle per position of each pair of a head's dimensions [HeadDim/2], rounded to float32 as in
 // transformers.
 //
-// linear divides all frequencies by the factor (Chen et al. 2023). llama3 divides those whose wavelength is longer than
-// original/low_freq_factor, keeps those shorter than original/high_freq_factor, and blends in between.
+// The type linear divides all frequencies by the factor (Chen et al. 2023). The type llama3 divides those with wavelengths
+// longer than original/low_freq_factor, keeps those shorter than original/high_freq_factor, and blends in between.
 func (r RoPE) Frequencies() []float32 {
 	f := make([]float32, r.HeadDim/2)
 	for i := range f {

@@ -45,7 +45,7 @@ func (i Info) ByteSize() (int64, error) {
 	if slices.ContainsFunc(i.Shape, func(d int) bool { return d < 0 }) {
 		return 0, fmt.Errorf("shape %v has a negative dimension", i.Shape)
 	}
-	if slices.Contains(i.Shape, 0) { // the tensor is empty for any other dimensions
+	if slices.Contains(i.Shape, 0) { // the tensor is empty, whatever its other dimensions are
 		return 0, nil
 	}
 	n := uint64(i.DType.Size())

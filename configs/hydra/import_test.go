@@ -403,7 +403,7 @@ func TestImportIdentifiesTheTrainer(t *testing.T) {
 				t.Errorf("source %q, reason %q; want %q, %q", r.Source, r.Why, tt.of, tt.why)
 			}
 			if got := strings.Contains(string(r.TOML), `files = ["a.parquet"]`); got != (tt.of == sft) {
-				t.Errorf("[sft] has the data files: %v\n%s", got, r.TOML)
+				t.Errorf("[sft] with the data files: got %v, want %v\n%s", got, tt.of == sft, r.TOML)
 			}
 			if tt.refused == "" {
 				return

@@ -226,8 +226,8 @@ func modelPath(_ *importer, r *Row, v any) any {
 	return s[:1] + strings.TrimRight(s[1:], "/")
 }
 
-// computeDtype converts the format of the loaded weights. Upstream the optimiser
-// uses it as well; here the optimiser updates float32 weights.
+// computeDtype converts the name of a dtype, such as bf16. Upstream the optimiser uses
+// this dtype as well; here it updates float32 weights.
 func computeDtype(_ *importer, _ *Row, v any) any {
 	name := strings.TrimPrefix(plain(v), "torch.")
 	return cmp.Or(map[string]string{"bf16": "bfloat16", "fp32": "float32", "float": "float32"}[name], name)

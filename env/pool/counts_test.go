@@ -106,8 +106,8 @@ func TestCountsSince(t *testing.T) {
 	}
 }
 
-// TestRecallOfAnEndIsNoFault checks that a reply that the task has ended is no fault of the server: if the
-// reply to a winning move is lost, only the lost reply counts as a fault.
+// TestRecallOfAnEndIsNoFault loses the reply to a winning move and checks that only this loss counts as a
+// fault, although the server answers the Recall with the error that the task has finished.
 func TestRecallOfAnEndIsNoFault(t *testing.T) {
 	s := envtest.New(t, map[string][]envtest.Reply{
 		"POST /maze/create": envtest.OK(`{"id":0}`), "POST /maze/reset": envtest.OK(`{"observation":"first","reward":-1,"done":false}`),

@@ -21,7 +21,7 @@ func within(t *testing.T, f func()) {
 	}
 }
 
-// TestNoReply checks that a call to a server that never completes a reply ends, even if the call has no time limit.
+// TestNoReply checks that a call ends although the server never completes its reply and the call has no time limit.
 func TestNoReply(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ var (
 	documentedTool = regexp.MustCompile(`(\w+)\(`)
 )
 
-// ToolsIn returns the names of the tools in the reply to ListTools, nil if it lists none.
+// ToolsIn returns the names of the tools in the reply to ListTools, or nil if the reply lists no tools.
 func ToolsIn(observation string) []string {
 	_, list, ok := strings.Cut(observation, "[")
 	if !ok {
@@ -100,7 +100,7 @@ func ToolOwner(tools []string) string {
 }
 
 // Identify compares a tool server's tools with those of the environments. If
-// server.ownCall is set, Identify sends it first, and a server that accepts it passes.
+// server.ownCall is set, Identify sends this call first, and a server that accepts the call passes.
 // A server that lists no tools passes too.
 func (in *instance) Identify(ctx context.Context) error {
 	if in.spec.Tools == nil {

@@ -24,7 +24,7 @@ type server struct {
 	// indexed servers call the instance "env_idx" instead of "id". They return only
 	// the id, and the current observation as a JSON string under /observation.
 	indexed bool
-	keyedID bool // an indexed server that returns the id in an object
+	keyedID bool // the reply of an indexed server to /create is an object that contains the id
 	textID  bool // the id is a string, not an integer
 	// checkReset checks an indexed server's reply to /reset. Like AgentGym's clients,
 	// an instance does not use this reply. If checkReset is nil, the reply must be a string.

@@ -11,7 +11,7 @@ import (
 )
 
 // DescriptionPath is the path of FastAPI's description of a server. Fault injection adds
-// no faults to requests for this path, because clients do not count their failures.
+// no faults to requests for this path, because clients do not count failures of these requests.
 const DescriptionPath = "/openapi.json"
 
 const (
@@ -21,7 +21,7 @@ const (
 )
 
 // Greet requests the root of a server and returns its greeting. Any reply below
-// status 500 is a greeting. The time limit is client.Timeout, or 5 s if that is 0.
+// status 500 is a greeting. The time limit is client.Timeout, or 5 s if client.Timeout is 0.
 func Greet(ctx context.Context, client *http.Client, root string) (string, error) {
 	c := caller{o: Options{Client: client, MaxReply: DefaultMaxReply}}
 	limit := cmp.Or(client.Timeout, probeTimeout)

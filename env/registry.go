@@ -31,7 +31,7 @@ type Spec struct {
 	ToolCall   func(name string, input json.RawMessage) (action string, ok bool)
 	ToolAnswer func(text string) string
 
-	// Tools lists the names of the server's tools, nil if it has none.
+	// Tools lists the names of the server's tools, or is nil if the server has no tools.
 	Tools []string
 
 	// OwnTags lists the tags that the server itself reads in the model's reply.

@@ -14,7 +14,7 @@ type Function struct {
 	// Forms[n] is the command for n arguments, with {} in place of each argument. A
 	// call with n arguments is invalid if Forms[n] is empty or missing.
 	Forms []string
-	// Extra makes ParseJSON ignore the arguments of a call that exceed those of the last form.
+	// Extra makes ParseJSON accept more arguments than the last form has, and ignore the surplus.
 	Extra bool
 	// Optional lets ParsePython accept calls without the last parameter.
 	Optional bool

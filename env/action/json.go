@@ -21,7 +21,7 @@ func JSONCall(text string) (object string, ok bool) {
 	return object, ok
 }
 
-// readCall reads a call, an object with the keys thought, function_name and
+// readCall reads a call: an object with the keys thought, function_name and
 // arguments.
 func readCall(object string) (function string, args map[string]json.RawMessage, ok bool) {
 	var fields map[string]json.RawMessage

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// PythonCall returns the code of a reply without its fence. ok reports whether it
-// is a single call of some function. This is the part of P-CODE that needs no list
+// PythonCall returns the code of a reply without its fence. ok reports whether
+// the code is a single call of some function. This is the part of P-CODE that needs no list
 // of functions.
 func PythonCall(text string) (code string, ok bool) {
 	code = uncode(text)

@@ -33,8 +33,8 @@ func trimEOS(s string) string {
 	return string(r[:max(len(r)-5, 0)])
 }
 
-// ParseSplit is P-SPLIT: the text between the first and the second "Action:", the
-// whole text if it contains none.
+// ParseSplit is P-SPLIT: the text between the first and the second "Action:", or
+// the whole text if it does not contain "Action:".
 func ParseSplit(text string) string {
 	text = trimEOS(text)
 	if _, after, ok := strings.Cut(text, actionMark); ok {

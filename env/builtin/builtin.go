@@ -27,8 +27,8 @@ type Options struct {
 // Names returns the environments that have a built-in server.
 func Names() []string { return []string{"maze", "textcraft", "wordle"} }
 
-// New returns a handler that serves the named environment. Its paths are those of
-// AgentGym's server: the paths of the maze begin with /maze.
+// New returns a handler that serves the named environment. The paths are the
+// same as on AgentGym's server: the paths of the maze begin with /maze.
 func New(name string, o Options) (http.Handler, error) {
 	limit := o.Instances
 	if limit <= 0 {

@@ -25,7 +25,7 @@ func newInstances[G any](limit int, over func(g *G) bool) *instances[G] {
 	return &instances[G]{limit: limit, over: over, all: map[int64]*instance[G]{}}
 }
 
-// add stores build's result under the next id. It fails if the server is full.
+// add stores the result of build under the next id. It fails if the server is full.
 func (in *instances[G]) add(build func(id int64) G) (int64, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -73,8 +73,8 @@ func (in *instances[G]) create(build func(id int64) G) endpoint {
 }
 
 // reset returns an endpoint that calls start for the game with the id in the body. The
-// argument n of start is the integer in the field key. If the field is optional, n is 0
-// if the field is absent and nil if it is null.
+// argument n of start is the integer in the field that key names. If the field is optional,
+// n is 0 if the field is absent and nil if its value is null.
 func (in *instances[G]) reset(key string, optional bool, start func(g *G, id int64, n *int64) (any, error)) endpoint {
 	return func(r *request) (any, error) {
 		if err := r.body(); err != nil {

@@ -38,7 +38,7 @@ func MazeWalk(game, n int, rng *rand.Rand) []string {
 	return actions
 }
 
-// waysOn returns the number of free neighbours of at, except the goal and the cell from.
+// waysOn returns the number of free neighbours of a cell (at), without the goal and the previous cell (from).
 func waysOn(at, from cell) int {
 	n := 0
 	for _, m := range mazeMoves {

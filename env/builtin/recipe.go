@@ -24,7 +24,7 @@ type ingredient struct {
 	count int64
 }
 
-// recipe makes count units of an item from the ingredients in. group is the item's group, or "".
+// recipe lists the ingredients (in) for a number of units (count) of an item. group is the item's group, or "".
 type recipe struct {
 	item  string
 	group string

@@ -9,8 +9,8 @@ import (
 // This file contains the game of lmrlgym's wordle (protocol 5.6). It has no fixed
 // secret: each guess is scored against a new random draw from the words that are
 // consistent with the earlier feedback. The seed, the vocabulary and the guesses
-// determine the game. AgentGym's Python server draws other words, so that a seed has
-// another game there.
+// determine the game. AgentGym's Python server draws other words, so the
+// same seed gives another game there.
 
 const (
 	wordleTries   = 6

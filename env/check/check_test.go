@@ -88,7 +88,7 @@ func onlyFirst(n int64, good http.Handler, hang http.HandlerFunc) http.Handler {
 	})
 }
 
-// TestSilentPort checks that a port that accepts connections and never replies fails like a hanging server.
+// TestSilentPort checks that Run reports a hanging server if a port accepts connections and never replies.
 func TestSilentPort(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -99,7 +99,7 @@ type check struct {
 	run      func(c *checker, n *notes)
 }
 
-// extra is the name of the entry of the list checks that Run replaces by environment.extra.
+// extra is the name of one entry in the variable checks. Run replaces this entry by environment.extra.
 const extra = "extra"
 
 type need int

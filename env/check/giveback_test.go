@@ -87,7 +87,7 @@ func TestInstancesAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestUnwantedInstancesAreGivenBack checks that an instance that a server creates for an invalid request is closed too.
+// TestUnwantedInstancesAreGivenBack checks that Run also closes an instance created by an invalid request.
 func TestUnwantedInstancesAreGivenBack(t *testing.T) {
 	l := keepsLedger(t, "textcraft")
 	l.next = bodyAlways(slashesJoined(l.next))

@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// TestNoReply checks that a server that never completes a reply fails, even if calls have no time limit.
+// TestNoReply checks that Run reports a failure if a server never completes a reply, even if calls have no limit.
 func TestNoReply(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {

@@ -97,7 +97,7 @@ func (e either) fault(at string, v any) string {
 	return fmt.Sprintf("%s is %s, want %s", at, describe(v), e)
 }
 
-// every is a shape: the arrays of any length in which all elements have the shape in the field of.
+// every is a shape: the arrays of any length whose elements all have one shape, every.of.
 type every struct{ of shape }
 
 func (e every) String() string { return "[" + e.of.String() + ", ...]" }

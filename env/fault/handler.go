@@ -52,9 +52,9 @@ func New(next http.Handler, plan *Plan, observe Observer) http.Handler {
 	return &handler{next: next, plan: plan, observe: observe, rng: rand.New(rand.NewPCG(plan.seed, 0))}
 }
 
-// spared reports whether requests for a path get no faults: the greeting, which
-// clients use as a health check, and the description of a server (env.DescriptionPath;
-// this package may not import env), because no client counts failed requests for it.
+// spared reports whether requests for a path get no faults: the greeting, which clients use
+// as a health check, and the description of a server (env.DescriptionPath; this package may
+// not import env). Clients do not count failures of these requests.
 func spared(p string) bool { return p == "/" || p == "/openapi.json" }
 
 // ServeHTTP draws the faults of the request and injects them.

@@ -44,7 +44,7 @@ const Help = `comma-separated: STATUS:P (such as 500:0.05), hang:P, truncate:P, 
 // pause: without a reply a client could not see the pause. A duplicate is injected
 // only into create and reset: a step that is executed twice looks like normal play.
 // GET /, the health check of clients, and GET /openapi.json get no faults, because clients
-// do not count their failures.
+// do not count failures of these requests.
 func Parse(spec string) (*Plan, error) {
 	f := &Plan{seed: 1}
 	if strings.TrimSpace(spec) == "" {

@@ -23,8 +23,8 @@ type Place struct {
 
 func (at Place) allows(s *server) bool { return at.Only == "" || s.name == at.Only }
 
-// prefers reports whether a is a better choice than b: first a server that is not in
-// Avoid, then a server that is not being checked, then the server with fewer leases.
+// prefers reports whether server a is a better choice than server b: first a
+// server that is not in Avoid, then a server that is not being checked, then the server with fewer leases.
 func (at Place) prefers(a, b *server) bool {
 	if x, y := slices.Contains(at.Avoid, a.name), slices.Contains(at.Avoid, b.name); x != y {
 		return y
@@ -99,7 +99,7 @@ func (p *Pool) AcquireAt(ctx context.Context, at Place) (*Lease, error) {
 	}
 }
 
-// pick reserves a lease on the best server that the argument at allows, with a free
+// pick reserves a lease on the best server among those that the Place allows, with a free
 // instance if the server has one. A server that is being checked leases only its free
 // instances. If no server has room, pick returns the channel to wait on. checking is then
 // true if a server may have room after its check.

@@ -12,8 +12,8 @@ import (
 	"github.com/openmanus/openmanus/env/envtest"
 )
 
-// TestRowOfFailures checks that a server that answers its greeting is quarantined only after a number of failures in a
-// row, and that a successful exchange resets the count.
+// TestRowOfFailures checks that a server is quarantined only after a number of failures in a row if it answers its
+// greeting, and that a successful exchange resets the count.
 func TestRowOfFailures(t *testing.T) {
 	answers := func(codes ...int) (list []envtest.Reply) {
 		for _, code := range codes {

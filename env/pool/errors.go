@@ -43,7 +43,7 @@ func (e *ServerDownError) Error() string {
 
 func (e *ServerDownError) Unwrap() error { return e.Err }
 
-// down returns the last failures of the servers that the argument at allows, and the
+// down returns the last failures of the servers that the Place allows, and the
 // time when the last of these servers was taken out of service. failures is nil if one
 // of them is in service. others reports whether another server is in service; if not, failures
 // contains the failures of all servers.

@@ -91,7 +91,7 @@ func TestHealthPauses(t *testing.T) {
 	}
 }
 
-// TestLossyServerKeepsItsInstances checks that a server that loses some requests stays in service: the pool discards
+// TestLossyServerKeepsItsInstances checks that a server stays in service if it loses some requests: the pool discards
 // none of its instances after failures in a row.
 func TestLossyServerKeepsItsInstances(t *testing.T) {
 	fails := envtest.Reply{Status: http.StatusInternalServerError, Body: "no"}
@@ -122,7 +122,7 @@ func TestLossyServerKeepsItsInstances(t *testing.T) {
 	}
 }
 
-// TestSilentServerIsTakenOut checks that a server that fails and does not answer its greeting is quarantined, and that
+// TestSilentServerIsTakenOut checks that a server is quarantined if it fails and does not answer its greeting, and that
 // it returns to service when it answers again.
 func TestSilentServerIsTakenOut(t *testing.T) {
 	a, b := newFakeServer(t), newFakeServer(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/data/transport/transporttest"
 )
 
-// TestPoolOfAServerThatNeverReplies checks that a server that never replies is down, and that the request for its
-// version ends.
+// TestPoolOfAServerThatNeverReplies checks that a server counts as down if it never replies, and that the
+// request for its version ends.
 func TestPoolOfAServerThatNeverReplies(t *testing.T) {
 	within := func(t *testing.T, f func()) {
 		t.Helper()

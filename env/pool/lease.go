@@ -34,7 +34,7 @@ func (c leased) Reset(ctx context.Context, index int) (env.Obs, error) {
 	return c.Client.Reset(ctx, index)
 }
 
-// Recall implements env.Recaller. The second result is false if the wrapped client does not.
+// Recall implements env.Recaller. The second result is false if c.Client is not a Recaller.
 func (c leased) Recall(ctx context.Context) (env.StepResult, bool, error) {
 	if r, ok := c.Client.(env.Recaller); ok {
 		return r.Recall(ctx)

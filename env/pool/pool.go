@@ -19,8 +19,8 @@ type Options struct {
 	// Client configures the clients of the instances. BaseURL, Record, Observe and
 	// Gate are ignored.
 	Client env.Options
-	// MaxPerServer limits the leases on one server; 0: Spec.MaxInstances. A server with a
-	// fixed number of instances returns one that is in use when it is full.
+	// MaxPerServer limits the leases on one server; 0: Spec.MaxInstances. If a server has a
+	// fixed number of instances and all are in use, /create returns one of them again.
 	MaxPerServer int
 	// MaxRequests limits the requests in progress to one server; 0: one for
 	// environments with Spec.OneAtATime, otherwise no limit.
@@ -147,8 +147,8 @@ func New(spec env.Spec, urls []string, o Options) (*Pool, error) {
 	return p, nil
 }
 
-// server returns the server with the address url, which New received, or nil if there
-// is none.
+// server returns the server whose address New received as url, or nil if New received no
+// such address.
 func (p *Pool) server(url string) *server {
 	base, err := env.BaseURL(url, p.spec.PathSuffix)
 	if err != nil {

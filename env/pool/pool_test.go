@@ -138,7 +138,7 @@ func quarantine(p *Pool, l *Lease) {
 	l.Fail(nil)
 }
 
-// until waits for other goroutines until the function done returns true. The message of a failure contains the text what.
+// until calls done repeatedly until the result is true. After a minute it fails the test with the message what.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
@@ -219,8 +219,8 @@ func TestPoolAllDown(t *testing.T) {
 	})
 }
 
-// TestPoolCheck checks that Check sends one request to each server, that servers that do not answer are skipped until
-// they answer, and that Check returns an error at once if none answers.
+// TestPoolCheck checks that Check sends one request to each server, that Acquire skips a server until the server
+// answers, and that Check returns an error at once if no server answers.
 func TestPoolCheck(t *testing.T) {
 	a, b := newFakeServer(t), newFakeServer(t)
 	p := newPool(t, Options{}, a.URL, b.URL)

@@ -226,8 +226,8 @@ func TestUnseenRestart(t *testing.T) {
 	}
 }
 
-// TestRefusedStepIsNotSentToTheNextServer checks that a step whose connection was refused is not sent again, since
-// another process may answer on that port.
+// TestRefusedStepIsNotSentToTheNextServer checks that a step is not sent again after a refused connection, since
+// another process may answer on the port.
 func TestRefusedStepIsNotSentToTheNextServer(t *testing.T) {
 	ph := newRestartServer(t, false)
 	p := ph.pool(t, "textcraft")
@@ -248,7 +248,7 @@ func TestRefusedStepIsNotSentToTheNextServer(t *testing.T) {
 	}
 }
 
-// TestReplyOfTheTimeOfARestart checks that a reply is discarded if the pool detected a restart before it arrived.
+// TestReplyOfTheTimeOfARestart checks that a reply is discarded if it arrives after the pool has detected a restart.
 func TestReplyOfTheTimeOfARestart(t *testing.T) {
 	ph := newRestartServer(t, false)
 	p := ph.pool(t, "textcraft")

@@ -69,7 +69,7 @@ func TestPoolServerRestarts(t *testing.T) {
 	}
 }
 
-// TestPoolServerRestartsWhileDown checks that the instances of a server that restarts while it is down are discarded.
+// TestPoolServerRestartsWhileDown checks that instances are discarded if their server restarts while out of service.
 func TestPoolServerRestartsWhileDown(t *testing.T) {
 	c := newFakeServer(t)
 	p := newPool(t, Options{ProbePause: 1 << 40, ProbeMax: 1 << 40}, c.URL)

@@ -20,7 +20,7 @@
 // It is the only sign of a pause or a duplicate. The counts of proxy and clients agree
 // for every kind if no pause is as long as the client's timeout, the client is not
 // interrupted during a request, and the server itself does not fail. GET / and
-// GET /openapi.json get no faults, because clients do not count their failures.
+// GET /openapi.json get no faults, because clients do not count failures of these requests.
 //
 // Concurrency: a Server serves concurrent requests. The caller of Serve must call
 // Server.Close, which waits for all goroutines.

@@ -90,7 +90,7 @@ func Serve(ctx context.Context, addr string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// forwarder returns a handler that forwards requests to the server at up.
+// forwarder returns a handler that forwards requests to the server at the address up.
 func (s *Server) forwarder(up *url.URL) http.Handler {
 	prefix := strings.TrimRight(up.EscapedPath(), "/")
 	return &httputil.ReverseProxy{
@@ -109,8 +109,8 @@ func (s *Server) forwarder(up *url.URL) http.Handler {
 	}
 }
 
-// handler returns a handler that replies with the counts to CountsPath, and numbers
-// other requests and passes them to next.
+// handler returns a handler that answers a request for CountsPath with the counts.
+// It numbers all other requests and passes them to next.
 func (s *Server) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == CountsPath {

@@ -77,7 +77,7 @@ func seen(x data.Exchange) string {
 }
 
 // TestNoFaultsInDescription checks that requests for the description of a server get no faults, since pools do not
-// count them.
+// count failures of these requests.
 func TestNoFaultsInDescription(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"info":{"title":"Craft","version":"`+r.URL.Path+`"}}`)

@@ -81,7 +81,7 @@ func alive(pid int) bool {
 	return ok && state != 'Z' && state != 'X'
 }
 
-// eventually waits until the function holds returns true. The message of a failure contains the text condition.
+// eventually calls holds repeatedly until the result is true. The message of a failure contains the string condition.
 func eventually(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
 	for range 6000 {

@@ -106,7 +106,7 @@ func (s *State) convert(ctx context.Context, files []string, w table.RecordWrite
 	return counts, nil
 }
 
-// tasksOf returns the tasks of files. env is the environment of rows that name none.
+// tasksOf returns the tasks of files. The argument env is the environment of rows that name no environment.
 func (s *State) tasksOf(ctx context.Context, files []string, env string) (data.TaskSet, error) {
 	all := data.TaskSet{}
 	for _, file := range files {

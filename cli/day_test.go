@@ -79,7 +79,7 @@ func TestDumpOfAnotherDay(t *testing.T) {
 	}
 }
 
-// TestResumeOnAnotherDay checks that a run that is resumed on another day keeps the date in its prompts.
+// TestResumeOnAnotherDay checks that a run resumed on another day keeps the date in its prompts.
 func TestResumeOnAnotherDay(t *testing.T) {
 	dir := t.TempDir()
 	datedModel(t, dir)

@@ -169,7 +169,7 @@ func TestEval(t *testing.T) {
 	})
 }
 
-// TestContractParts checks that each flag that can change the result changes the part of the contract that is named
+// TestContractParts checks that each flag with an effect on the result changes the part of the contract that is named
 // after the flag's key, and that other flags change no part.
 func TestContractParts(t *testing.T) {
 	dir := t.TempDir()

@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestFailedStartRemovesFolder checks that a run that fails before its first save removes the run folder, but keeps a
-// folder with results.
+// TestFailedStartRemovesFolder checks that a failure before the first save removes the run folder, unless the
+// folder has results.
 func TestFailedStartRemovesFolder(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)

@@ -21,7 +21,7 @@ func (f *flagFaults) add(flag, format string, args ...any) {
 	f.errs = append(f.errs, fmt.Errorf("--%s: %s", flag, fmt.Sprintf(format, args...)))
 }
 
-// about reports whether errs has an error of the flag.
+// about reports whether the given flag has an error.
 func (f *flagFaults) about(flag string) bool { return slices.Contains(f.flags, flag) }
 
 func (f *flagFaults) need(flag, value, expected string) bool {

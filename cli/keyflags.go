@@ -23,7 +23,7 @@ type keyFlag struct {
 	value  func(c *cli.Context, flag string) (any, error) // converts the value of the flag; nil: no conversion
 	then   func(*cli.Context, *configs.Config)            // changes other keys if the flag is given
 	always bool                                           // if the flag is absent, its default overrides the value in a file
-	local  bool                                           // an error if an endpoint generates the replies
+	local  bool                                           // the flag is an error if an endpoint generates the replies
 	needs  string                                         // flag without which the keys have no effect
 }
 

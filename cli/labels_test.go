@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// labelledRun has two tables of one environment with the same tasks.
+// labelledRun has two [[env]] tables with the same environment and the same tasks.
 var labelledRun = func() string {
 	text, rest, _ := strings.Cut(mixtureRun, "[[env]]\n")
 	_, rest, _ = strings.Cut(rest, "[data]\n")

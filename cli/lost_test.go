@@ -29,13 +29,13 @@ func lossyRollout(s *openaitest.Server, more ...string) []string {
 		"--max-turns", "2", "--concurrency", "1", "--dump", "d.jsonl"}, more...)
 }
 
-// tallied returns the first line of text, which has the counts of outcomes. The second line is about servers.
+// tallied returns the first line of the output text. This line has the counts of outcomes. The second line describes the servers.
 func tallied(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
 }
 
-// TestRetryLost checks that the command counts episodes that are lost to the infrastructure, fails if they are more than
+// TestRetryLost checks that the command counts the episodes lost to the infrastructure, fails if their share exceeds
 // --max-lost, and with --retry-lost plays only the lost episodes again.
 func TestRetryLost(t *testing.T) {
 	s, dir := failsFirst(t), t.TempDir()

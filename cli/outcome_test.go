@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/algo/rundir"
 )
 
-// TestOutcomeTable checks the labels of an extended run: of several validations with the label "after" only the last one keeps it.
+// TestOutcomeTable checks the labels of an extended run: if several validations have the label "after", only the last validation keeps this label.
 func TestOutcomeTable(t *testing.T) {
 	v := func(label string, step int) rundir.Validation {
 		return rundir.Validation{Label: label, Step: step, Metrics: map[string]float64{

@@ -173,7 +173,7 @@ type plain struct {
 	done    bool      // guarded by mu
 }
 
-// Set writes a line if plainEvery has passed since the last one.
+// Set writes a line if plainEvery has passed since the last line.
 func (p *plain) Set(n int, note string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

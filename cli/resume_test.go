@@ -24,7 +24,7 @@ import (
 //go:embed run/testdata/tiny.toml
 var tinyRun string
 
-// TestResume checks that a run that is killed during its third step and resumed has the same weights, and the same metrics
+// TestResume checks that a run killed during its third step and then resumed has the same weights, and the same metrics
 // except times, as an uninterrupted run.
 func TestResume(t *testing.T) {
 	if testing.Short() {

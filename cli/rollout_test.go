@@ -60,7 +60,7 @@ func readDump(t *testing.T, path string) []*data.Episode {
 	return out
 }
 
-// stuckMaze serves a maze that replies to the given number of steps, then closes the channel stuck and hangs.
+// stuckMaze serves a maze. After the given number of steps it closes the given channel and stops replying.
 func stuckMaze(t *testing.T, steps int64) (url string, stuck <-chan struct{}) {
 	t.Helper()
 	maze, err := builtin.New("maze", builtin.Options{})

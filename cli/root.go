@@ -147,8 +147,8 @@ func needCommand(c *cli.Context) error {
 	return unknown("command", c.Args().First(), names)
 }
 
-// unknown returns the usage error of a name that is not in known. noun is the
-// kind of the name.
+// unknown returns the usage error of a name that is not in the list
+// known. The parameter noun is the kind of the name.
 func unknown(noun, name string, known []string) error {
 	hint := noun + "s: " + strings.Join(known, ", ")
 	if near := registry.Nearest(name, known); near != "" {

@@ -110,7 +110,7 @@ func TestScoreResumes(t *testing.T) {
 	}
 }
 
-// TestGenerateResumes checks that rows that were generated before an interruption are kept, and that the result equals the
+// TestGenerateResumes checks that rows generated before an interruption are kept, and that the result equals the
 // result of an uninterrupted command.
 func TestGenerateResumes(t *testing.T) {
 	dir := t.TempDir()
@@ -214,7 +214,7 @@ func TestScoreRejectsOtherFunction(t *testing.T) {
 	}
 }
 
-// TestScoreAfterAFailure checks that a score program that fails at once leaves no progress file.
+// TestScoreAfterAFailure checks that no progress file remains if the score program fails at once.
 func TestScoreAfterAFailure(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "in.jsonl", scoredReplies)

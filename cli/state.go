@@ -64,7 +64,7 @@ func NewState() *State {
 }
 
 // duplicate returns f under another descriptor. Go ends a program that writes to a closed
-// pipe on descriptor 1 or 2; on others it returns an error, and the run can be saved.
+// pipe on descriptor 1 or 2; on other descriptors the write returns an error, and the run can be saved.
 func duplicate(f *os.File) *os.File {
 	fd, err := syscall.Dup(int(f.Fd()))
 	if err != nil { // f is closed: writes return errors

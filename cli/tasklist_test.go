@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestEmptyTaskList checks that an empty task list is an error that names the key, before a model is created or opened.
+// TestEmptyTaskList checks that the error for an empty task list names the key and occurs before a model is created or opened.
 func TestEmptyTaskList(t *testing.T) {
 	for _, args := range [][]string{
 		{"train", "--set", "env.maze.tasks=25", "--set", "env.maze.skip_tasks=25"},

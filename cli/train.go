@@ -166,7 +166,7 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 
 // outcomeTable formats the validations of a run with 95 % Wilson intervals of the
 // success rates (Wilson 1927). An extended run has several validations with the
-// label "after"; all but the last are labelled by their step.
+// label "after"; the table labels them by their step, except the last.
 func outcomeTable(validations []rundir.Validation) string {
 	var b strings.Builder
 	row := func(cells ...string) {

@@ -228,7 +228,7 @@ func TestTrainFromDumpErrors(t *testing.T) {
 	}
 }
 
-// TestSFTFromDump checks that sft trains on the successful episodes of a dump, or on those with a minimum reward.
+// TestSFTFromDump checks that sft trains on the successful episodes of a dump, or on the episodes with a minimum reward.
 func TestSFTFromDump(t *testing.T) {
 	dir := dumpToTrain(t)
 	for name, tt := range map[string]struct {

@@ -28,7 +28,7 @@ type versionInfo struct {
 	Platform   string `json:"platform"`
 }
 
-// versionOf returns the version of a build, which may be nil. sum returns the
+// versionOf returns the version of a build. The argument build may be nil. The function sum returns the
 // SHA-256 of the executable.
 func versionOf(build *debug.BuildInfo, sum func() (string, error)) (versionInfo, error) {
 	v := versionInfo{Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}

@@ -224,7 +224,7 @@ func resultsOf(v rundir.Validation) []result {
 	return out
 }
 
-// stepTimes estimates the time of future steps from past ones.
+// stepTimes estimates the time of future steps from the time of past steps.
 type stepTimes struct {
 	began time.Time // start of the current or the next step
 	step  int       // current step; 0: none

@@ -12,7 +12,7 @@ import (
 	"github.com/openmanus/openmanus/cli/run"
 )
 
-// shownOn returns the lines that a terminal shows after text. The last one is the current line. A line wider than the
+// shownOn returns the lines that a terminal shows after the given text. The last line is the current line. A line wider than the
 // terminal fails the test.
 func shownOn(t *testing.T, columns int, text string) []string {
 	t.Helper()
@@ -149,7 +149,7 @@ func TestWatcherFits(t *testing.T) {
 	}
 }
 
-// TestLogWithBar checks that log lines appear above the bar, which stays.
+// TestLogWithBar checks that log lines appear above the bar and do not remove the bar.
 func TestLogWithBar(t *testing.T) {
 	ts := onTerminal(t, 80)
 	p := ts.Progress("playing", 4)

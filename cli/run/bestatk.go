@@ -9,7 +9,7 @@ import "slices"
 //	best@k = Σ_{i=k..n} C(i-1, k-1) / C(n, k) · s_i,    s_1 ≤ … ≤ s_n
 //
 // since s_i is the largest score in C(i-1, k-1) of the choices. For scores 0 and
-// 1 it equals the pass@k of Chen et al. (eval.PassAtK). The weights are computed
+// 1 best@k equals the pass@k of Chen et al. (eval.PassAtK). The weights are computed
 // by a recurrence from k/n for the largest score down, so that no binomial
 // overflows. k must be at most n.
 //

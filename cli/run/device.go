@@ -56,7 +56,7 @@ func ComputeDtype(name, deviceName string) (string, error) {
 }
 
 // openDevice starts the thread of the device of a [model] section, and returns the
-// compute dtype. The function that stops the thread is added to the stack open.
+// compute dtype. The function that stops the thread is added to the parameter open.
 func openDevice(h *Host, open *Closers, m configs.Model) (*torch.Thread, torch.DType, error) {
 	dt, err := torch.ParseDType(m.ComputeDtype)
 	if err != nil {

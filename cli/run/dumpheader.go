@@ -116,8 +116,8 @@ func headerOf(path string) dump.Header {
 }
 
 // headerToContinue compares the header of the dump at path (was) with the header
-// of this command (now), and returns the header for the continued dump: the old one
-// if an earlier version wrote the dump with equal settings, and else the new one.
+// of this command (now), and returns the header for the continued dump: the old header
+// if an earlier version wrote the dump with equal settings, or else the new header.
 func headerToContinue(path string, was, now dump.Header) (dump.Header, error) {
 	if !ofEarlierVersion(was.Options) {
 		return now, nil

@@ -87,7 +87,7 @@ type played struct {
 }
 
 // playActions plays actions against a server. If the server fails, it plays them
-// again from the start. After tries failures it returns the last error and the
+// again from the start. After the given number of failures playActions returns the last error and the
 // longest attempt.
 func playActions(ctx context.Context, w *World, setup agent.Setup, task data.Task, actions []string, tries int) (longest played, err error) {
 	for try := range tries {

@@ -73,7 +73,7 @@ func (r *runFolder) end(ctx context.Context, h *Host, outcome error) error {
 	return r.lock.Remove()
 }
 
-// resume selects the checkpoint to resume, and sets newer ones aside.
+// resume selects the checkpoint to resume, and sets newer checkpoints aside.
 func (r *runFolder) resume(ctx context.Context, h *Host, cfg configs.Config, m mode) error {
 	removed, err := checkpoint.Clean(r.Checkpoints())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // OpenFormat returns the prompt format of an [[env]] table. If the format uses an
-// endpoint of summaries, the function that disconnects is added to the stack open.
+// endpoint of summaries, the function that disconnects is added to the parameter open.
 func OpenFormat(ctx context.Context, h *Host, open *Closers, spec env.Spec, cfg configs.Config, e configs.Env) (agent.Format, error) {
 	o := agent.FormatOptions{HistoryLength: e.HistoryLength, MemoryFile: h.Path(e.MemoryFile)}
 	if e.UseSummary {
@@ -33,7 +33,7 @@ func OpenFormat(ctx context.Context, h *Host, open *Closers, spec env.Spec, cfg 
 
 // openClient connects to an endpoint with the key in the environment variable
 // keyEnv, and sends a first request to check that the endpoint can be used. The
-// function that closes the connection is added to the stack open.
+// function that closes the connection is added to the parameter open.
 func openClient(ctx context.Context, h *Host, open *Closers, keyEnv string, o openai.Options, first openai.Request) (*openai.Client, error) {
 	o.Key, o.Log = h.Getenv(keyEnv), h.Log
 	if u, err := url.Parse(o.BaseURL); err == nil && o.Key != "" && u.Scheme == "http" && !local(u.Hostname()) {

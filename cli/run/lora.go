@@ -69,7 +69,7 @@ func (t *training) baseFolder(ctx context.Context, b *model.Bundle) (string, err
 	return dir, nil
 }
 
-// openMerged opens a model and merges the adapters of its folder, if any, into
+// openMerged opens a model and merges the adapters in the model's folder, if any, into
 // the weights, so that training builds on them.
 func (t *training) openMerged(ctx context.Context, path string, dt torch.DType) (*model.Bundle, error) {
 	b, err := model.Open(ctx, t.thread, path, model.Options{DType: dt})

@@ -15,11 +15,11 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// hubID matches the name of a model on the Hugging Face hub, "Qwen/Qwen2.5-3B".
+// hubID matches the name of a model on the Hugging Face hub, such as "Qwen/Qwen2.5-3B".
 var hubID = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$`)
 
-// ModelPath returns the path of a model: name if this path exists, or else the copy
-// of the hub model with this name in the Hugging Face cache. It does not download
+// ModelPath returns the path of a model: the given name if it is an existing path, or else
+// the copy of the hub model with this name in the Hugging Face cache. It does not download
 // models.
 func ModelPath(h *Host, name string) string {
 	if _, err := h.Stat(name); err != nil && hubID.MatchString(name) {
@@ -53,7 +53,7 @@ func hubCopy(h *Host, id string) string {
 	return h.Path(dir)
 }
 
-// ModelHint returns the hint of the error if there is no model with this name.
+// ModelHint returns the hint for the error that no model has the given name.
 func ModelHint(h *Host, name string) string {
 	const hint = "give the path of a Hugging Face folder or of a .gguf file"
 	if !hubID.MatchString(name) {
@@ -131,7 +131,7 @@ func (t *training) checkModels() error {
 }
 
 // OpenModel loads the model of a [model] section on its device. The functions that
-// release the model and stop the device's thread are added to the stack open.
+// release the model and stop the device's thread are added to the parameter open.
 func OpenModel(ctx context.Context, h *Host, open *Closers, m configs.Model, o model.Options) (*model.Bundle, error) {
 	thread, dt, err := openDevice(h, open, m)
 	if err != nil {

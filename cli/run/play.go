@@ -132,7 +132,7 @@ func (p *player) openEndpoint(ctx context.Context) (err error) {
 	p.env.Setup.Engine = &text.Engine{Speaker: &openai.Speaker{Client: p.endpoint, MaxContext: p.cfg.Rollout.MaxContextTokens}}
 	p.env.Setup.Renderer = text.Renderer{}
 	p.env.Setup.NoIDs = true
-	// The Speaker limits tokens. Options.MaxContext would count bytes here, so it is unlimited.
+	// The Speaker limits tokens. Options.MaxContext would count bytes here, so this option sets no limit.
 	p.env.Setup.Options.MaxContext = math.MaxInt32
 	return nil
 }
@@ -161,7 +161,7 @@ func (p *player) dumpOptions() map[string]any {
 }
 
 // play plays every task, and returns the episodes and the statistics of the
-// servers. The function more sets further options of the rollout.
+// servers. The parameter more is a function that sets further options.
 func (p *player) play(ctx context.Context, o PlayOptions, more func(*rollout.Options)) ([]*data.Episode, eval.Infrastructure, error) {
 	name, total := p.cfg.Env[0].Name, p.total()
 	bar := p.host.Progress("playing "+name, total)

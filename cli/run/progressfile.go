@@ -40,7 +40,7 @@ type rowLine[T any] struct {
 
 // openRowFile opens the progress file of the output file out. work holds everything that
 // the output depends on. With replace, openRowFile starts a new file. Otherwise a file
-// that describes other work is an error. valid checks a row of the file.
+// that describes other work is an error. The function valid checks a row of the file.
 func openRowFile[T any](h *Host, out string, work any, replace bool, valid func(row int, v T) bool) (*rowFile[T], error) {
 	head, err := json.Marshal(work)
 	if err != nil {
@@ -143,7 +143,7 @@ func workChanges(was, now []byte) string {
 	return strings.Join(out, "; ")
 }
 
-// workParts returns the parts of work as JSON, without [reward]. It returns none
+// workParts returns the parts of work as JSON, without [reward]. It returns no parts
 // for an invalid line.
 func workParts(line []byte) map[string]string {
 	var work map[string]json.RawMessage

@@ -88,7 +88,7 @@ type episodeKey struct {
 	sample int
 }
 
-// openDump creates the dump with the given header, or continues a dump. was is the header of the existing dump.
+// openDump creates the dump with the given header, or continues the existing dump, whose header is was.
 func (p *player) openDump(o RolloutOptions, was, header dump.Header) (*heldEpisodes, error) {
 	held := &heldEpisodes{episodes: map[episodeKey]bool{}, outcomes: eval.Tally{}, starts: map[string]rollout.Start{}}
 	path := p.host.Path(o.Dump)

@@ -26,8 +26,8 @@ const (
 // tokensKey is the column of the replies' lengths.
 func tokensKey(responseKey string) string { return responseKey + "_tokens" }
 
-// readTable reads the data file in. Unless out is "", it checks that out is
-// another file, so that the command can be repeated; that out does not exist, unless
+// readTable reads the input file. If there is an output file, it checks that this
+// is another file, so that the command can be repeated; that the output does not exist, unless
 // force is set; and that the input lacks the columns that the command adds.
 func readTable(ctx context.Context, h *Host, in, out string, force bool, columns ...string) (*table.Table, error) {
 	if out != "" && h.SameFile(in, out) {
@@ -46,7 +46,7 @@ func readTable(ctx context.Context, h *Host, in, out string, force bool, columns
 	return t, errext.With(errext.Input, "", err)
 }
 
-// mapRows returns f of every row of the data file in.
+// mapRows applies f to every row of the input file and returns the results.
 func mapRows[T any](t *table.Table, in string, f func(i int, row map[string]any) (T, error)) ([]T, error) {
 	out := make([]T, t.Len())
 	for i := range out {
@@ -68,7 +68,7 @@ func writeTable(h *Host, t *table.Table, path string, replace bool) error {
 	})
 }
 
-// promptOf returns the prompt in a column of messages, or of text, which becomes
+// promptOf returns the prompt in a column. The column has messages, or text that becomes
 // one user message.
 func promptOf(row map[string]any, key string) ([]data.Message, error) {
 	switch v := table.At(row, key).(type) {

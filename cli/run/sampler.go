@@ -43,7 +43,7 @@ type SamplerOptions struct {
 // openLocal opens the model of [model] and a sampler of it, whose KV cache may
 // take half of the free memory. It sets o.MaxContext to
 // rollout.max_context_tokens, or to the model's positions if this key is 0. The
-// functions that release the model and the sampler are added to the stack open.
+// functions that release the model and the sampler are added to the parameter open.
 func openLocal(ctx context.Context, h *Host, open *Closers, cfg configs.Config, o SamplerOptions) (*model.Bundle, *Sampler, error) {
 	b, err := OpenModel(ctx, h, open, cfg.Model, model.Options{})
 	if err != nil {
@@ -63,7 +63,7 @@ func openLocal(ctx context.Context, h *Host, open *Closers, cfg configs.Config, 
 	return b, s, nil
 }
 
-// NewSampler returns a sampler of m, which is b.Model or a copy of it in another dtype (model.Shadow).
+// NewSampler returns a sampler of m, which is b.Model or a copy of b.Model in another dtype (model.Shadow).
 func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerOptions) (*Sampler, error) {
 	renderer, err := NewRenderer(b, o.Day)
 	if err != nil {
@@ -132,7 +132,7 @@ func (t *training) logCacheSize(d torch.Device) {
 
 // kvTokens returns the number of tokens in the KV cache: enough for every
 // session at its longest, or fewer if the free memory is known and the allowed
-// share of it is too small. The scheduler parks sessions that do not fit.
+// share of this memory is too small. The scheduler parks sessions that do not fit.
 func (o SamplerOptions) kvTokens(bytesPerToken int, free int64, known bool) (int, error) {
 	want := o.Sequences * o.MaxContext
 	if !known {

@@ -183,7 +183,7 @@ func (r *Run) openScores(o ScoreOptions, samples [][]reward.Sample) (*rowFile[ro
 	})
 }
 
-// scoreAll scores the rows that are missing in done.
+// scoreAll scores the rows that the progress file done lacks.
 func (r *Run) scoreAll(ctx context.Context, o ScoreOptions, composer *reward.Composer, samples [][]reward.Sample, done *rowFile[rowScores]) error {
 	bar := r.host.Progress("scoring", len(samples))
 	defer bar.Done()

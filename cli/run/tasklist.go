@@ -32,8 +32,8 @@ func ConfiguredTasks(e configs.Env, key string, entries []string, limit int, d c
 	return TaskList{Key: at + key, Entries: entries, Label: e.Label, SkipKey: at + "skip_tasks", Skip: e.SkipTasks, Limit: limit, Seed: d.Seed}
 }
 
-// LoadTasks reads the tasks of a list without the skipped ones. It returns an
-// error for an index that the environment does not have, and if no task is
+// LoadTasks reads the tasks of a list without the skipped tasks. It returns
+// an error if the environment lacks an index, or if no task is
 // left.
 func LoadTasks(ctx context.Context, h *Host, spec env.Spec, list TaskList) ([]data.Task, error) {
 	var tasks []data.Task

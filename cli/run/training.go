@@ -154,7 +154,7 @@ func (t *training) openScorer(ctx context.Context) error {
 	return t.startScorer(ctx)
 }
 
-// startScorer starts the programs of score functions, or returns an error if one
+// startScorer starts the programs of score functions, or returns an error if a program
 // has ended. It is called before the model is loaded, and again before the
 // first episode.
 func (t *training) startScorer(ctx context.Context) error {

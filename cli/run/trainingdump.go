@@ -135,8 +135,8 @@ func recordKeptTokens(episodes []*data.Episode) bool {
 	return true
 }
 
-// fromDump completes the options of a trainer that learns from a dump. It
-// trains on every group once, or for trainer.total_steps steps.
+// fromDump completes the options of a trainer that learns from a dump. This
+// trainer trains on every group once, or for trainer.total_steps steps.
 func (t *training) fromDump(ctx context.Context, o *algo.Options) error {
 	d := t.dump
 	if err := t.dumpFits(ctx); err != nil {

@@ -54,7 +54,7 @@ func (t *training) loadExperts(ctx context.Context) error {
 	return nil
 }
 
-// noEnv is the environment's name for rows that name none, in a configuration
+// noEnv is the environment's name for rows that name no environment, in a configuration
 // without an [[env]] table. Training uses the conversations as recorded.
 const noEnv = "none"
 

@@ -103,7 +103,7 @@ func TestTrajectoriesOfAMixture(t *testing.T) {
 	mustContain(t, "the error", err.Error(), "wordle.jsonl", "its rows are for")
 }
 
-// TestTrajectoryTooLong checks that a trajectory that is too long is reported before the fresh model is pretrained on random walks, and that the hint names allowed values.
+// TestTrajectoryTooLong checks that a trajectory above the length limit is reported before the fresh model is pretrained on random walks, and that the hint names allowed values.
 func TestTrajectoryTooLong(t *testing.T) {
 	fit := func(sets ...string) (*testHost, error) {
 		h := newTestHost(t)
@@ -164,7 +164,7 @@ func TestSkippedRows(t *testing.T) {
 }
 
 // TestPairsAreNoTasks checks that pairs of prompts and responses are not reported as a leak if
-// their row numbers equal indices of validation tasks, but trajectories of these tasks are.
+// their row numbers equal indices of validation tasks. Trajectories of these tasks are reported.
 func TestPairsAreNoTasks(t *testing.T) {
 	files := map[string]string{"pairs.jsonl": strings.Repeat(`{"question":"say up","answer":"up"}`+"\n", 18), "rows.jsonl": mazeRow}
 	sets := []string{"env.maze.val_tasks=17", "env.maze.tasks=18", "env.maze.expert_tasks=", "model.fresh.walks=0", "model.fresh.vocabulary=bytes"}

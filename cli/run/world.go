@@ -109,7 +109,7 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 }
 
 // openSetup opens the environment of an [[env]] table, and the prompt format and
-// the options of its training episodes. The functions that release them are added to the stack open.
+// the options of its training episodes. The functions that release them are added to the parameter open.
 func openSetup(ctx context.Context, h *Host, open *Closers, cfg configs.Config, e configs.Env, o WorldOptions) (*World, agent.Setup, error) {
 	w, err := OpenWorld(ctx, h, e, o)
 	if err != nil {

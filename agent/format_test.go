@@ -49,8 +49,8 @@ func TestActionTags(t *testing.T) {
 	}
 }
 
-// TestServerTags checks that a server that defines tags receives them under
-// every format based on action_tags.
+// TestServerTags checks that a server receives the tags that it defines,
+// under every format based on action_tags.
 func TestServerTags(t *testing.T) {
 	searchqa, err := env.Lookup("searchqa")
 	if err != nil {

@@ -134,9 +134,9 @@ func stepLine(i int, s Step) string {
 // episode; its length is requested in the prompt and enforced.
 
 // Summarizer sends a prompt to a language model, such as one behind an
-// OpenAI-compatible endpoint. Many goroutines call it at once. It limits time and
-// concurrency and retries. Its error ends the attempt at an episode, which is then
-// played again.
+// OpenAI-compatible endpoint. Many goroutines call it at once. It limits the
+// time and the number of concurrent requests, and repeats failed requests. Its
+// error ends the attempt at an episode; the episode is then played again.
 type Summarizer interface {
 	Summarize(ctx context.Context, prompt string) (string, error)
 }

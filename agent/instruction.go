@@ -46,8 +46,8 @@ func recordedInstruction(task data.Task) string {
 }
 
 // Opening returns the messages before the first reply. A role of "" means
-// RoleUser. Fine-tuning uses it too, so that training data and episodes have the
-// same layout.
+// RoleUser. Fine-tuning calls Opening too, so that training data and episodes
+// have the same layout.
 func Opening(instruction, observation, role string) ([]data.Message, error) {
 	switch role {
 	case "", RoleUser:

@@ -9,9 +9,9 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// TestFirstPromptIsTruncated checks that only the observation of a first prompt
-// that is too long is shortened. The instruction and the template's text are kept,
-// and the ids belong to the shortened messages.
+// TestFirstPromptIsTruncated checks that only the observation is shortened if
+// the first prompt is too long. The instruction and the template's text are
+// kept, and the ids belong to the shortened messages.
 func TestFirstPromptIsTruncated(t *testing.T) {
 	obs := "HEAD " + strings.Repeat("a", 200) + strings.Repeat("z", 200) + " TAIL"
 	const limit = 160
@@ -71,7 +71,7 @@ func TestFirstPromptIsTruncated(t *testing.T) {
 	}
 }
 
-// TestFirstPromptDoesNotFit checks that a prompt that cannot be shortened enough is an error or excludes the task.
+// TestFirstPromptDoesNotFit checks the error, or the exclusion of the task, if the prompt cannot be shortened enough.
 func TestFirstPromptDoesNotFit(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*Options)

@@ -8,10 +8,10 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// onInstance runs the function call on the episode's instance. If the instance is
-// lost, it repeats the actions so far on another instance and runs the function
-// there. The model's replies are reused, not sampled again. A step is never sent
-// twice to the same instance.
+// onInstance sends a request, with the given function, to the episode's instance. If
+// the instance is lost, it repeats the actions so far on another instance and sends
+// the request there. The model's replies are reused, not sampled again. A step is
+// never sent twice to the same instance.
 func (p *player) onInstance(ctx context.Context, call func() error) error {
 	refused := 0
 	at := p.point()
@@ -83,7 +83,7 @@ func isLost(err error) bool {
 }
 
 // replay repeats the actions so far on a new instance and compares the replies.
-// The result at is the point that the new instance reached.
+// The result is the point that the new instance reached.
 func (p *player) replay(ctx context.Context) (at int, err error) {
 	if !p.started {
 		return 0, nil
@@ -120,8 +120,8 @@ func replayError(turn int, want, got string) error {
 // lostInstances decides whether an episode continues on another instance after it
 // lost one. A server that loses requests at random loses many instances in a long
 // episode: if a fifth of all steps is lost, an episode of twenty turns uses sixty
-// instances, and each makes progress. An episode fails only if it makes no
-// progress: a step breaks every server, or the servers no longer answer.
+// instances, and each instance makes progress. An episode fails only if it makes
+// no progress: a step breaks every server, or the servers no longer answer.
 type lostInstances struct {
 	limit int   // instances in a row that may be lost and replaced at one point
 	inRow []int // for each point, number of instances lost there since an instance last passed it

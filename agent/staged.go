@@ -45,8 +45,8 @@ func (staged) Fit(spec env.Spec, o FormatOptions) (Format, error) {
 }
 
 // Parse parses a reply as action_tags does. If the action has an
-// "action_choice:" line, that line is the action; if it names a tool, the call
-// is converted to the environment's form.
+// "action_choice:" line, that line is the action; if the action names a tool,
+// the call is converted to the environment's form.
 func (f staged) Parse(text string) Parsed {
 	p := f.actionTags.Parse(text)
 	if !p.OK || p.Final {

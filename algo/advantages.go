@@ -88,8 +88,8 @@ func diagnoseBypass(rows []data.Row, m Metrics) error {
 	return correction.Diagnose(complete, m)
 }
 
-// completeEpisodes returns the episodes in which every context with a token in the loss has
-// the field. In contexts without such a token a missing field becomes zeros. Rows of skipped steps lack it.
+// completeEpisodes returns the episodes in which every context with a token in the loss has the field.
+// In contexts without such a token a missing field becomes zeros. Rows of skipped steps lack the field.
 func completeEpisodes(rows []data.Row, field func(*data.Row) *[]float32) ([]data.Row, error) {
 	spans, err := data.EpisodeSpans(rows)
 	if err != nil {

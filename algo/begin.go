@@ -54,8 +54,8 @@ func (t *Trainer) begin(ctx, soft context.Context) error {
 	return t.SaveCheckpoint(ctx)
 }
 
-// warmStart does the supervised epochs before the first step. A run that is resumed
-// during these epochs finds their optimiser in its checkpoint.
+// warmStart does the supervised epochs before the first step. A run that is
+// resumed during these epochs loads the optimiser from the checkpoint.
 func (t *Trainer) warmStart(ctx, soft context.Context) error {
 	o := *t.o.WarmStart
 	if t.state.WarmSteps == 0 {

@@ -32,10 +32,10 @@ type GroupStats struct {
 	Single     int // number of groups with only one episode left
 }
 
-// DropZeroSpread returns, in order, the rows of groups with at least two episodes and
-// two different values of metric, one of GroupMetrics. Values that differ only by the
-// rounding of token rewards count as equal. A group without spread has advantage 0 on every
-// token, which would dilute a token mean (spec 5.11).
+// DropZeroSpread returns, in order, the rows of groups with at least two episodes
+// and two different values of a metric of GroupMetrics. Values that differ only
+// by the rounding of token rewards count as equal. A group without spread has
+// advantage 0 on every token, which would dilute a token mean (spec 5.11).
 func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) (kept []data.Row, stats GroupStats, err error) {
 	spans, err := data.EpisodeSpans(rows)
 	if err != nil {

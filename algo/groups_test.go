@@ -57,8 +57,8 @@ func TestGroupMetricScore(t *testing.T) {
 	}
 }
 
-// TestRoundingIsNoSpread checks that a group has no spread if one score is distributed over three
-// tokens and over two, despite rounding.
+// TestRoundingIsNoSpread checks that two equal scores count as equal despite
+// rounding if one is distributed over three tokens and the other over two.
 func TestRoundingIsNoSpread(t *testing.T) {
 	third := float32(1. / 3)
 	rows := []data.Row{

@@ -39,8 +39,8 @@ func withLongObservations(h http.Handler, overlong ...int) http.Handler {
 	})
 }
 
-// TestFilterOverlong checks that a task whose first prompt is too long is excluded from training
-// steps and validations, and another task replaces it.
+// TestFilterOverlong checks that a task whose first prompt is too long is excluded
+// from training steps and validations, and that another task replaces it.
 func TestFilterOverlong(t *testing.T) {
 	for _, estimator := range []string{"grpo", "remax"} {
 		t.Run(estimator, func(t *testing.T) {
@@ -156,8 +156,8 @@ func withoutData(h http.Handler, bad func(game int) bool) http.Handler {
 	})
 }
 
-// TestBadTaskIsReplaced checks that a task that no server can reset does not end a run, even if it
-// is the only task of a step: the next task replaces it.
+// TestBadTaskIsReplaced checks that a run continues if no server can reset a
+// task, even if the step has no other task: the next task takes its place.
 func TestBadTaskIsReplaced(t *testing.T) {
 	for _, estimator := range []string{"grpo", "remax"} {
 		t.Run(estimator, func(t *testing.T) {

@@ -36,8 +36,8 @@ func (c *core) withCritic(ctx context.Context, f func() error) error {
 	return c.Critic.WithOptimizer(ctx, f)
 }
 
-// withUpdate calls f while the tensors of an actor update are on their device: the
-// moments, and the reference if the loss runs it.
+// withUpdate calls f while the tensors of an actor update are on their device:
+// the moments, and the reference if the loss uses the reference.
 func (c *core) withUpdate(ctx context.Context, f func() error) error {
 	update := func() error { return c.withOptimizer(ctx, f) }
 	if c.o.Policy.KLCoef != 0 && c.o.Policy.KLType == kl.Full {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// With the formats history and staged every turn has a new prompt, so an episode
-// consists of several contexts. Each becomes a row, so that a forward pass sees
-// the same tokens as sampling did. Reward, advantage and the comparison within a
-// group belong to the episode: its rows stay next to each other, in order, and
-// ByEpisode joins them for code that works on episodes.
+// With the formats history and staged every turn has a new prompt, so an
+// episode consists of several contexts. Each context becomes a row, so that a
+// forward pass sees the same tokens as sampling did. Reward, advantage and the
+// comparison within a group belong to the episode: its rows stay next to each
+// other, in order, and ByEpisode joins them for code that works on episodes.
 
 // ContextSpans returns the span [start, end) in Tokens of every context of the
 // episode.
@@ -72,7 +72,7 @@ func (e *Episode) CheckContexts() error {
 	return nil
 }
 
-// split divides r, the validated row of an episode, into one row per context.
+// split divides a valid row of a whole episode into one row per context.
 // Contexts without a sampled token are kept.
 func (r *Row) split(spans [][2]int) ([]Row, error) {
 	if len(spans) == 1 {
@@ -127,9 +127,9 @@ func EpisodeSpans(rows []Row) ([][2]int, error) {
 	return spans, nil
 }
 
-// ByEpisode joins the contexts of each episode into one row, calls f with these
-// rows, and copies the scores and per-token slices that f has set in these rows to
-// the argument rows. If every episode has one context, f receives the argument rows.
+// ByEpisode joins the contexts of each episode into one row and calls f with these
+// rows. It then copies scores and new per-token slices from these rows to the
+// argument rows. If every episode has one context, f receives the argument rows.
 func ByEpisode(rows []Row, f func(episodes []Row) error) error {
 	spans, err := EpisodeSpans(rows)
 	if err != nil {
@@ -171,9 +171,9 @@ func ByEpisode(rows []Row, f func(episodes []Row) error) error {
 	return nil
 }
 
-// joined joins the rows of an episode's contexts into a new row, which the caller
-// may change. Updates skip a context without a sampled token, so its row may lack
-// a slice that the other rows have: joined uses zeros in its place.
+// joined joins the rows of an episode's contexts into a new row, which the caller may
+// change. Updates skip contexts without a sampled token, so the rows of these contexts
+// may lack a slice that the other rows have. The new row then has zeros there.
 func joined(rows []Row) (Row, error) {
 	e := rows[0]
 	e.Context, e.Contexts = 0, 0

@@ -49,7 +49,7 @@ type Message struct {
 // but not played.
 const NoIndex = -1
 
-// Task is an environment and a start state, with the other columns of its row.
+// Task is an environment and a start state, with the other columns of a data file's row.
 type Task struct {
 	ID           string    `json:"id"`              // item id, such as "textcraft_286" or "maze_3"
 	Env          string    `json:"env"`             // registered environment name
@@ -58,7 +58,7 @@ type Task struct {
 	Prompt       []Message `json:"prompt,omitempty"`
 	Conversation []Message `json:"conversation,omitempty"` // recorded expert episode, roles system, user, assistant
 	GroundTruth  string    `json:"ground_truth,omitempty"`
-	Source       string    `json:"data_source,omitempty"` // data_source of the row if it is not the environment
+	Source       string    `json:"data_source,omitempty"` // data_source of the row if it differs from Env
 }
 
 // Table returns the name of the task's [[env]] table: the label, or else the
@@ -123,9 +123,9 @@ type Turn struct {
 func (t *Turn) Invalid() bool { return !t.Unjudged && (!t.Parsed || t.Refused) }
 
 // Episode is one played episode, token by token. Tokens, Mask and LogProbs have
-// equal lengths; LogProbs is 0 where Mask is 0. Messages holds the messages of both
-// sides once, in order, even if prompts repeated them. The JSON form is a line of a
-// dump, to which package dump adds Task and Mask.
+// equal lengths; LogProbs is 0 where Mask is 0. Messages holds every message
+// once, in order, even if later prompts repeated the message. The JSON form is
+// a line of a dump, to which package dump adds Task and Mask.
 type Episode struct {
 	Task   Task   `json:"-"`
 	UID    string `json:"uid"`    // group key: episodes of one task in one step share it

@@ -100,8 +100,8 @@ func (m *Mixture) State() MixtureState {
 	return st
 }
 
-// Restore resumes from a state. The sources and their numbers of tasks must be the
-// same.
+// Restore resumes from a state. The sources and their numbers of tasks must not
+// have changed since State returned it.
 func (m *Mixture) Restore(st MixtureState) error {
 	if len(st.Orders) != len(m.orders) || st.Draws < 0 {
 		return fmt.Errorf("the run was drawing from %d environments, now there are %d: resume with the same ones", len(st.Orders), len(m.orders))

@@ -35,8 +35,8 @@ func NewOrder(n int, shuffle bool, seed uint64) (*Order, error) {
 	return o, nil
 }
 
-// Restore resumes from a state, which includes the seed. The number of tasks must
-// be the same, since positions refer to tasks.
+// Restore resumes from a state, which includes the seed. The number of tasks
+// must not have changed, since positions refer to tasks.
 func (o *Order) Restore(s OrderState) error {
 	n := len(o.perm)
 	switch {

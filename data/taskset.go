@@ -65,8 +65,8 @@ func Shared(a, b TaskSet) []Overlap {
 	return out
 }
 
-// DropTasks returns the tasks for which keep is true, and counts the other tasks by
-// their ID.
+// DropTasks returns the tasks for which the function keep returns true, and
+// counts the other tasks by their ID.
 func DropTasks(tasks []Task, keep func(Task) bool) (kept []Task, dropped map[string]int) {
 	dropped = map[string]int{}
 	for _, t := range tasks {

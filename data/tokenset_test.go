@@ -28,7 +28,7 @@ func TestTokenSet(t *testing.T) {
 	}
 }
 
-// TestKeptTokensAreChecked checks that kept sets that do not fit their turn are an error.
+// TestKeptTokensAreChecked checks that a turn's kept sets are an error if they do not fit the turn's tokens.
 func TestKeptTokensAreChecked(t *testing.T) {
 	row := func(kept ...TokenSet) *Row {
 		return &Row{Tokens: []int32{4, 7, 9}, Mask: []uint8{0, 1, 1}, Turns: []Turn{{Start: 1, End: 3, Kept: kept}}}

@@ -25,9 +25,9 @@ type Comparison struct {
 	Better int `json:"better"`
 	Worse  int `json:"worse"`
 	Equal  int `json:"equal"`
-	// UnknownStarts counts the common tasks whose first observation is missing in a
-	// result: results of older versions do not record it, and it is not known for
-	// tasks with random starts.
+	// UnknownStarts counts the common tasks without a known first observation in A
+	// or B. Results of older versions record no first observation, and a task with
+	// random starts has several.
 	UnknownStarts int               `json:"unknown_starts"`
 	Metrics       map[string]Change `json:"metrics"`
 	// Differences of the contracts; empty unless differing contracts were allowed.

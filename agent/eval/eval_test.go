@@ -233,7 +233,7 @@ func TestCompare(t *testing.T) {
 	if c.Tasks != 4 || c.Better != 2 || c.Worse != 0 || c.Equal != 2 || m.A != 3./8 || m.B != 6./8 || m.Difference != 3./8 {
 		t.Errorf("got %+v", c)
 	}
-	// In a paired resample B is never worse than A, although the rates of both vary.
+	// In a paired resample B is never worse than A, although the success rates of A and B vary.
 	if m.Low < 0 || m.High <= m.Difference {
 		t.Errorf("the paired interval is %v to %v, want no value below 0", m.Low, m.High)
 	}
@@ -348,8 +348,8 @@ func TestStarts(t *testing.T) {
 	if c, err = Compare(a, other, true); err != nil || len(c.Contract) != 1 || c.Tasks != 2 {
 		t.Errorf("with anyway: %+v, %v", c, err)
 	}
-	// Results of older versions, and tasks with random starts, can be compared with
-	// a note.
+	// Results of older versions, and tasks with random starts, can be compared. The
+	// comparison then contains a note.
 	old := play("the goal is 8, 6", "the goal is 1, 1")
 	old.Starts = ""
 	for i := range old.PerTask {

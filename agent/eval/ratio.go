@@ -44,8 +44,8 @@ const (
 //	outcome/NAME   share of the episodes with the outcome
 //
 // Episodes lost to servers or the engine count only in the outcomes. best@n
-// excludes tasks with a lost episode, because the best of fewer samples is lower
-// for a reason outside the agent.
+// excludes tasks with a lost episode, because the best of fewer samples is
+// lower even for an equally good agent.
 func ratios(tasks []Task, n int) []*ratio {
 	var all []*ratio
 	add := func(name string, f func(s sums) (num, den float64)) {

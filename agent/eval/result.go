@@ -43,7 +43,7 @@ type Result struct {
 	// Starts is the digest of the tasks' first observations. It is "" in results
 	// of older versions.
 	Starts  string `json:"starts,omitempty"`
-	Usage   any    `json:"usage,omitempty"` // usage of an endpoint
+	Usage   any    `json:"usage,omitempty"` // requests to an endpoint and their tokens
 	PerTask []Task `json:"per_task"`
 }
 

@@ -108,7 +108,7 @@ func (c *Client) chat(ctx context.Context, r Request, attempts int) (Reply, erro
 		}
 		fault.Attempts = attempt
 		if fault.Kind == KindRefused && !useNew && strings.Contains(fault.Words, newLimit) {
-			// OpenAI's reasoning models reject max_tokens with an error that names newLimit.
+			// OpenAI's reasoning models reject max_tokens with an error that names max_completion_tokens.
 			if c.newLimit.CompareAndSwap(false, true) {
 				c.o.Log.Info("the endpoint requires "+newLimit+" instead of max_tokens; using it from now on", "model", c.o.Model)
 			}
@@ -237,7 +237,7 @@ func (c *Client) classify(ctx context.Context, status int, header http.Header, b
 }
 
 // Check tests within seconds whether the endpoint is usable. It requests the
-// list of models, which any running server answers, even if with an error
+// list of models, which every running server answers, possibly with an error
 // status. It then requests a reply of at most 16 tokens with the parameters of
 // r, which fails for a wrong model name, a wrong key or an unknown parameter.
 // Check replaces the messages and the token limit of r.

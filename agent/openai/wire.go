@@ -99,7 +99,7 @@ func parseReply(body []byte) (Reply, *Error) {
 	case len(c.Message.ToolCalls) > 0:
 		return r, &Error{Kind: KindRefused, Err: errors.New("the reply has tool calls but no text, although no tools were offered: turn off the endpoint's tool parser")}
 	case c.FinishReason == finishLength:
-		// A reasoning model can use all its tokens before the text of its reply.
+		// A reasoning model can reach the token limit before it writes the text of the reply.
 	default:
 		return r, &Error{Kind: KindEmpty, Words: transport.Excerpt(string(body)), Err: errors.New("the message has no content")}
 	}

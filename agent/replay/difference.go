@@ -108,8 +108,8 @@ func (f *findings) values(turn int, what string, recorded, replayed any) {
 	}
 }
 
-// series compares two series of tokens or mask entries. from is the index of the
-// first one in the episode.
+// series compares two series of tokens or mask entries. The argument from is
+// the index of the first entry in the episode.
 func series[T int32 | uint8](f *findings, turn int, what string, from int, recorded, replayed []T) {
 	show := func(s []T, i int) string {
 		if i >= len(s) {

@@ -27,7 +27,7 @@ import (
 
 // Setup holds the settings under which the episodes were played.
 type Setup struct {
-	// Agent's engine and renderer are nil without a model.
+	// Without a model, the engine and the renderer in Agent are nil.
 	Agent   agent.Setup
 	Teacher *Teacher // the teacher of the engine's backend; nil without a model
 	// Deterministic opens all sessions before the first reply, as required by an
@@ -82,9 +82,9 @@ func check(e *data.Episode) error {
 	return nil
 }
 
-// Episodes replays replayable episodes concurrently. If they are exactly one recorded
-// wave, a deterministic engine forms the recorded batches. An error means that the
-// replay itself failed; differences are in the results.
+// Episodes replays replayable episodes concurrently. If the episodes are
+// exactly one recorded wave, a deterministic engine forms the recorded batches.
+// An error means that the replay itself failed; differences are in the results.
 func Episodes(ctx context.Context, s Setup, episodes []*data.Episode) ([]Result, error) {
 	var plays []*play
 	defer func() {

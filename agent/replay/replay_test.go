@@ -302,7 +302,7 @@ func TestReplayOfRetries(t *testing.T) {
 }
 
 // TestReplayOfALostReply checks the replay of episodes in which the reply to an executed
-// step was lost and the result was requested instead of sending the step again.
+// step was lost, and the client requested the result instead of sending the step again.
 func TestReplayOfALostReply(t *testing.T) {
 	plan, err := fault.Parse("reset:0.2,seed=5")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // Teacher is the engine.Teacher of the replayed episodes.
 type Teacher struct {
 	// Margin is the log-prob margin below which a sampled token that is not the
-	// recorded one counts as a near tie instead of a difference. It absorbs the
-	// rounding differences of other batch compositions.
+	// recorded one counts as a near tie instead of a difference. It allows for
+	// rounding, which depends on the composition of the batches.
 	Margin float64
 
 	mu      sync.Mutex

@@ -64,8 +64,8 @@ func Trace(f func(name string)) {
 // Pass counts a passage of the point and kills the process if Variable names this passage.
 func (p Point) Pass() { p.PassAfter(func() {}) }
 
-// PassAfter is Pass for a crash in the middle of a write: it calls half before it
-// kills the process.
+// PassAfter does the same as Pass, but calls the function half before it kills
+// the process. It is for crashes in the middle of a write.
 func (p Point) PassAfter(half func()) {
 	if p.here() {
 		half()

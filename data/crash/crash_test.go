@@ -12,8 +12,8 @@ import (
 
 var first, second = New("test/first"), New("test/second")
 
-// TestPass checks that the process is killed when it passes the chosen point for the chosen time, after the first half of
-// a write, and at no other time.
+// TestPass checks that the process is killed at the chosen passage of the
+// chosen point, after the first half of a write, and at no other time.
 func TestPass(t *testing.T) {
 	const half = "done by half"
 	if os.Getenv(Variable) != "" {

@@ -12,10 +12,10 @@ import (
 // file of lines.
 const MaxLine = 256 << 20
 
-// LineReader reads a file of lines that may be compressed with zstd. Such files
-// only grow at their end, so a process that dies leaves at most one incomplete
-// line: a last line without a newline, or in a compressed file everything after
-// the last line that can be decompressed. The reader drops it and sets Torn.
+// LineReader reads a file of lines that may be compressed with zstd. Such files only
+// grow at their end, so a process that dies leaves at most one incomplete line: a
+// last line without a newline, or in a compressed file everything after the last line
+// that can be decompressed. The reader drops this line, and Torn reports the loss.
 type LineReader struct {
 	f    io.Closer // may be nil
 	text *Text

@@ -27,8 +27,8 @@ type item[T any] struct {
 	value T
 }
 
-// New returns an empty registry. Error messages call an implementation by the
-// parameter kind, such as "advantage estimator".
+// New returns an empty registry. The argument kind is the word for an
+// implementation in error messages, such as "advantage estimator".
 func New[T any](kind string) *Registry[T] {
 	return &Registry[T]{kind: kind, items: map[string]item[T]{}, names: map[string]string{}}
 }

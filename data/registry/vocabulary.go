@@ -72,8 +72,8 @@ func EntriesOf[T named](list []T) []Entry {
 	return out
 }
 
-// NamesOf returns the names of the entries for which keep returns true, or all
-// names if keep is nil.
+// NamesOf returns the names of the entries for which the function keep returns
+// true, or all names if keep is nil.
 func NamesOf[T named](list []T, keep func(T) bool) []string {
 	var out []string
 	for _, x := range list {

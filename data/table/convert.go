@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// ErrOverlong is the error of a row above MaxTokens without DropOverlong.
+// ErrOverlong is the error of a row longer than MaxTokens without DropOverlong.
 var ErrOverlong = errors.New("it is too long")
 
 // ErrNoReward is the error of a row without reward and outcome if rows are
@@ -115,8 +115,8 @@ func (c *ConvertCounts) episode(e *data.Episode, w RecordWriter) error {
 	return nil
 }
 
-// Refuses returns the task of a row and the reason for dropping it, "" if it is
-// selected.
+// Refuses returns the task of a row and the reason for dropping the row, "" if
+// the row is selected.
 func (o *ConvertOptions) Refuses(e *Entry) (t data.Task, reason string, err error) {
 	if t, err = e.Task(o.Env); err == nil {
 		reason, err = o.refuses(e, &t)

@@ -72,8 +72,8 @@ func (r *Range) add(x float64) {
 	r.Mean += (x - r.Mean) / float64(r.Count)
 }
 
-// Inspect reads a data file and describes its content. env is the environment of
-// rows without one.
+// Inspect reads a data file and describes its content. The argument env is the
+// environment of rows that state none.
 func Inspect(ctx context.Context, path, env string) (*FileInfo, error) {
 	st, err := os.Stat(path)
 	if err != nil {

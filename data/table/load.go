@@ -15,7 +15,7 @@ import (
 // LoadOptions selects rows of a file.
 type LoadOptions struct {
 	// Env selects the rows of one environment, and is the environment of rows and
-	// ranges that name none. "" selects every row.
+	// ranges without an environment. "" selects every row.
 	Env string
 	// AnyEnv also selects the rows of other environments than Env.
 	AnyEnv bool
@@ -80,7 +80,7 @@ func LoadTasks(ctx context.Context, path string, o LoadOptions) (tasks []data.Ta
 	return list.tasks, nil
 }
 
-// taskList collects the tasks of a file, up to limit if that is not 0.
+// taskList collects the tasks of a file, at most limit of them if limit is not 0.
 type taskList struct {
 	tasks []data.Task
 	limit int

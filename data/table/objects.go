@@ -135,7 +135,7 @@ func (o *objects) end() error {
 	return err
 }
 
-// cutOff explains the end of the file as an error, since it is inside a row.
+// cutOff replaces io.EOF by an error, because the file ends inside a row.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("the file ends inside it (%w): get a complete copy", io.ErrUnexpectedEOF)

@@ -54,8 +54,8 @@ var roles = map[string]string{
 	"user": "user", "assistant": "assistant", "system": "system",
 }
 
-// Task returns the row as a Task. n is the row's number in the file, from 0, and
-// env the environment of a row without one.
+// Task returns the row as a Task. The argument n is the row's number in the
+// file, from 0; env is the environment of a row that states none.
 func (r *Record) Task(n int, env string) (data.Task, error) {
 	id := deref(r.ItemID)
 	t := data.Task{ID: id, Env: envOf(deref(r.DataSource), id)}
@@ -93,9 +93,9 @@ func (r *Record) Task(n int, env string) (data.Task, error) {
 var errNoIndex = errors.New("no column has the task's index")
 
 // index returns the row's task index: the integer at the end of the id or the
-// column "index" (it is an error if they differ), or else extra_info.index. The
-// latter comes last because in OpenManus-RL's files it is a row number, which the
-// environment does not know (protocol 7.2).
+// column "index" (it is an error if they differ), or else extra_info.index.
+// extra_info.index comes last because in OpenManus-RL's files it is a row
+// number, which the environment does not know (protocol 7.2).
 func (r *Record) index() (int, error) {
 	_, index, ok := splitID(deref(r.ItemID))
 	switch {

@@ -8,7 +8,7 @@ import (
 
 // recordSchema returns the schema of OpenManus-RL's parquet files (protocol 7.1):
 // every column is nullable, lists have three levels, the fields of structs are in
-// alphabetical order and the columns in the order of their generator.
+// alphabetical order and the columns in the order of OpenManus-RL's generator.
 func recordSchema() *parquet.Schema {
 	text := func() parquet.Node { return parquet.Optional(parquet.String()) }
 	word := func() parquet.Node { // a text that many rows share

@@ -96,7 +96,7 @@ func (l logProb) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, max(float64(l), -1e9), 'g', 4, 32), nil
 }
 
-// Add writes the episode e, which is in the given row of the file source.
+// Add writes the episode e, which is in the given row of the file named by the argument source.
 func (p *Page) Add(source string, row int, e *data.Episode) error {
 	part := episodePart{
 		Episode: e, Nr: p.n, Row: row, Source: source, Origin: Origin(source), Sampled: e.SampledTokens(), Opening: opening(e),

@@ -57,8 +57,8 @@ func (l *loader) fitBatches(section string, rows int) {
 }
 
 // fitMicroBatch makes the micro-batch divide the batch. It changes the
-// micro-batch, or the batch if the user set the micro-batch. The upper limit of
-// the batch is the value of most; 0 means no limit.
+// micro-batch, or the batch if the user set the micro-batch. The parameter most
+// is the upper limit of the batch; 0 means no limit.
 func (l *loader) fitMicroBatch(batch, micro string, most int) {
 	large, small := l.number(batch), l.number(micro)
 	if large <= 0 || small <= 0 || large%small == 0 {

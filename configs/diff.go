@@ -23,9 +23,9 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s: %s -> %s", c.Key, none(c.Old), none(c.New))
 }
 
-// Diff lists the keys in which a and b differ, in the order of a written file.
-// If only a or only b has an [[env]] table or a component, Diff lists only its
-// name or its function. A resumed run reports the changes.
+// Diff lists the keys in which a and b differ, in the order of a written file. If only one has an
+// [[env]] table, Diff lists only the environment's name. If only one has a component, Diff lists
+// only the component's function. A resumed run reports the changes.
 func Diff(a, b Config) []Change {
 	var out []Change
 	for _, e := range a.Schema.table {

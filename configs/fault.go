@@ -54,12 +54,12 @@ func (fs *Faults) add(key, format string, args ...any) {
 	*fs = append(*fs, Fault{Key: key, Msg: fmt.Sprintf(format, args...)})
 }
 
-// about reports whether a fault about key was already found.
+// about(key) reports whether fs has a fault of this key.
 func (fs Faults) about(key string) bool {
 	return slices.ContainsFunc(fs, func(f Fault) bool { return f.Key == key })
 }
 
-// with returns fs and the given faults, without faults of keys that have a fault in fs.
+// with(...) returns fs followed by those of the given faults whose keys have no fault in fs.
 func (fs Faults) with(more Faults) Faults {
 	out := fs
 	for _, f := range more {

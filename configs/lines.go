@@ -14,7 +14,7 @@ import (
 // lists and inline tables: they have the line of the whole list or table.
 type lineIndex map[string]int
 
-// of returns the line of path, or of the nearest table around it.
+// The method of returns the line of path, or the line of the nearest table around path.
 func (l lineIndex) of(path string) int {
 	for {
 		if n, ok := l[path]; ok {

@@ -95,9 +95,9 @@ type choice struct {
 	entries []registry.Entry
 }
 
-// keys returns the parameters of a choice as keys, in the order of the entries that
-// declare them first. The parameter selects is a function that returns the condition
-// that the user chose one of the named entries. keys panics if two entries declare a key with different defaults.
+// keys returns the parameters of a choice as keys, in the order of the entries that declare them first. The
+// parameter selects is a function: it returns the condition under which one of the named entries is chosen. keys
+// panics if two entries declare a key with different defaults.
 func (c choice) keys(selects func(names ...string) use) []entry {
 	var out []entry
 	for _, e := range c.entries {

@@ -20,7 +20,7 @@ type condition struct {
 // that one file works on both devices.
 type use []condition
 
-// and returns the conditions of u and others, each once.
+// and(others) returns the conditions of u and of the other uses, each once.
 func (u use) and(others ...use) use {
 	out := slices.Clip(u)
 	for _, c := range slices.Concat(others...) {
@@ -117,14 +117,14 @@ func zero(key string) use {
 	return valued(key, "= 0", func(v reflect.Value) bool { return v.Int() == 0 })
 }
 
-// valued returns the condition that a function is true for the key's value; the text describes it.
+// valued returns the condition that a function is true for the key's value; the text describes the condition.
 func valued(key, is string, holds func(v reflect.Value) bool) use {
 	return use{{strings.TrimPrefix(key, "env.") + " " + is, func(c *Config, i int) bool {
 		return holds(c.field(instance(key, i)))
 	}}}
 }
 
-// either returns the condition that a function is true for the configuration; the text describes it.
+// either(...) returns the condition that a function is true for the configuration; the text describes the condition.
 func either(with string, holds func(*Config) bool) use {
 	return use{{with, func(c *Config, _ int) bool { return holds(c) }}}
 }

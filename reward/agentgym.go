@@ -22,12 +22,12 @@ import (
 // reward_model_info.
 //
 // Differs in: texts are joined by a newline, and normalised actions keep their
-// spaces and lose backslashes, as upstream intends (its escapes are doubled, so
-// that it joins with two characters and treats "go to desk 1" and "gotodesk 1" as
-// the same action); the actions of the ground truth are a JSON list in the row;
-// actions in <action> count too; for running scores, which sciworld, babyai and
-// the tool environments return, the last one is used instead of a sum, which
-// would count the same points in every turn.
+// spaces and lose backslashes, as upstream intends. Upstream's escapes are
+// doubled, so that it joins with two characters and treats "go to desk 1" and
+// "gotodesk 1" as the same action. The actions of the ground truth are a JSON
+// list in the row. Actions in <action> count too. sciworld, babyai and the tool
+// environments return running scores; their last score is used, since a sum would
+// count the same points in every turn.
 var (
 	envWeight        = registry.NewParam("env_reward_weight", 0.25, "weight of the environment's rewards", registry.Finite)
 	envScale         = registry.NewParam("env_reward_scale", 1.0, "factor of the sum of the environment's rewards", registry.Finite)

@@ -79,7 +79,7 @@ func UniformPositive(p Paid) ([]float32, error) {
 // c = score: each of a turn's n tokens gets c/n, then c becomes c·γⁿ.
 //
 // The discount is per token, and the sum over an episode exceeds its score: with
-// γ = 1 every turn gets the full score. Both are as in OpenManus-RL.
+// γ = 1 every turn gets the full score. OpenManus-RL does the same in both points.
 func Discounted(p Paid) ([]float32, error) {
 	spans := p.spans()
 	if len(spans) == 0 {
@@ -97,12 +97,12 @@ func Discounted(p Paid) ([]float32, error) {
 	return rewards, nil
 }
 
-// PerTurn puts on a turn's last token the change of the signal in that turn:
+// PerTurn puts the change of the signal in a turn on the turn's last token:
 // r_k = S(turns 1..k) - S(turns 1..k-1). With the signal sum, r_k is the reward of a
-// step; with last, r_k is the increment of the running score. The difference of score and
+// step; with the signal last, r_k is the increment of the running score. The difference of score and
 // signal, such as penalties, is added at the end, so that the sum is the score.
 //
-// OpenManus-RL has no such allocation.
+// OpenManus-RL has no allocation per turn.
 func PerTurn(p Paid) ([]float32, error) {
 	if len(p.Turns) == 0 || p.Signal == nil {
 		return nil, errors.New("allocation per_turn needs the turns of the episode and a signal")

@@ -70,8 +70,8 @@ type Scorer interface {
 	Close() error
 }
 
-// Function is a score function of this program. Its entry declares its
-// parameters.
+// Function is a score function of this program. The entry declares the
+// function's parameters.
 type Function struct {
 	NeedsTruth bool // whether the function needs the ground truth of the data row
 	// Score scores a sample under the parameters v.

@@ -29,13 +29,13 @@ func (t Tensor) Backward() {
 	check("Backward", C.om_backward(t.in("Backward"), nil), t)
 }
 
-// BackwardWith is Backward for the scalar Σ t·grad, for a t of any shape.
+// BackwardWith runs the backward pass of the scalar Σ t·grad; t may have any shape.
 func (t Tensor) BackwardWith(grad Tensor) {
 	check("BackwardWith", C.om_backward(t.in("BackwardWith"), grad.in("BackwardWith")), t, grad)
 }
 
-// Grad returns the accumulated gradient, or the zero Tensor. It shares memory with the gradient that later backward passes
-// add to.
+// Grad returns the accumulated gradient, or the zero Tensor. The result shares memory with the gradient to which later
+// backward passes add.
 func (t Tensor) Grad() Tensor {
 	var out C.om_tensor
 	check("Grad", C.om_grad(t.in("Grad"), &out), t)

@@ -33,9 +33,9 @@ func (d Device) c() (C.int64_t, C.int64_t) {
 	return C.OM_CPU, 0
 }
 
-// ParseDevice reads cpu, cuda, cuda:N, or auto, which selects AutoDevice. A missing GPU is an error, without
-// a fallback to the CPU. Parsing a GPU's name loads libtorch_cuda. Do so before the first backward pass on the CPU: libtorch's
-// autograd does not accept new devices afterwards.
+// ParseDevice reads cpu, cuda, cuda:N, or auto, which selects AutoDevice. A missing GPU is an error, without a fallback to the
+// CPU. Parsing a GPU's name loads libtorch_cuda. Parse the name before the first backward pass on the CPU: libtorch's autograd
+// does not accept new devices afterwards.
 func ParseDevice(s string) (Device, error) {
 	switch {
 	case s == "cpu":

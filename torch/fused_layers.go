@@ -28,9 +28,9 @@ func SwiGLU(gate, up Tensor) Tensor {
 // SkinnyRows is the largest number of rows that LinearsSkinny takes.
 const SkinnyRows = C.OM_SKINNY_ROWS
 
-// LinearsSkinny applies several linear layers to the few rows of a decoding step, such as q, k and v. Its kernels
-// read the weights at memory speed. x is [...,K] with at most SkinnyRows rows, each of ws is [M,K]; biases is nil or has a
-// bias [M] or none for each weight. x and ws are float32 or bfloat16, not necessarily the same; results have x's type. On the
+// LinearsSkinny applies several linear layers to the few rows of a decoding step, such as q, k and v. Its kernels read the
+// weights at memory speed. x is [...,K] with at most SkinnyRows rows, each of ws is [M,K]; biases is nil, or has a bias [M] or
+// the zero Tensor for each weight. x and ws are float32 or bfloat16, not necessarily the same; results have x's type. On the
 // CPU the result of a row does not depend on the other rows or on their number. There is no gradient: an operand that requires
 // one is an error outside NoGrad.
 func LinearsSkinny(x Tensor, ws, biases []Tensor) []Tensor {

@@ -15,7 +15,7 @@ type SampleRow struct {
 	Temperature float32
 	TopP        float32 // no limit if 1 or more
 	TopK        int     // no limit if 0
-	Greedy      bool    // take the largest logit; implied by Temperature <= 0, which gives log-probs at temperature 1
+	Greedy      bool    // take the largest logit; implied by Temperature <= 0, where log-probs are at temperature 1
 }
 
 // Sample draws one token per row of logits [R,V] as argmax(logits/T + G). The Gumbel noise G is a function of key,

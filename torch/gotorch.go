@@ -28,7 +28,7 @@ func disown(g gotorch.Tensor) C.om_tensor {
 	return p
 }
 
-// viaGotorch makes one gotorch call. The caller has checked each operand with Tensor.in. The result belongs to the first one's thread.
+// viaGotorch makes one gotorch call. The caller has checked each operand with Tensor.in. The result's thread is the first operand's.
 func viaGotorch(op string, call func() gotorch.Tensor, operands ...Tensor) Tensor {
 	defer rethrow(op, operands)
 	p := disown(call())

@@ -164,7 +164,7 @@ check() { # check NAME COMMAND... runs the command and records the result
   fi
 }
 
-tests() { # tests FOLDER PATTERN: runs Go tests of the folder with every model on the GPU
+tests() { # tests FOLDER PATTERN runs the folder's Go tests with every model on the GPU
   (cd "$work/agent/llm/$1" && OPENMANUS_TEST_DEVICE=cuda ./check -test.v -test.timeout 10m -test.run "$2")
 }
 

@@ -26,7 +26,7 @@ func LiveTensors() int64 {
 	return n
 }
 
-// LiveBytes returns the size of the storages of live tensors, each counted once. It
+// LiveBytes returns the size of the storages of live tensors; a shared storage is counted once. It
 // excludes memory that only the autograd graph or libtorch's caches hold.
 func LiveBytes() int64 {
 	_, b := live()

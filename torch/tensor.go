@@ -42,7 +42,7 @@ func (t *Thread) adopt(p C.om_tensor) Tensor {
 	return Tensor{h}
 }
 
-// in returns t's pointer as an operand of the operation op. It panics if t was freed or is used outside Run.
+// The method in returns t's pointer as an operand of the operation named op. It panics if t was freed or is used outside Run.
 func (t Tensor) in(op string) C.om_tensor {
 	if t.h == nil {
 		Fail(op, "an operand is none (the zero Tensor)")
@@ -59,7 +59,7 @@ func (t Tensor) in(op string) C.om_tensor {
 	return t.h.ptr
 }
 
-// opt returns the pointer of an optional operand, or nil for none.
+// opt returns the pointer of an optional operand, or nil for the zero Tensor.
 func (t Tensor) opt(op string) C.om_tensor {
 	if t.h == nil {
 		return nil

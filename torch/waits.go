@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// spins is the number of times that a thread polls for work before it sleeps:
-// 20 to 200 µs, which is longer than the usual gap between two operations.
+// spins is the number of times that a thread polls for work before it sleeps. The polls take 20 to
+// 200 µs, longer than the usual gap between two operations.
 const spins = "2000"
 
 // ShortWaits shortens the time that libtorch's threads spin while they wait for each other. libgomp's default is several

@@ -99,7 +99,7 @@ func indexOf(p *syntax.ParamExp) string {
 	return ""
 }
 
-// one expands a word, such as the value of a variable, without splitting it.
+// The method one expands a word without splitting it, such as the value of a variable.
 func (x *expander) one(w *syntax.Word) expanded {
 	missing, maybe := x.missing, x.maybe
 	x.missing, x.maybe = nil, nil
@@ -157,7 +157,7 @@ func (x *expander) literal(s string) string {
 	return restore(s)
 }
 
-// unknown adds text to x.missing and returns text.
+// unknown adds the given text to x.missing and returns the text unchanged.
 func (x *expander) unknown(text string) string {
 	x.missing = append(x.missing, text)
 	return text

@@ -19,7 +19,7 @@ func (im *importer) finish() {
 	im.components()
 }
 
-// count returns the integer value of one of our keys, or the default other if the key is not set.
+// count returns the integer value of one of our keys, or the argument other if the key is not set.
 func (im *importer) count(key string, other int64) int64 {
 	if n, ok := im.out[key].value.(int64); ok {
 		return n
@@ -27,10 +27,10 @@ func (im *importer) count(key string, other int64) int64 {
 	return other
 }
 
-// batches converts mini-batch sizes. Upstream they count prompts, and the workers
-// multiply them by rollout.n (spec 7.3); the critic does so in verl 0.8 but not in
-// OpenManus-RL. Here they count episodes. A mini-batch larger than a step becomes
-// the whole step, and the critic's mini-batch defaults to the actor's.
+// batches converts mini-batch sizes. Upstream they count prompts, and the workers multiply them by
+// rollout.n (spec 7.3). The critic of verl 0.8 multiplies too; OpenManus-RL's does not. Here they
+// count episodes. A mini-batch larger than a step becomes the whole step, and the critic's
+// mini-batch defaults to the actor's.
 func (im *importer) batches() {
 	const mini = actorAt + "ppo_mini_batch_size"
 	actor := im.byKey[mini]

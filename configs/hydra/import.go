@@ -353,7 +353,7 @@ func (im *importer) unknown(key string) {
 	}
 }
 
-// val returns the value that the command line gives a key, or the default other.
+// val returns the value that the command line gives a key, or the argument other if the key is not given.
 func (im *importer) val(key string, other any) any {
 	o, ok := im.given[key]
 	if !ok || o.Delete || len(o.Missing) > 0 {

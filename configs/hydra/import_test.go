@@ -377,8 +377,8 @@ func TestImportSFT(t *testing.T) {
 	}
 }
 
-// TestImportIdentifiesTheTrainer checks that, without a program, the import chooses the trainer
-// with more keys that the other trainer lacks, and reports keys of the other trainer as not supported.
+// TestImportIdentifiesTheTrainer checks that, without a program, the import chooses the trainer with
+// more exclusive keys, and reports the other trainer's exclusive keys as not supported.
 func TestImportIdentifiesTheTrainer(t *testing.T) {
 	const both = "data.train_files=a.parquet trainer.total_epochs=2 "
 	for _, tt := range []struct {

@@ -83,7 +83,7 @@ func forgotten(source, key, why string) row {
 	})
 }
 
-// refused returns the row of an unsupported key. The listed values of the key are ignored.
+// refused returns the row of an unsupported key. A key with one of the listed values is ignored instead.
 func refused(source, key, instead string, fine ...any) row {
 	return row{key: key, def: none, take: only(instead, fine...), source: source}
 }

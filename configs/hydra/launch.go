@@ -24,14 +24,14 @@ var (
 )
 
 var (
-	// before lists commands that run the command in their arguments, as in nohup python3.
+	// before lists commands, such as nohup, whose arguments are the command to run.
 	before = []string{"exec", "nohup", "env", "setsid", "nice", "stdbuf", "sudo", "srun", "timeout"}
 	// naming lists commands that name a program without running it.
 	naming = []string{"echo", "printf", "logger", "pkill", "pgrep", "grep", "ps"}
 )
 
-// instead returns the openmanus command that replaces a program which takes
-// settings but does not train, or "".
+// The function instead returns the openmanus command to use for a program
+// that takes settings but does not train. For other programs it returns "".
 func instead(program string) string {
 	program = strings.TrimSuffix(program, ".py")
 	switch name := program[strings.LastIndexAny(program, "./")+1:]; {

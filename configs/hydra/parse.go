@@ -45,7 +45,7 @@ var (
 	unknownForm        = regexp.MustCompile(hydraOther + `\{[^}]*\}`)
 )
 
-// normalize rewrites constructs that published start scripts contain and a shell
+// normalize rewrites those constructs of published start scripts that a shell
 // would reject. It keeps line numbers.
 func normalize(text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")

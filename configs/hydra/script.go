@@ -22,10 +22,10 @@ type Command struct {
 // of settings, one or several a line. The parameter fixed has the user's variables.
 // environ looks up variables that neither the user nor the script sets.
 //
-// Nothing is executed. Assignments are followed in the order of the file. An
-// assignment inside if, case, a loop or a function, or behind && or ||, may be
-// skipped. A variable with only such assignments has no known value. A variable that
-// was set before keeps its value, and settings with this variable list it in Maybe.
+// Nothing is executed. Assignments are followed in the order of the file. An assignment inside if,
+// case, a loop or a function, or behind && or ||, may be skipped. A variable with only such
+// assignments has no known value. A variable that was set before keeps its earlier value, and
+// settings that use it list its name in Maybe.
 func ReadScript(text string, fixed map[string]string, environ func(string) string) (Command, error) {
 	s, err := parseScript(text)
 	if err != nil {

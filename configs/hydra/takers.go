@@ -32,7 +32,7 @@ func ignore(why string) taker {
 	}
 }
 
-// only returns a taker that ignores the listed values and rejects all others.
+// only(...) returns a taker that ignores the listed values and rejects all others.
 func only(instead string, fine ...any) taker {
 	return func(_ *importer, r *Row, v any) any {
 		r.unsupported(instead)
@@ -82,7 +82,7 @@ func notPositive(_ *importer, v any) bool {
 	return v == nil || ok && n <= 0
 }
 
-// given returns the condition that the command line has a value of key.
+// given(key) returns the condition that the command line has a value of this key.
 func given(key string) condition {
 	return func(im *importer, _ any) bool {
 		_, ok := im.given[key]
@@ -113,7 +113,7 @@ func renamed(from, to string) taker {
 	})
 }
 
-// where returns a taker that maps a value as it is if another key, given by its name, is true.
+// where(on) returns a taker that copies a value if the key whose name is in on is true, and ignores the value otherwise.
 func where(on string) taker {
 	return skip(func(im *importer, _ any) bool { return im.val(on, false) != true }, on+" is off", unchanged)
 }
@@ -124,9 +124,9 @@ func withFormat(key, format string) taker {
 }
 
 var (
-	// limit converts a bound; null, 0 and negative numbers mean no limit.
+	// The taker limit converts a bound; null, 0 and negative numbers mean no limit.
 	limit = skip(notPositive, "no limit, the default", unchanged)
-	// every converts a number of steps; null, 0 and negative numbers mean never.
+	// The taker every converts a number of steps; null, 0 and negative numbers mean never.
 	every      = orZero(notPositive)
 	totalSteps = orZero(isNull)
 	// filterMetric translates acc, the outcome in DAPO's recipe, to env_reward.
@@ -140,7 +140,7 @@ var (
 	gigpoSimilarity = skip(notTrue, "turns with equal observations are compared, the default", skip(given(similarity), similarity+" sets the similarity", constant(0.95)))
 	pfPPO           = skip(notTrue, "episodes are not reweighted, the default", pfPPOMethod)
 
-	// truncation has no effect together with filter_overlong_prompts, upstream and here.
+	// truncation ignores the key if filter_overlong_prompts is true: upstream and here it then has no effect.
 	truncation = skip(func(im *importer, _ any) bool { return im.val("data.filter_overlong_prompts", false) == true },
 		"data.filter_overlong_prompts removes the prompts that it would shorten", unchanged)
 	resumePath = skip(func(im *importer, v any) bool {
@@ -182,7 +182,7 @@ func envName(_ *importer, _ *Row, v any) any {
 	return name
 }
 
-// servers makes addresses of ports. Servers listen at 0.0.0.0; clients connect to
+// servers converts ports to addresses. The servers listen at 0.0.0.0; clients connect to
 // 127.0.0.1.
 func servers(im *importer, r *Row, v any) any {
 	base := strings.TrimRight(plain(im.val("data.env_server_base", "http://0.0.0.0")), "/")
@@ -227,7 +227,7 @@ func modelPath(_ *importer, r *Row, v any) any {
 }
 
 // computeDtype converts the name of a dtype, such as bf16. Upstream the optimiser uses
-// this dtype as well; here it updates float32 weights.
+// this dtype too; here the optimiser updates float32 weights.
 func computeDtype(_ *importer, _ *Row, v any) any {
 	name := strings.TrimPrefix(plain(v), "torch.")
 	return cmp.Or(map[string]string{"bf16": "bfloat16", "fp32": "float32", "float": "float32"}[name], name)

@@ -4,8 +4,8 @@
 //
 // A time limit and a size limit apply to the reply to each batch. A failed batch is
 // sent once more, to a new process if the function is a program; after a second
-// failure Score returns an *Error. It returns an *Error for an invalid reply without
-// another attempt. A failure never becomes a score of 0.
+// failure Score returns an *Error. For an invalid reply Score returns an *Error at
+// once, without a second attempt. A failure never becomes a score of 0.
 //
 // A program is started without a shell, in a new process group. Close ends the
 // group, and the kernel kills the program when this process dies.

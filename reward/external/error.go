@@ -34,6 +34,6 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// retryable reports whether the same request may succeed later. After
-// an invalid reply it would not: the function would give the same reply again.
+// retryable reports whether the same request may succeed later. After an invalid reply a second
+// request would fail too: the function would give the same reply.
 func (e *Error) retryable() bool { return e.Kind != KindReply }

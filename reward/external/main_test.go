@@ -92,7 +92,7 @@ func note(path string) {
 	}
 }
 
-// roleFamily starts a child process that ignores signals, and sleeps.
+// roleFamily starts a child process that ignores signals, and then sleeps.
 func roleFamily(args []string) {
 	cmd := exec.Command("/proc/self/exe", "deaf", filepath.Join(args[0], "grandchild"))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

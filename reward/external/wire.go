@@ -62,8 +62,8 @@ type reply struct {
 	Scores  []json.RawMessage `json:"scores"`
 }
 
-// decode parses a reply of n scores. wantRequest is the request number that it must
-// have, 0 for any.
+// decode parses a reply of n scores. wantRequest is the request number that the
+// reply must have, or 0 for any number.
 func decode(text []byte, wantRequest, n int) ([]reward.Score, error) {
 	var r reply
 	if err := json.Unmarshal(text, &r); err != nil {
@@ -88,8 +88,8 @@ func decode(text []byte, wantRequest, n int) ([]reward.Score, error) {
 	return out, nil
 }
 
-// score parses a number, or an object with the number "score". Its other numbers
-// become metrics.
+// score parses a number, or an object with the number "score". The object's
+// other numbers become metrics.
 func score(raw json.RawMessage) (reward.Score, error) {
 	var x *float64
 	if err := json.Unmarshal(raw, &x); err == nil {

@@ -73,7 +73,7 @@ func (a *AdamW) Close() { a.owner.Close() }
 
 // Step clips the gradients to the global norm maxNorm (0: no limit), updates the parameters, drops the gradients and returns
 // their norm before clipping. Gradients that are not finite are dropped and reported as a *NotFiniteError; parameters
-// and state stay as they were. Without any gradient it does nothing.
+// and state stay as they were. If no parameter has a gradient, Step does nothing.
 func (a *AdamW) Step(s *torch.Scope, lr, maxNorm float64) (norm float64, err error) {
 	norms, err := StepAll(s, Share{Of: a, LR: lr, MaxNorm: maxNorm})
 	return norms[0], err
@@ -103,8 +103,8 @@ func (a *AdamW) update(grads []torch.Tensor, lr, scale float64) {
 	}
 }
 
-// To moves the moments to a device, to free memory on another one. Step requires the moments on the parameters' device. To must
-// be called inside torch.Run.
+// To moves the moments to a device, to free memory on another one. Step requires the moments on the parameters' device. Call
+// the method inside torch.Run.
 func (a *AdamW) To(s *torch.Scope, d torch.Device) { a.owner.To(s, d, a.moments()...) }
 
 // moments returns the state that only Step reads. It excludes float32 masters, which hold the parameters' values.

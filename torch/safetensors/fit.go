@@ -14,12 +14,12 @@ type Listing interface {
 	Info(name string) (info Info, ok bool)
 }
 
-// maxFaults is the number of tensors that an error of Fit lists; it counts the rest.
+// maxFaults bounds the tensors that an error of Fit lists; the error gives the number of the others.
 const maxFaults = 8
 
-// Fit returns an error that lists every tensor that src lacks or has with
-// another shape or dtype, and every tensor of src that is neither wanted nor
-// redundant. A wanted DType of "" accepts all floating-point types. If the
+// Fit returns an error if tensors of want are missing in src or have another
+// shape or dtype there, or if src has tensors that are neither wanted nor
+// redundant. A DType of "" in want accepts all floating-point types. If the
 // function redundant is nil, no tensor is redundant.
 func Fit(src Listing, want []Spec, redundant func(name string) bool) error {
 	var faults []string

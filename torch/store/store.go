@@ -61,8 +61,8 @@ func Save(ctx context.Context, t *torch.Thread, path string, params []Param, met
 	}, safetensors.WriteOptions{Metadata: all})
 }
 
-// Load overwrites params with the tensors of a file. The file must have exactly these names and shapes, and the same
-// dtypes unless convert is set. If the file does not fit, params stay unchanged.
+// Load overwrites params with the tensors of a file. The file must have exactly the names and shapes of params, and
+// their dtypes unless convert is set. If the file does not fit, params stay unchanged.
 func Load(ctx context.Context, t *torch.Thread, f *safetensors.File, params []Param, convert bool) error {
 	list, err := specs(params)
 	if err != nil {

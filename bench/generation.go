@@ -71,7 +71,7 @@ func (o *Ours) together(ctx context.Context, talks []*conversation, f func(conte
 	return time.Since(began), err
 }
 
-// reply appends random tokens (their number is given) to a conversation and samples n tokens.
+// reply appends random tokens to a conversation, as many as the argument given says, and samples n tokens.
 func (o *Ours) reply(ctx context.Context, c *conversation, given, n, turn int) error {
 	r, err := o.sampler.Scheduler.Generate(ctx, c.session, o.ids(c.rng, given), engine.Params{MaxNew: n, Greedy: true, Turn: turn})
 	if err != nil {

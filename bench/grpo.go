@@ -61,15 +61,15 @@ type GRPOSide struct {
 	Steps   []float64 `json:"step_seconds"` // all steps but the first of each process
 	Turns   []float64 `json:"turn_seconds"` // the median step of each process
 	Seconds float64   `json:"seconds"`      // the median of all steps
-	// PeakBytes is the peak memory of a process: ours from its start, TRL's from
-	// when its model is loaded, so that loading does not count.
+	// PeakBytes is the peak memory of a process: for our process from its start,
+	// for TRL's from the end of loading its model.
 	PeakBytes    int64 `json:"peak_bytes"`
 	PromptTokens int   `json:"prompt_tokens"`
 	NewTokens    int   `json:"new_tokens"` // per step
 }
 
-// measureGRPO trains all weights, then adapters. Each turn runs one process per side;
-// the sides take turns at running first. Without python it measures our side only.
+// measureGRPO trains all weights, then adapters. Each round runs one process per
+// side; the sides alternate in running first. Without python it measures our side only.
 func measureGRPO(ctx context.Context, o options, dir string, log io.Writer) (g GRPO, err error) {
 	model, err := filepath.Abs(o.model)
 	if err != nil {
@@ -271,8 +271,8 @@ func promptsOf(path string) ([][]int32, error) {
 	return prompts, nil
 }
 
-// peakOf runs a process and returns its peak memory and its stdout. The process
-// is forked from this one, so the kernel's peak is at least the memory of this process,
+// peakOf runs a process and returns its peak memory and its stdout. The new
+// process is forked from this one, so the peak is at least the memory of this process,
 // which is small compared to a model in training.
 func peakOf(cmd *exec.Cmd) (peak int64, stdout []byte, err error) {
 	var out, says bytes.Buffer

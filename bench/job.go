@@ -1,7 +1,7 @@
 package main
 
 // Job is a piece of work that both sides run and time. The peer reads it as
-// JSON; fields that a kind does not use are 0.
+// JSON; fields that a kind of job does not use are 0.
 type Job struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`

@@ -172,7 +172,7 @@ func (b *timedBackend) Step(ctx context.Context, batch []engine.Work) ([]engine.
 	return b.Backend.Step(ctx, batch)
 }
 
-// timed calls play and also returns the times of the rollout.
+// timed calls the method play and also returns the times of the rollout.
 func (w *tinyWorld) timed(ctx context.Context, o LatencyOptions, pause time.Duration) (r LatencyRun, st rollout.Stats, err error) {
 	busy, steps, cpu := w.backend.busy.Load(), w.sampler.Scheduler.Stats().Steps, process.CPUTime()
 	st, err = w.play(ctx, o, pause)

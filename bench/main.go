@@ -127,7 +127,7 @@ func measure(ctx context.Context, o options, out, log io.Writer) error {
 	return err
 }
 
-// measureSpeed compares the workload.
+// measureSpeed runs the default jobs on both sides and compares the speed.
 func (r *report) measureSpeed(ctx context.Context, o options, log io.Writer) (err error) {
 	jobs := workload()
 	ours, err := OpenOurs(ctx, o.model, jobs)

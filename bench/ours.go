@@ -61,7 +61,7 @@ func (o *Ours) Close() {
 	if o.adamw != nil {
 		o.adamw.Close()
 	}
-	_ = o.open.Close() // no function in open returns an error
+	_ = o.open.Close() // no function in the field open returns an error
 }
 
 // Run runs a job once and returns the duration of the timed part.

@@ -200,8 +200,8 @@ func (t gymTrial) try(ctx context.Context, r *GymRun, venv string, first int) (e
 	return t.play(ctx, r, environ, set, dir, first)
 }
 
-// standIns returns environment variables that replace the data and services that a
-// server needs and the machine lacks, and notes the replacements in r.
+// standIns returns environment variables with replacements for data and services
+// that a server needs but the machine lacks. It notes the replacements in r.
 func (t gymTrial) standIns(ctx context.Context, r *GymRun, venv, dir string) (map[string]string, error) {
 	switch r.Env {
 	case "sqlgym":
@@ -325,8 +325,8 @@ func writeConfig(path string, config map[string]any) error {
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// run runs openmanus with stderr in the file log and returns its stdout. The error
-// of a run that fails has the last lines of the log.
+// run runs openmanus, writes its stderr to the file log and returns its stdout.
+// The error of a failed run has the last lines of the file.
 func (t gymTrial) run(ctx context.Context, environ []string, log string, args ...string) ([]byte, error) {
 	words, err := os.Create(log)
 	if err != nil {
@@ -352,8 +352,8 @@ func (t gymTrial) run(ctx context.Context, environ []string, log string, args ..
 	return out.Bytes(), errors.Join(fmt.Errorf("openmanus %s: %w: %s (%s)", strings.Join(args[:2], " "), err, strings.Join(lines[max(0, len(lines)-3):], " | "), log), readErr)
 }
 
-// left waits until no process has the mark in its environment. It returns the
-// processes that still have it after t.patience.
+// left waits until no process has the given mark in its environment. It
+// returns the processes that still have the mark after t.patience.
 func (t gymTrial) left(ctx context.Context, mark string) (left []string) {
 	var pids []int
 	for end := time.Now().Add(t.patience); ; {

@@ -31,7 +31,7 @@ const (
 )
 
 // Crowd is the cost of playing many episodes at once, without the model and the
-// servers: parrot replaces the model and always gives the same reply, and the servers
+// servers: the type parrot replaces the model and always gives the same reply, and the servers
 // are separate processes.
 type Crowd struct {
 	Episodes int `json:"episodes"`
@@ -164,7 +164,7 @@ func (c *Crowd) judge() {
 const settleTime = 20 * time.Second
 
 // settled returns the number of goroutines and the memory in use. It waits until
-// the number of goroutines is at most wanted, or is stable if wanted is 0, but no
+// the number of goroutines is at most the argument wanted, or is stable if the argument is 0, but no
 // longer than settleTime.
 func settled(wanted int) (n int, bytes int64) {
 	env.CloseIdle()

@@ -60,8 +60,8 @@ var entryTruths = map[string]string{
 	"countdown": `{"target": 24, "numbers": [4, 6, 1]}`,
 }
 
-// entryFormats are the prompt formats except react, which all other trials use, and
-// except the formats that call functions, because the maze has no functions.
+// entryFormats are all prompt formats except react (all other trials use it) and
+// the formats that call functions (the maze has no functions).
 var entryFormats = slices.DeleteFunc(agent.Formats.Names(), func(name string) bool {
 	return name == env.FormatReact || name == env.FormatToolCall || action.Format(name).Calls()
 })

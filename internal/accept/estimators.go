@@ -116,7 +116,7 @@ func measureMethods(ctx context.Context, program, dir string, chosen []method, n
 }
 
 // reached returns the step of the first validation after the start of training
-// whose success rate is at least success, or nil.
+// whose success rate is at least the argument success, or nil.
 func reached(found []validated, success float64) *int {
 	for _, v := range found {
 		if v.Step > 0 && v.Success >= success {

@@ -29,8 +29,8 @@ const (
 	harshShare  = 0.05 // the run must finish
 	closeEnough = 0.05
 
-	// Timeouts of a call in seconds. With mildShare hangs are few, so the timeout
-	// is long: a slow call on a busy machine must not count as a hang. With harshShare
+	// Timeouts of a call in seconds. At mildShare, hangs are few, so the timeout
+	// is long: a slow call on a busy machine must not count as a hang. At harshShare,
 	// an episode of many turns has several hangs, so the timeout is short.
 	mildPatience, harshPatience = 5, 2
 	// walksPerStep is the number of random pretraining walks per training step of a shortened run.

@@ -75,7 +75,7 @@ func TestFaultsRuns(t *testing.T) {
 	}
 }
 
-// TestReadRunFindsFaults checks that readRun compares a run's records with the proxy's counts, and its updates with its episodes.
+// TestReadRunFindsFaults checks that readRun compares a run's records with the proxy's counts, and the run's updates with the run's episodes.
 func TestReadRunFindsFaults(t *testing.T) {
 	dir := t.TempDir()
 	episode := func(o data.Outcome, mask ...uint8) *data.Episode {

@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/internal/process"
 )
 
-// server is an openmanus command that serves HTTP in a process of its own, so
+// server is an openmanus command that serves HTTP in a separate process, so
 // that its CPU time and memory are not counted in this process.
 type server struct {
 	URL    string
@@ -21,7 +21,7 @@ type server struct {
 }
 
 // startServer runs program with args and waits for its first line of output, which
-// ends with the address it serves at ("serving maze at URL"). environ is the
+// ends with the server's address ("serving maze at URL"). environ is the
 // environment of the new process; nil means the environment of this process.
 func startServer(ctx context.Context, environ []string, program string, args ...string) (*server, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -53,7 +53,7 @@ func (s *server) stop() {
 	_ = s.cmd.Wait()
 }
 
-// kill ends the process with SIGKILL, so that it cannot stop its own children.
+// kill ends the process with SIGKILL, so that the process cannot stop its children.
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill() // fails only if the process has already ended
 	s.stop()

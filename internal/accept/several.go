@@ -13,8 +13,8 @@ import (
 	"github.com/openmanus/openmanus/internal/process"
 )
 
-// several calls f for 0 to n-1, at most jobs at a time. threads is each call's
-// share of the cores. After an error, running calls are cancelled and no call is started.
+// several calls f with 0 to n-1; the argument jobs limits the simultaneous calls. threads is
+// each call's share of the cores. An error cancels the running calls, and no further call starts.
 func several(ctx context.Context, n, jobs int, f func(ctx context.Context, i, threads int) error) error {
 	threads := max(1, runtime.NumCPU()/jobs)
 	g, ctx := errgroup.WithContext(ctx)

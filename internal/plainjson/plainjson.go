@@ -20,8 +20,8 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Unmarshal decodes text, a single JSON value, into v. Numbers in an any become
-// json.Number.
+// Unmarshal decodes text, a single JSON value, into v. Numbers in a value of
+// type any become json.Number.
 func Unmarshal(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

@@ -12,7 +12,7 @@ import (
 )
 
 // badAfter is the number of consecutive instances on which an episode's reset must
-// fail, in spite of the client's retries, before its task is considered bad.
+// fail, in spite of the client's retries, before the task is considered bad.
 const badAfter = 3
 
 // resets records the resets of one task. A task that fails in the same way on

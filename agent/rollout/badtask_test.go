@@ -106,8 +106,8 @@ func sqlTasks(n int) []data.Task {
 	return out
 }
 
-// TestBadTask checks that a task that no server can reset is excluded after a few requests, that a
-// warning names it, and that no server is quarantined.
+// TestBadTask checks the handling of a task that no server can reset: the task is excluded after a
+// few requests, one warning names the task, and no server is quarantined.
 func TestBadTask(t *testing.T) {
 	bad := []int{0, 3}
 	lacks := func(task int) bool { return slices.Contains(bad, task) }
@@ -146,8 +146,8 @@ func TestBadTask(t *testing.T) {
 	}
 }
 
-// TestTaskOfOneServer checks that a task that only one of two servers can reset is played on that
-// server.
+// TestTaskOfOneServer checks the choice between two servers: each task is played on a server that
+// can reset the task.
 func TestTaskOfOneServer(t *testing.T) {
 	lacking := newSQLServer(t, func(task int) bool { return task%2 == 0 })
 	complete := newSQLServer(t, func(int) bool { return false })

@@ -28,8 +28,8 @@ func StartsOf(episodes []*data.Episode) map[string]Start {
 	return starts
 }
 
-// group ensures that the episodes that are compared with each other have the same
-// start. The first episode that is reset decides the start. Servers can have different
+// group gives the same start to all episodes that are compared with each other.
+// The first episode that is reset decides the start. Servers can have different
 // tasks under one index (in textcraft they depend on PYTHONHASHSEED). An
 // episode with another start on another server moves to the server of the
 // group's start before the model generates anything, with the same seed, and

@@ -25,8 +25,8 @@ type Options struct {
 	Concurrency int // simultaneous episodes
 	Seed        uint64
 	Step        int // training step; the seeds depend on it
-	// Earlier lists tasks that the step has already played. If such a task occurs
-	// again, it forms a new group with another uid and other random draws.
+	// Earlier lists tasks that the step has already played. If a listed task
+	// occurs again, it forms a new group with another uid and other random draws.
 	Earlier []data.Task
 	// Attempts is the maximal number of attempts at an episode; 0 means 3. An
 	// attempt that fails because of a server or the engine is repeated from the

@@ -77,7 +77,7 @@ type FailedError struct {
 	Words            string // the error of this episode
 }
 
-// Error returns the number of failed episodes and the error of the last one.
+// Error returns the number of failed episodes and the error of the last failed episode.
 func (e *FailedError) Error() string {
 	return fmt.Sprintf("%d of %d episodes failed, the last one (%s, sample %d, attempt %d) with %s: %s",
 		e.Failed, e.Total, e.Task, e.Sample, e.Attempts, e.Outcome, e.Words)

@@ -56,8 +56,8 @@ type Estimator struct {
 // Estimators holds the estimators by name.
 var Estimators = registry.New[Estimator]("advantage estimator")
 
-// Compute fills the rows' advantages and returns with the estimator of that
-// name. It returns an error if a row lacks a field that the estimator needs.
+// Compute fills the rows' advantages and returns with the named
+// estimator. It returns an error if a row lacks a field that the estimator needs.
 // Rows of one episode are merged first, so that an episode of several contexts
 // counts once and the sampled tokens of all its contexts get its advantage.
 func Compute(name string, rows []data.Row, o Options) error {

@@ -103,7 +103,7 @@ func (o Options) penalty(t *data.Turn) float64 {
 	return 0
 }
 
-// rounding bounds the rounding error of a row's rewards and penalties.
+// rounding returns a bound on the rounding error of a row's rewards and penalties.
 func (o Options) rounding(r *data.Row) float64 {
 	noise := rounding(r)
 	for k := range r.Turns {

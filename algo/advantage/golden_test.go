@@ -93,8 +93,8 @@ func TestOptimalTokenBaselineOfVerl(t *testing.T) {
 }
 
 // TestOptimalTokenBaselineOfTheLongestRow checks that the baseline is 0 for a token at a position
-// that no other row of the group reaches. With its return as the baseline its advantage would
-// always be 0.
+// that no other row of the group reaches. If the baseline were the token's
+// return, the token's advantage would always be 0.
 func TestOptimalTokenBaselineOfTheLongestRow(t *testing.T) {
 	rows := []data.Row{
 		{UID: "a", Mask: []uint8{1, 1, 0, 0, 1, 1, 1}, Rewards: []float32{0, 0, 0, 0, 0, 0, 1}},

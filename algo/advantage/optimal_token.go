@@ -13,12 +13,12 @@ package advantage
 //
 // A position is the index k of a token among the row's sampled tokens, counted
 // over all contexts of an episode; observation tokens are not counted. Beyond the
-// length of the group's second longest row, only the longest row has tokens. With
-// its return as the baseline A would be 0, so B is 0 there. A group of one row
-// has B = 0.
+// length of the group's second longest row, only the longest row has tokens. A
+// baseline equal to the return would make A = 0 there, so B is 0. A group of one
+// row has B = 0.
 //
 // Differs from verl in: optimal_token_baseline is an alias of
-// tir_optimal_token_baseline; in verl they agree only for rows of one turn. verl's
+// tir_optimal_token_baseline; in verl both agree only for rows of one turn. verl's
 // optimal_token_baseline compares tokens in the same column of the padded batch,
 // where observations of different lengths misalign the sampled tokens. It also
 // truncates the longest row at a column computed from a number of sampled tokens.

@@ -1,7 +1,7 @@
 package advantage
 
-// Pass@k advantages: only the best row of a group has an advantage, its margin
-// over the second best.
+// Pass@k advantages: only the best row of a group has an advantage: the
+// difference to the second best score.
 //
 //	A_best = (s_max - s_2nd) / (std_G s + 1e-6),   0 for all others
 //
@@ -10,7 +10,7 @@ package advantage
 //
 // Differs from verl in: a group of one row, left after the other episodes failed in
 // the infrastructure, has advantage 0; verl ends the run. Among equal best rows the
-// first counts as the best, and its margin is 0.
+// first counts as the best, and its advantage is 0.
 
 import (
 	"slices"

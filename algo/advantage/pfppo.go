@@ -8,11 +8,11 @@ package advantage
 //	max_random  0.4 for the highest score, 0.1 for others
 //
 // The score s is the episode's original score: before penalties, before a KL in
-// the reward, and before its distribution over tokens, whose float32 sum may
-// differ from it.
+// the reward, and before the score is distributed over tokens, because
+// the float32 sum over the tokens may differ from the score.
 //
 // Source: Shen et al., "Policy Filtration in RLHF", arXiv:2409.06957, as in
-// verl, which supports it for gae only; here it works after any estimator.
+// verl, which supports PF-PPO for gae only; here it works after any estimator.
 //
 // Differs from verl in: the random numbers depend on the run's seed and the step,
 // so that a resumed run draws the same rows. If all weights are 0, the rows are
@@ -50,7 +50,7 @@ func init() {
 }
 
 // Resample draws as many episodes as the given rows contain, with the weights of
-// the reweighting with the given name. An episode is drawn with all its contexts.
+// the named reweighting. An episode is drawn with all its contexts.
 // The result shares the slices of the given rows.
 func Resample(rows []data.Row, name string, v registry.Values, seed, step uint64) ([]data.Row, error) {
 	weight, err := Reweightings.Lookup(name)

@@ -226,8 +226,8 @@ func TestWhiten(t *testing.T) {
 	}
 }
 
-// TestEveryEstimator checks that every estimator returns finite values and rejects rows that lack a
-// field it needs. A grouped estimator returns 0 for groups of equal scores.
+// TestEveryEstimator checks that every estimator returns finite values and rejects rows without
+// a required field. A grouped estimator returns 0 for groups of equal scores.
 func TestEveryEstimator(t *testing.T) {
 	o := Options{Params: registry.Values{"norm_by_std": true, "gamma": .9, "lam": .8, "gigpo_step_weight": 1.0, "gigpo_norm": MeanStdNorm}}
 	for _, name := range Estimators.Names() {

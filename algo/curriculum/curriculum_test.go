@@ -53,7 +53,7 @@ func TestBySuccess(t *testing.T) {
 	if kinds[2] < 2*kinds[0] || kinds[2] < 2*kinds[1] {
 		t.Errorf("tasks that succeed never, always and half of the time were drawn %v times, want the last at least twice as often", kinds)
 	}
-	// If more tasks are requested than exist, each is drawn once before any is drawn again.
+	// If more tasks are requested than exist, every task is drawn once before a task is drawn again.
 	all := s.Draw(400, tasks+2, nil)
 	first := slices.Sorted(slices.Values(all[:tasks]))
 	if len(all) != tasks+2 || len(slices.Compact(first)) != tasks {

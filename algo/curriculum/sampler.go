@@ -54,7 +54,7 @@ type Seen struct {
 // State is the state of a Sampler in a checkpoint.
 type State struct {
 	Draws uint64 `json:"draws"`
-	Seen  []Seen `json:"seen"` // results of the tasks that have any
+	Seen  []Seen `json:"seen"` // results, without the tasks that have no results yet
 }
 
 // Sampler draws tasks.

@@ -5,7 +5,7 @@ package curriculum
 // allow exploration later.
 //
 // Differs from the paper in: stages start at given steps, not at equal intervals; a
-// stage never exceeds the environment's own limit, which validations always have.
+// stage never exceeds the limit of the environment. Validations always use this limit.
 
 // Stage is a limit on turns from a step on.
 type Stage struct {

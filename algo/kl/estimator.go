@@ -12,8 +12,8 @@ package kl
 //
 // A name that ends in + has the value of the estimator and the gradient of k2, which is
 // an unbiased gradient of the KL. The gradient of k1 has mean 0, and the gradient of k3
-// is the gradient of KL(π_ref, π) (Tang and Munos, arXiv:2506.09477). verl does the same since
-// 0.8.
+// is the gradient of KL(π_ref, π) (Tang and Munos, arXiv:2506.09477). verl has such names
+// since 0.8.
 
 import (
 	"fmt"
@@ -67,7 +67,7 @@ func K3(x float64) float64 {
 	return clamp(math.Exp(clamp(-x, maxExponent))+x-1, maxK3)
 }
 
-// Lookup returns the estimator with that name or alias. The result straight is true for
+// Lookup returns the estimator with the given name or alias. The result straight is true for
 // a name that ends in +: the gradient is then the gradient of k2.
 func Lookup(name string) (e Estimator, straight bool, err error) {
 	base, straight := strings.CutSuffix(name, "+")
@@ -75,7 +75,7 @@ func Lookup(name string) (e Estimator, straight bool, err error) {
 	return e, straight, err
 }
 
-// Check returns an error if no estimator of that name exists for the loss.
+// Check returns an error if no estimator with the given name exists for the loss.
 func Check(name string) error {
 	if name == Full {
 		return nil

@@ -93,8 +93,8 @@ func (a *Actor) Master() *model.Model { return a.master }
 // model of Master if there is no shadow.
 func (a *Actor) Compute() *model.Model { return a.compute }
 
-// Bytes returns the size of the weights, with their shadow and a critic's head, and
-// of the optimiser's two moments.
+// Bytes returns the total size of the weights, their shadow and a critic's head, and
+// the size of the optimiser's two moments.
 func (a *Actor) Bytes() (weights, optimizer float64) {
 	weights = ModelBytes(a.master)
 	for _, p := range a.master.Adapters() {
@@ -173,7 +173,7 @@ func (a *Actor) closeShadow() {
 }
 
 // optimize does one optimiser step on a mini-batch. The function accumulate adds the gradients of
-// the mini-batch to the weights' gradients. Each share is the part of one optimiser. optimize
+// the mini-batch to the weights' gradients. Each share belongs to one optimiser. optimize
 // returns the gradient norm of each share, or skipped if a loss or a gradient is not
 // finite. A skipped step is recorded as a step of the first share.
 func (a *Actor) optimize(ctx context.Context, rows []data.Row, accumulate func() error, shares ...optim.Share) (norms []float64, skipped bool, err error) {

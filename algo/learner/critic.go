@@ -1,7 +1,7 @@
 package learner
 
 // The critic of PPO: a decoder with a linear head of one output. The value of a token
-// comes from the state before it, v_t = w · h_{t-1} + b, as its log-prob does (spec
+// comes from the state before the token, like its log-prob: v_t = w · h_{t-1} + b (spec
 // 7.4).
 //
 // Differs from verl in: the head is float32 in any compute type; the loss covers
@@ -30,7 +30,7 @@ type Critic struct {
 }
 
 // NewCritic makes a critic of m, with a head of random weights, and takes ownership of
-// m. The weights of m must be float32. Its output layer is not used.
+// m. The weights of m must be float32. The output layer of m is not used.
 func NewCritic(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions, seed uint64) (*Critic, error) {
 	head, err := newValueHead(ctx, m.Thread(), m.Config.HiddenSize, seed)
 	c := &Critic{head: head}
@@ -45,7 +45,7 @@ func NewCritic(ctx context.Context, m *model.Model, compute torch.DType, o optim
 	return c, nil
 }
 
-// Close frees the critic and, unless the actor owns it, its model.
+// Close frees the critic. It frees the critic's model unless the actor owns the model.
 func (c *Critic) Close() {
 	if c.Shared() {
 		c.headAdamW.Close()
@@ -65,8 +65,8 @@ func (c *Critic) optimizer() *optim.AdamW {
 	return c.adamw
 }
 
-// Bytes returns the memory that the critic adds: the weights, with their shadow, and
-// the optimiser's two moments.
+// Bytes returns the memory that the critic adds: for the weights and their shadow, and
+// for the optimiser's two moments.
 func (c *Critic) Bytes() (weights, optimizer float64) {
 	if !c.Shared() {
 		return c.Actor.Bytes()
@@ -94,7 +94,7 @@ func (c *Critic) CopyFrom(ctx context.Context, a *Actor) error {
 }
 
 // hidden runs the decoder and returns the states [M,D] before the tokens in the loss.
-// The states carry no gradient if the decoder is the actor's.
+// The states carry no gradient if the critic shares the actor's decoder.
 func (c *Critic) hidden(s *torch.Scope, p *packed) (hidden torch.Tensor) {
 	if !c.Shared() {
 		return p.hidden(s, c.compute)
@@ -104,8 +104,8 @@ func (c *Critic) hidden(s *torch.Scope, p *packed) (hidden torch.Tensor) {
 	return hidden
 }
 
-// Values computes Values of the rows: the value of every sampled token. It computes
-// no gradients.
+// Values writes the value of every sampled token to the rows' Values. It computes no
+// gradients.
 func (c *Critic) Values(ctx context.Context, rows []data.Row, micro MicroBatching) error {
 	return forward(ctx, c.compute, rows, micro, func(s *torch.Scope, p *packed) {
 		p.scatter(c.head.values(c.hidden(s, p)).ToFloat32s(), values)

@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// WithModel calls f while the offloaded weights of m are on their device. The argument
-// name is the subject of error messages.
+// WithModel calls f while the offloaded weights of m are on their device. Error
+// messages call these weights by the given name.
 func WithModel(ctx context.Context, name string, m *model.Model, f func() error) error {
 	return fetched(ctx, m.Thread(), name, m.To, f)
 }

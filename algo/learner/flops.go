@@ -17,8 +17,8 @@ package learner
 // figure is lower: the input embedding is looked up, not multiplied (6·h·V·T in
 // verl); the output layer reads only the tokens in the loss; attention is causal,
 // so half of len² counts (12·L·H·d·Σ len² in verl). The peak is configured, since no
-// table lists the peaks of CPUs. Operations that are repeated to save memory, the
-// reference inside kl.Full, and episodes that are not learned from are not counted.
+// table lists the peaks of CPUs. The count leaves out operations that are repeated to
+// save memory, the reference inside kl.Full, and episodes that are not trained on.
 
 import (
 	"github.com/openmanus/openmanus/agent/llm/model"

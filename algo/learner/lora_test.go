@@ -87,7 +87,7 @@ func TestLoRAUpdate(t *testing.T) {
 }
 
 // TestLoRAReference checks that dropout is off in the passes that compute log-probs, and that the
-// reference, which uses the frozen weights, does not change when the adapters do.
+// reference, which uses the frozen weights, does not change when the adapters change.
 func TestLoRAReference(t *testing.T) {
 	a := actorOf(t, torch.Float32, dropping)
 	plain := testActor(t, torch.Float32)

@@ -73,8 +73,8 @@ func LossTokens(rows []data.Row) int {
 
 type rowCounter struct{}
 
-// CountRows returns a context in which every pass of a model over rows calls the function
-// each with the number of rows of every finished micro-batch. nil disables the calls.
+// CountRows returns a context for passes of a model over rows. A pass calls
+// each(n) after a micro-batch of n rows. If the function each is nil, it is not called.
 func CountRows(ctx context.Context, each func(rows int)) context.Context {
 	return context.WithValue(ctx, rowCounter{}, each)
 }

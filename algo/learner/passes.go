@@ -90,7 +90,7 @@ func (a *Actor) update(p *passes, steps *int, step func(mini []data.Row) error) 
 
 // next returns the mini-batches of the n-th pass, counted from 0. It must be called for the
 // passes in order. The caller calls done after the pass: after the first pass, done copies the
-// fields written to the mini-batches to the rows; after later passes it does nothing.
+// new fields of the mini-batches to the rows; after later passes it does nothing.
 func (p *passes) next(n int) (minis [][]data.Row, done func()) {
 	done = func() {}
 	rows, spans := p.rows, p.spans

@@ -180,8 +180,8 @@ func (a *Actor) newPolicyUpdate(ctx context.Context, rows []data.Row, onPolicy b
 	return u, err
 }
 
-// tokenWeights returns the weight of each token in the loss in the aggregation of a
-// mini-batch. A mean over rows is a mean over episodes: in a mean over contexts, an
+// tokenWeights returns, for the aggregation of a mini-batch, the weight of each token in
+// the loss. A mean over rows is a mean over episodes: in a mean over contexts, an
 // episode of many contexts would have a higher weight.
 func tokenWeights(rows []data.Row, aggregate loss.Aggregation, scale float64) ([]float32, error) {
 	spans, err := data.EpisodeSpans(rows)

@@ -1,8 +1,8 @@
 package learner
 
 // A reward model as a score function: a sequence classifier of one label reads
-// the chat of an episode up to its last reply, in the classifier's chat template and
-// tokens, and its output at the last token is the score.
+// the chat of an episode up to the last reply, in the classifier's chat template and
+// tokens. The output of the classifier at the last token is the score.
 //
 // Source: RewardModelWorker of verl before 0.8 (_switch_chat_template, compute_rm_score).
 // As in verl, the template writes the special tokens and the tokenizer adds none. If a

@@ -44,7 +44,7 @@ func conversation(texts ...string) []data.Message {
 }
 
 // TestRewardModel checks that a chat is rendered by the reward model's template, up to the last
-// reply, and truncated to its maximal length. The other chats of the batch do not change its score.
+// reply, and truncated to the model's maximal length. The score of a chat does not depend on its batch.
 func TestRewardModel(t *testing.T) {
 	b := tinyReward(t, chatML)
 	samples := []reward.Sample{

@@ -134,7 +134,7 @@ func TestMicroBatchingDoesNotChangeSFT(t *testing.T) {
 }
 
 // TestLossSFT checks that the validation loss equals the training loss, packed or not, and
-// computing it changes no weights.
+// that the computation of the validation loss changes no weights.
 func TestLossSFT(t *testing.T) {
 	a := testActor(t, torch.Float32)
 	rows := trainRows(8)

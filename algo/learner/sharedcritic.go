@@ -25,7 +25,7 @@ import (
 )
 
 // NewSharedCritic makes a critic with a head of random weights on an actor's decoder. The
-// critic does not own the actor, which must outlive it. The value loss also trains the actor's adapters.
+// critic does not own the actor; close the critic first. The value loss also trains the actor's adapters.
 func NewSharedCritic(ctx context.Context, a *Actor, o optim.AdamWOptions, seed uint64) (*Critic, error) {
 	fail := func(err error) error { return fmt.Errorf("put a critic on the actor: %w", err) }
 	if len(a.sharedHead) > 0 {

@@ -1,7 +1,7 @@
 package loss
 
-// Bypass: the log-probs recorded at sampling are used as the old ones instead of
-// recomputing them. The difference between sampling and training is then part of
+// Bypass: the log-probs recorded at sampling serve as the old log-probs, which are
+// not recomputed. The difference between sampling and training is then part of
 // the ratio.
 //
 //	ppo_clip   vanilla on ρ = π / π_rollout

@@ -6,7 +6,7 @@ package loss
 //	ℓ = -sg(clip(ρ, 1-ε_low, 1+ε_high)) A log π
 //
 // Source: MiniMax-M1, arXiv:2506.13585, section 3.1. The paper has no lower bound;
-// a large clip_ratio_low reproduces that. pg_clipfrac is the share of clipped
+// a large clip_ratio_low has the same effect. pg_clipfrac is the share of clipped
 // weights.
 
 import (

@@ -40,8 +40,8 @@ func init() {
 	})})
 }
 
-// dppo returns the loss with the function near, which selects the tokens to keep: the
-// mask up applies to tokens of positive advantage, the mask down to the others.
+// dppo returns the loss whose kept tokens the function near selects: its result up is
+// the mask for tokens of positive advantage, its result down the mask for the others.
 func dppo(near func(b Batch, p, q torch.Tensor, o Options) (up, down torch.Tensor)) func(*torch.Scope, Batch, Options) (torch.Tensor, Sums) {
 	return func(_ *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 		x := b.logRatio().Detach()

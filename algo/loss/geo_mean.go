@@ -7,9 +7,9 @@ package loss
 //	ρ_i = exp(mean_t x̂_t);   ℓ_i = -mean_t(A_t) ρ_i
 //
 // Source: Zhao et al., GMPO, arXiv:2507.20673. The bounds apply to log-ratios; the
-// paper uses 0.4. The method assumes one advantage per row. Its loss is one number
-// per row, which is placed on each of the row's tokens, so that their mean is that
-// number. Weights of a rollout correction enter as their geometric mean.
+// paper uses 0.4. The method assumes one advantage per row. Its loss ℓ_i is
+// one number per row. Every token of the row has the loss ℓ_i, so the mean over the
+// row is ℓ_i. Weights of a rollout correction enter as their geometric mean.
 
 import (
 	"github.com/openmanus/openmanus/data/registry"

@@ -4,8 +4,8 @@ package loss
 //
 //	ℓ = -A log π
 //
-// Sources: Chu et al., GPG, arXiv:2504.02546; Williams, 1992. Both names have the
-// same formula: gpg is for the estimator gpg, reinforce is the usual name with the
+// Sources: Chu et al., GPG, arXiv:2504.02546; Williams, 1992. The losses gpg and
+// reinforce are equal: gpg is for the estimator gpg, reinforce is the usual name with the
 // weights of a rollout correction.
 
 import (

@@ -278,8 +278,8 @@ func policy(t *testing.T, s *torch.Scope, name string, logp torch.Tensor, o Opti
 }
 
 // TestWeights checks that weights of a rollout correction multiply the losses of the tokens. In
-// geo_mean their geometric mean multiplies the loss of the row. In vespo they are part of the
-// ratio. bypass_mode ignores them, because it computes weights itself.
+// geo_mean their geometric mean multiplies the loss of the row. In vespo the weights are part of
+// the ratio. bypass_mode ignores these weights, because it computes other weights.
 func TestWeights(t *testing.T) {
 	for _, name := range Policies.Names() {
 		if name == Bypass {

@@ -143,8 +143,8 @@ func TestAggregations(t *testing.T) {
 	}
 }
 
-// TestAggregationsAreMeans checks that a mini-batch that contains every episode twice has the same
-// loss, so mini_batch_size does not scale the gradient. The exception is token-sum.
+// TestAggregationsAreMeans checks that the loss does not change if every episode is twice in the
+// mini-batch, so mini_batch_size does not scale the gradient. The exception is token-sum.
 func TestAggregationsAreMeans(t *testing.T) {
 	for _, agg := range Aggregations.Names() {
 		lookup, err := Aggregations.Lookup(agg)

@@ -156,7 +156,7 @@ func (s *JSONL) Close() error {
 	return nil
 }
 
-// Read calls the function each for every line of a metrics file, in order. Values that
+// Read passes every line of a metrics file, in order, to the function each. Values that
 // were not finite are NaN. An incomplete last line is skipped.
 func Read(path string, each func(step int, m Metrics) error) error {
 	f, err := os.Open(path)

@@ -9,7 +9,7 @@ type Sink interface {
 	// its training and its validation.
 	Write(step int, m Metrics) error
 	// Offset returns the number of durable bytes, or 0 for a sink without a file. A checkpoint records the
-	// number, and a resumed run truncates the file to it.
+	// number, and a resumed run truncates the file to this length.
 	Offset() (int64, error)
 	// Close flushes and frees the sink.
 	Close() error

@@ -9,8 +9,8 @@ func exists(path string) bool {
 }
 
 // disk does the file operations of a save, one method for each operation that changes
-// files. Tests set the field before, a function that is called before each operation and
-// prevents the operation by returning an error.
+// files. Tests set the field before to a function. It is called before each operation, and
+// an error that it returns prevents the operation.
 type disk struct {
 	before func(op, path string) error
 }

@@ -30,9 +30,9 @@ var (
 // the rename on. It replaces a checkpoint of the same step.
 //
 // Then Save removes the oldest checkpoints until their number is keep (0: it removes none).
-// It never removes the new checkpoint or the checkpoints of the steps in the argument also,
-// which do not count towards keep. If Save fails before the rename, it leaves no files of the step and
-// does not change older checkpoints. It checks ctx between operations, not during one.
+// It never removes the new checkpoint. Checkpoints of the steps listed in the last argument
+// are not removed either, and do not count towards keep. If Save fails before the rename,
+// it leaves no files of the step and older checkpoints do not change. It checks ctx between operations.
 func Save(ctx context.Context, root string, step, keep int, fill func(dir string) error, also ...int) error {
 	return disk{}.save(ctx, root, step, keep, fill, also...)
 }

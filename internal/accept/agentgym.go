@@ -128,8 +128,8 @@ func runAgentGym(ctx context.Context, o *options, names []string, log io.Writer)
 }
 
 // measureAgentGym tries the named environments, or all of gymEnvs if names is
-// empty, one after the other. A server that the checkout lacks is a fault if it was
-// named; otherwise it is reported as missing.
+// empty, one after the other. A server missing in the checkout is a fault if names
+// has it; otherwise it is reported as missing.
 func measureAgentGym(ctx context.Context, t gymTrial, names []string) (*AgentGym, error) {
 	g := &AgentGym{Checkout: t.checkout, Model: t.model}
 	for _, e := range gymEnvs {

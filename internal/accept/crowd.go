@@ -65,7 +65,7 @@ type CrowdRound struct {
 // turn. Every byte is a token.
 type parrot struct{}
 
-// From the cell crowdStart, reply runs into the wall every time, so that every
+// At the cell crowdStart the move in reply always runs into the wall, so that every
 // episode has its full number of turns.
 const (
 	crowdStart = 0

@@ -13,7 +13,7 @@ var ErrLocked = errors.New("locked by another process")
 
 // Open opens the file at path with the flags of os.OpenFile, creates it if necessary,
 // and takes its exclusive lock without waiting. Closing the file releases the lock. If
-// another process replaces the file before it is locked, Open opens the new one. The
+// another process replaces the file before it is locked, Open opens the new file. The
 // file is also returned if it cannot be locked: with ErrLocked, or with the error of a
 // file system without locks.
 func Open(path string, flags int) (*os.File, error) {

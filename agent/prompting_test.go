@@ -246,8 +246,8 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
-// TestFailedSummaryFailsTheAttempt checks that a failed summary fails the attempt, as the task would differ
-// without it.
+// TestFailedSummaryFailsTheAttempt checks that a failed summary fails the
+// attempt, because the prompt would differ without the summary.
 func TestFailedSummaryFailsTheAttempt(t *testing.T) {
 	for name, reply := range map[string]func(int) (string, error){
 		"error": func(int) (string, error) { return "", errors.New("status 500") }, "empty": func(int) (string, error) { return " \n", nil },

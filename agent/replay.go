@@ -117,8 +117,8 @@ func replayError(turn int, want, got string) error {
 	return fmt.Errorf("the instance was lost, and another instance answers turn %d of the same actions with %.200q instead of %.200q", turn, got, want)
 }
 
-// lostInstances decides whether an episode continues on another instance after it
-// lost one. A server that loses requests at random loses many instances in a long
+// lostInstances decides whether an episode continues on another instance after a
+// loss. A server that loses requests at random loses many instances in a long
 // episode: if a fifth of all steps is lost, an episode of twenty turns uses sixty
 // instances, and each instance makes progress. An episode fails only if it makes
 // no progress: a step breaks every server, or the servers no longer answer.

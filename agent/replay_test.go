@@ -233,8 +233,8 @@ func TestReplayLimitOfEpisode(t *testing.T) {
 	}
 }
 
-// recaller is a walker whose server reports the result of a lost step if the field
-// reports is true. recallErr is the error of the request for the result.
+// recaller is a walker. The field reports is true if the server can report the
+// result of a lost step. recallErr is the error of the request for the result.
 type recaller struct {
 	*walker
 	reports   bool

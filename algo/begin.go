@@ -17,9 +17,9 @@ var (
 	atReferenceRemoved = crash.New("reference/removed") // the old reference is removed, the new one is not yet renamed
 )
 
-// begin runs the warm start and the validations around it, before the first step of
-// reinforcement learning. It ends with a checkpoint, so that a run that is killed later
-// does not repeat it.
+// begin runs the warm start and the validations around it, before the first
+// step of reinforcement learning. It ends with a checkpoint, so that a run
+// killed later does not repeat the warm start.
 func (t *Trainer) begin(ctx, soft context.Context) error {
 	if t.o.WarmStart != nil && !t.state.WarmStarted {
 		if t.o.ValUntrained && !t.validated(rundir.LabelUntrained) {

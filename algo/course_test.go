@@ -23,8 +23,8 @@ func courseRun(t *testing.T) *rig {
 	return r
 }
 
-// TestCourse checks that every stage has its turn limit, and that a run that is killed and resumed
-// draws the same tasks as an uninterrupted one.
+// TestCourse checks that every stage has its turn limit, and that a killed and
+// resumed run draws the same tasks as an uninterrupted run.
 func TestCourse(t *testing.T) {
 	r := courseRun(t)
 	must(t, r.fit(t, t.Context(), t.Context()))

@@ -199,9 +199,9 @@ func TestInterruptedValidationIsNoResult(t *testing.T) {
 	}
 }
 
-// TestKilled checks that a run that is killed at any place and started again ends with the results
-// of an undisturbed run. Cancelling the hard context ends the trainer without a save, as kill -9
-// does.
+// TestKilled checks that a run killed at any place and started again ends with
+// the results of an undisturbed run. Cancelling the hard context ends the
+// trainer without a save, as kill -9 does.
 func TestKilled(t *testing.T) {
 	for _, c := range []struct {
 		name       string

@@ -186,8 +186,8 @@ func TestEveryMethodTrains(t *testing.T) {
 	}
 }
 
-// TestKLCoefficientIsResumed checks that the adaptive coefficient changes with every step and is
-// stored in the checkpoint; a run that is killed and resumed continues with it.
+// TestKLCoefficientIsResumed checks that the adaptive coefficient changes with every step
+// and is stored in the checkpoint; a killed and resumed run continues with this coefficient.
 func TestKLCoefficientIsResumed(t *testing.T) {
 	run := func(killAfter int) (*rig, map[int]track.Metrics) {
 		r := quick(t, func(o *Options) {

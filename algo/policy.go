@@ -202,9 +202,9 @@ func (p *policyGradient) measure(ctx context.Context, step int, rows []data.Row,
 	return true, err
 }
 
-// valuesWithLogProbs reports whether one pass computes the values and the old log-probs
-// of a step: the critic is shared, and the step needs both. The argument
-// old means that the advantages need the old log-probs.
+// valuesWithLogProbs reports whether one pass computes the values and the old
+// log-probs of a step: the critic is shared, and the step needs both. The
+// argument old is true if the advantages need the old log-probs.
 func (p *policyGradient) valuesWithLogProbs(step int, rows []data.Row, old bool) (bool, error) {
 	if p.Critic == nil || !p.Critic.Shared() || p.estimator.Needs.SumPiSquared {
 		return false, nil

@@ -14,11 +14,11 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// Validate plays every validation task with the current weights and returns val/<env>/success_rate,
-// mean_score, mean_turns and the share of every outcome, for each environment and, with overall in
-// place of <env>, for all environments together. Episodes that were lost to the infrastructure count only
-// for the shares of outcomes. Draws do not depend on the step, so two validations differ
-// by the weights alone. When the context soft ends, Validate stops with ErrInterrupted.
+// Validate plays every validation task with the current weights. For each environment it returns
+// val/<env>/success_rate, mean_score, mean_turns and the share of every outcome. The same metrics of all
+// environments together have overall in place of <env>. Episodes that were lost to the infrastructure
+// count only for the shares of outcomes. Draws do not depend on the step, so two validations differ by
+// the weights alone. When the context soft ends, Validate stops with ErrInterrupted.
 func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Validation, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

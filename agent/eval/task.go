@@ -29,8 +29,8 @@ type Task struct {
 	Trials []Trial `json:"trials"`
 }
 
-// Tasks groups episodes by task, in the order of their first episodes. family
-// returns the family of a task index; it is nil for environments without families.
+// Tasks groups episodes by task, in the order of their first episodes. The function family
+// returns the family of a task index, and is nil for environments without families.
 func Tasks(episodes []*data.Episode, family func(index int) string) []Task {
 	var out []Task
 	at := map[string]int{} // for each uid, the index in out

@@ -14,8 +14,8 @@ import (
 // uses Client.
 //
 // Stop strings are not sent, because an endpoint removes the string from its
-// reply, and a format that looks for a closing tag would miss it. text.Engine
-// cuts the reply after the stop string instead.
+// reply, and a format that looks for a closing tag would miss the tag.
+// text.Engine cuts the reply after the stop string instead.
 type Speaker struct {
 	Client *Client
 	// MaxContext is the maximum number of tokens of a conversation, as reported

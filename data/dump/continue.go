@@ -17,10 +17,10 @@ import (
 )
 
 // Continue opens a dump to append to it, or creates it. An existing dump must have the
-// header h. Continue removes an incomplete last line, the episodes of an incomplete last
-// wave, whose results depend on the missing episodes in the same batches, and the episodes
-// for which the function drop, if not nil, returns true. It calls visit with the other
-// episodes. The arguments of drop and visit have no tokens and texts.
+// header h. Continue removes an incomplete last line and the episodes of an incomplete
+// last wave, because they depend on the missing episodes of the same batches. It also
+// removes the episodes for which the function drop, if not nil, returns true. It calls
+// visit with the other episodes. The arguments of drop and visit have no tokens and texts.
 func Continue(path string, h Header, drop func(*data.Episode) bool, visit func(*data.Episode) error) (*Writer, error) {
 	f, err := openToWrite(path)
 	if err != nil {

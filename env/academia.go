@@ -1,7 +1,7 @@
 package env
 
-// Academia queries two graphs, which the server reads from files. The server sorts an
-// answer that is a list before it compares the answer with the solution.
+// Academia queries two graphs, which the server reads from files. If an answer is a
+// list, the server sorts the list before it compares the answer with the solution.
 
 func init() {
 	toolEnv{

@@ -8,7 +8,7 @@ import (
 
 // ALFWorld (protocol 5.4). /create takes no body. A reset names the task in the key "game"
 // and a world type, which is always the same. The first observation consists of the text
-// and the list of actions, which later observations leave out. The server handles one
+// and the list of actions; later observations omit the list. The server handles one
 // request at a time. No known server has /close, but AgentGym's client calls it.
 
 // Games 0 to alfworldTrain-1 are training games, the others test games.

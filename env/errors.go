@@ -89,11 +89,11 @@ func (e *Error) Is(target error) bool {
 }
 
 // Retryable reports whether the same request may be sent again. A step may be repeated if it
-// was certainly not sent, any other request after a connection failure or a server error.
+// was certainly not sent. Other requests may be repeated after a connection failure or a server error.
 func (e *Error) Retryable() bool { return e.retryable }
 
 // ServerFault reports whether err indicates a fault of the server rather than of
-// the instance or the request. A pool then tries other servers.
+// the instance or the request. After such a fault a pool tries other servers.
 func ServerFault(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && slices.Contains([]Kind{KindServer, KindTimeout, KindConnection, KindMalformed, KindOversize}, e.Kind)

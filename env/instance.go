@@ -33,7 +33,7 @@ type server struct {
 	// opening lists the keys of the reply to /reset that make up the first
 	// observation. nil stands for "observation".
 	opening []string
-	// actions, if not nil, returns the text with the current actions. It is
+	// actions, if not nil, returns the text with the current actions. This text is
 	// part of the first observation and of the reply to an invalid action.
 	actions func(*object) string
 	// prepare, if not nil, is called once after /create.
@@ -64,8 +64,8 @@ type server struct {
 	idKey string // key of the instance's id in requests; set by register
 }
 
-// instance is an environment instance on a server. A second call while one is in
-// progress returns ErrBusy.
+// instance is an environment instance on a server. A call while another call is
+// in progress returns ErrBusy.
 type instance struct {
 	*caller
 	id   json.RawMessage

@@ -54,8 +54,8 @@ func mazeInstruction(format string) string {
 		replyShape(format, "move left")
 }
 
-// mazeRecordedStart returns the first observation of a recorded episode: the text
-// from the last statement of the goal on. Earlier statements belong to the worked
+// mazeRecordedStart returns the first observation of a recorded episode: the part
+// of the text that begins with the last statement of the goal. Earlier statements belong to the worked
 // example in upstream's introduction.
 func mazeRecordedStart(message string) string {
 	if i := strings.LastIndex(message, "The goal is at position"); i >= 0 {

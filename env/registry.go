@@ -125,7 +125,7 @@ func below(n int, noun string) func(int) error {
 	}
 }
 
-// families lists ranges of task indices: the first index of each, ascending, and its name.
+// families lists ranges of task indices in ascending order, each with its first index and its name.
 type families []struct {
 	from int
 	name string

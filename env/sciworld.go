@@ -103,7 +103,7 @@ var sciworldFunctions = action.Functions{
 }
 
 // unary returns a function of one argument. ParseJSON also accepts a call without the
-// argument: the command is then form without its placeholder, or name if nothing is left.
+// argument: the command is then form without {}, or name if form is only {}.
 func unary(name, form, param, doc string) action.Function {
 	bare := cmp.Or(strings.TrimSpace(strings.TrimSuffix(form, "{}")), name)
 	return action.Function{Name: name, Params: []string{param}, Forms: []string{bare, form}, Doc: doc}

@@ -54,7 +54,7 @@ func ParseCraft1(text string) string {
 }
 
 // ParseOne is P-ONE (TextCraft, G2): the line after "Action:", cleaned by the function
-// plain, or "" if the text has no "Action:". If the text has several, ok is false: the
+// plain, or "" if the text has no "Action:". If "Action:" occurs more than once, ok is false: the
 // client then sends nothing, and the observation is TwoActions.
 func ParseOne(text string) (action string, ok bool) {
 	found := 0

@@ -105,8 +105,8 @@ func (b *Book) settleGroups(order []string) {
 }
 
 // measure computes the least depth of every item and group: one more than the deepest
-// ingredient of the best recipe. It repeats until no depth changes, so that the items
-// of a cycle through a group, which newBook does not detect, get no depth.
+// ingredient of the best recipe. It repeats until no depth changes. Items of a cycle
+// through a group get no depth; newBook does not detect such a cycle.
 func (b *Book) measure() {
 	for changed := true; changed; {
 		changed = false

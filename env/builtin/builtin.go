@@ -12,7 +12,7 @@ import (
 	"github.com/openmanus/openmanus/env/listen"
 )
 
-// DefaultInstances is the default limit of a server's instances.
+// DefaultInstances is the default of Options.Instances.
 const DefaultInstances = 1 << 16
 
 // Options configures a server. The zero value is usable.

@@ -1,7 +1,7 @@
 package builtin
 
 // MazeExpert returns a shortest sequence of actions that wins game. Of equally good
-// moves it takes the first of left, right, up, down. It returns nil if game is not
+// moves it takes the first in the order left, right, up, down. It returns nil if game is not
 // from 0 to MazeGames-1.
 func MazeExpert(game int) []string {
 	if game < 0 || game >= MazeGames {

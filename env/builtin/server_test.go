@@ -101,8 +101,8 @@ func TestInstanceLimit(t *testing.T) {
 	}
 }
 
-// TestConcurrentEpisodes checks that all of many concurrent episodes on two servers are won, which shows that no two
-// episodes share an instance.
+// TestConcurrentEpisodes checks that concurrent episodes on two servers are all won. Episodes that share an instance
+// would fail.
 func TestConcurrentEpisodes(t *testing.T) {
 	for name, experts := range map[string]struct {
 		n    int
@@ -152,7 +152,7 @@ func TestConcurrentEpisodes(t *testing.T) {
 	}
 }
 
-// TestConcurrentRequests checks that concurrent steps of one instance are serialized and that none is lost.
+// TestConcurrentRequests checks that concurrent steps of one instance are serialized and that no step is lost.
 func TestConcurrentRequests(t *testing.T) {
 	h, err := builtin.New("textcraft", builtin.Options{})
 	if err != nil {

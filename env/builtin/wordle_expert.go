@@ -1,8 +1,8 @@
 package builtin
 
 // WordleExpert returns guesses that solve the game of seed, with spaces between the
-// letters as the instruction requires. The game's draws depend on the guesses, so it
-// plays the game and searches depth-first over the words that are still possible.
+// letters as the instruction requires. The game's draws depend on the guesses, so
+// WordleExpert plays the game and searches depth-first over the words that are still possible.
 // It returns nil if no six guesses solve the game.
 func WordleExpert(v *Vocabulary, seed int64) []string {
 	guesses := solve(v, seed, nil)

@@ -36,8 +36,8 @@ type Options struct {
 	Timeout time.Duration // limit of one call; 0: DefaultTimeout
 	Steps   int           // steps for the latency measurement; 0: DefaultSteps
 	Idle    time.Duration // time that an idle connection must stay open; 0: DefaultIdle
-	// Limit enables the check of the instance limit: it creates instances until the server
-	// returns one that is in use. This check disturbs other clients of the server.
+	// Limit enables the check of the instance limit. It disturbs other clients of the
+	// server: it creates instances until the server returns an instance that is in use.
 	Limit bool
 }
 

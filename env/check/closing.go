@@ -8,7 +8,7 @@ import (
 
 // This file contains the checks of closing instances and connections.
 
-// checkClose closes the last session twice and then uses it.
+// checkClose closes the last session twice and then uses this session.
 func checkClose(c *checker, n *notes) {
 	last := len(c.sessions) - 1
 	s := c.sessions[last]

@@ -36,8 +36,8 @@ func (at Place) prefers(a, b *server) bool {
 }
 
 // Acquire leases an instance, and creates one if none is free. It skips servers that
-// fail. The error is from ctx, from a server that refused the request, or a
-// DownError if every server stays down for Options.WaitHealthy.
+// fail. The error is the error of ctx or of a server that refused the request. It is
+// a DownError if every server stays down for Options.WaitHealthy.
 func (p *Pool) Acquire(ctx context.Context) (*Lease, error) { return p.AcquireAt(ctx, Place{}) }
 
 // AcquireAt is like Acquire, but uses only servers that the Place allows. The error is a

@@ -1,7 +1,7 @@
 // Package pool leases environment instances on the servers of one environment.
 //
 // A Pool balances leases over its servers, reuses instances (Client.Reset starts a new
-// episode), and takes a server that fails out of service until a probe of it succeeds.
+// episode), and takes a failing server out of service until the server answers a probe.
 // It detects the restart of a server and invalidates the instances from before the
 // restart, since the new process uses their ids for other instances.
 //

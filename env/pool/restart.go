@@ -39,8 +39,8 @@ func (p *Pool) noteRefusal(s *server, err error) bool {
 }
 
 // ServerDown reports to the pool that the process of a server has ended. Its
-// instances are not used again. The caller must call it before a new process can
-// answer. url is an address that New received; other addresses are ignored.
+// instances are not used again. The caller must call ServerDown before a new process
+// can answer. url is an address that New received; other addresses are ignored.
 func (p *Pool) ServerDown(url string, err error) {
 	s := p.server(url)
 	if s == nil {

@@ -32,8 +32,8 @@ type Options struct {
 	// StartTimeout is the time limit for a server's first answer; 0:
 	// DefaultStartTimeout.
 	StartTimeout time.Duration
-	// HangTimeout is the time without an answer to a request for the greeting after
-	// which a server is restarted; 0: no limit.
+	// HangTimeout limits the time in which a server answers no request for the greeting.
+	// After this time the server is restarted; 0: no limit.
 	HangTimeout time.Duration
 	// Grace is the time that a server has to end after SIGTERM; 0: DefaultGrace.
 	Grace time.Duration

@@ -203,8 +203,8 @@ func newPlan(name string, l Launch, environ []string) (Plan, error) {
 	return p, err
 }
 
-// ownCommand completes a user's command. If it does not contain {port}, ownCommand
-// appends --host and --port, which all programs of AgentGym accept.
+// ownCommand completes a user's command. If the command does not contain {port},
+// ownCommand appends --host and --port, which all programs of AgentGym accept.
 func ownCommand(args []string, python, checkout string) []string {
 	fill := strings.NewReplacer("{python}", python, "{checkout}", checkout)
 	var out []string

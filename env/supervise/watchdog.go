@@ -48,7 +48,7 @@ const (
 )
 
 // Watchdog runs this process as a watchdog if args[1] is WatchdogCommand. main calls
-// it first and exits with code if ok is true. lifeline is standard input.
+// Watchdog first, and exits with the status code if ok is true. lifeline is standard input.
 func Watchdog(args []string, lifeline io.Reader, stderr io.Writer) (code int, ok bool) {
 	if len(args) < 2 || args[1] != WatchdogCommand {
 		return 0, false

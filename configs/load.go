@@ -19,8 +19,8 @@ const maxFile = 1 << 20
 const setSource = "--set"
 
 // Load reads a configuration: the defaults, then text, then the overrides in
-// sets, each "key=value". name stands for the text in messages. The error is a
-// Faults with all faults.
+// sets, each "key=value". Messages refer to the text by the string name. The
+// error has type Faults and contains all faults.
 func (s *Schema) Load(name string, text []byte, sets []string) (Config, error) {
 	return s.newLoader(name, userFile).read(text, sets)
 }

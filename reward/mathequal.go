@@ -51,7 +51,7 @@ func equalMath(a, b string) verdict {
 
 var thousands = regexp.MustCompile(`^-?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$`)
 
-// joinThousands reads 1,234 as one number; in a tuple it would be two.
+// joinThousands reads 1,234 as one number; in a tuple the text would be two numbers.
 func joinThousands(s string) string {
 	if thousands.MatchString(s) {
 		return strings.ReplaceAll(s, ",", "")

@@ -32,7 +32,7 @@ func init() {
 }
 
 // answerFunction scores the answer in a reply. A reply without an answer scores 0.
-// least is the number of <answer> tags that a reply needs unless min_answer_tags
+// The parameter least is the number of <answer> tags that a reply needs unless min_answer_tags
 // is set.
 func answerFunction(least int, score func(v registry.Values, answer string, targets []string) Score) Function {
 	return Function{NeedsTruth: true, Score: func(v registry.Values, s *Sample) (Score, error) {

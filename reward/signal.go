@@ -17,7 +17,7 @@ type Signal func(turns []data.Turn) float64
 //   - only turns with an environment step count: a truncated reply has no reward,
 //     rather than a reward of 0;
 //   - with running scores, a rejected action leaves the score unchanged. AgentGym's
-//     clients return reward 0 for it, which the turn records.
+//     clients return reward 0 for the action, and the turn records this 0.
 func (s Signal) Of(e *data.Episode) Signal {
 	if e.Cumulative {
 		return func(turns []data.Turn) float64 { return s(carried(judged(turns))) }

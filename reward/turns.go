@@ -3,7 +3,7 @@ package reward
 import "github.com/openmanus/openmanus/data"
 
 // LessTurns subtracts penalty from score for every turn with an environment step. A
-// success in few turns then scores higher than one in many, so that a group in
+// success in few turns then scores higher than a success in many, so that a group in
 // which every episode succeeds still has different scores. Failures that end at
 // the same turn limit stay equal.
 //

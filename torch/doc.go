@@ -15,7 +15,7 @@
 //
 // # Errors
 //
-// An operation that fails panics with a type of this package, which Run turns into an [*Error]; it never leaves Run.
-// Programmer errors (a freed tensor, Run inside Run) are ordinary panics and reach the caller of Run with the stack of
-// the thread. A call into libtorch cannot be cancelled while it runs: a context only ends the wait for the thread.
+// An operation that fails panics with a type of this package, which Run turns into an [*Error]; the panic never leaves Run.
+// Programmer errors (a freed tensor, Run inside Run) are ordinary panics and reach the caller of Run with the stack of the
+// thread. A call into libtorch cannot be cancelled while it runs: a context only ends the wait for the thread.
 package torch

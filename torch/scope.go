@@ -95,7 +95,7 @@ func (s *Scope) Do(f func(s *Scope)) {
 	f(in)
 }
 
-// Keep moves tensors out of s into the scope around it. Tensors of outer scopes and owners
+// Keep moves tensors out of s into the scope around s. Tensors of outer scopes and owners
 // stay there. The root scope has no outer scope: give its tensors to an Owner.
 func (s *Scope) Keep(ts ...Tensor) {
 	s.must()

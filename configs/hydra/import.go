@@ -33,8 +33,8 @@ type Row struct {
 	To     []string `json:"to,omitempty"` // "actor.optim.lr = 1e-06"
 	Note   string   `json:"note,omitempty"`
 	Source string   `json:"source,omitempty"`
-	// Default is set if the command line does not give the key and the
-	// original's default differs from ours.
+	// Default is true if the command line does not give the key and
+	// the original's default differs from ours.
 	Default bool `json:"default,omitempty"`
 }
 

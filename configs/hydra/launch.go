@@ -26,7 +26,7 @@ var (
 var (
 	// before lists commands, such as nohup, whose arguments are the command to run.
 	before = []string{"exec", "nohup", "env", "setsid", "nice", "stdbuf", "sudo", "srun", "timeout"}
-	// naming lists commands that name a program without running it.
+	// naming lists commands whose arguments may name a program that they do not run.
 	naming = []string{"echo", "printf", "logger", "pkill", "pgrep", "grep", "ps"}
 )
 

@@ -65,8 +65,8 @@ func covers(pattern, key string) bool {
 }
 
 // identify finds the trainer and the source of a command line, and returns the
-// reason. Without a program, it chooses the trainer with more keys that only this
-// trainer has.
+// reason. Without a program, it chooses the trainer with more exclusive keys on
+// the line.
 func (im *importer) identify(program string) (why string) {
 	var onlyPPO, onlySFT []string
 	for _, key := range im.order {

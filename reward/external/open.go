@@ -85,8 +85,8 @@ func (s *scorer) named(err error) error {
 	return fmt.Errorf("score function %s: %w", s.fn, err)
 }
 
-// Starter is a scorer that can be started before the first batch, to detect early
-// that it does not start.
+// Starter is a scorer that can be started before the first batch, to detect a
+// failed start early.
 type Starter interface {
 	// Start starts the score function unless it is running. Start returns an error
 	// if the score function has ended.

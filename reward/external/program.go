@@ -55,7 +55,7 @@ func executable(name, dir string) error {
 	return err
 }
 
-// startWait is the time that start watches a new program. It is long enough to detect
+// startWait is the time for which a new program is watched. It is long enough to detect
 // that a script is missing or has a syntax or import error.
 const startWait = time.Second
 
@@ -228,7 +228,7 @@ func (c *child) exchange(ctx context.Context, body []byte) ([]byte, error) {
 	}
 }
 
-// end closes the program's input and kills its group after wait. It returns after all
+// end closes the program's input and kills its process group after the time wait. The method returns after all
 // goroutines of the child have ended.
 func (c *child) end(wait time.Duration) {
 	_ = c.in.Close()
@@ -249,8 +249,8 @@ func (c *child) end(wait time.Duration) {
 	<-drained
 }
 
-// kill kills the process group unless the program was reaped, because its id may then
-// belong to another process.
+// kill kills the process group unless the program was reaped, because the group's id
+// may then belong to another process.
 func (c *child) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Close fails the test unless got has the shape of want and every element is within tol · max(1, |want|) of it. NaN
+// Close fails the test unless got has the shape of want and every element is within tol · max(1, |want|) of want's element. NaN
 // equals only NaN, and an infinity only itself.
 func Close(t testing.TB, got, want torch.Tensor, tol float64) {
 	t.Helper()

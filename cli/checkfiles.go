@@ -13,7 +13,7 @@ import (
 )
 
 // missingFiles returns a fault for each missing file, folder or program that a
-// configuration names. source is the name of the configuration.
+// configuration names. The parameter source is the name of the configuration.
 func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
 	var missing configs.Faults
 	find := func(key, name, path, hint string) {

@@ -33,7 +33,7 @@ func datedModel(t *testing.T, dir string) {
 	link(t, tiny, dir, "m")
 }
 
-// onDay runs the program with its clock set to day, and returns stdout.
+// onDay runs the program with its clock set to the given day, and returns stdout.
 func onDay(t *testing.T, day time.Time, dir string, args ...string) string {
 	t.Helper()
 	ts := newTestState(t, args...)

@@ -19,7 +19,7 @@ type Interrupts struct {
 	Hard context.Context
 }
 
-// watch returns contexts that end at signals. stop ends the handling of signals and
+// watch returns contexts that end at signals. The function stop ends the handling of signals and
 // waits for its goroutine.
 func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 	hard, endHard := context.WithCancelCause(parent)

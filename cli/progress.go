@@ -89,7 +89,7 @@ func (b *bar) tick() {
 	}
 }
 
-// draw draws the bar. The caller holds mu, unless b is not shared yet.
+// draw draws the bar. The caller holds mu if b is already shared.
 func (b *bar) draw() {
 	b.out.draw(b.line(b.s.columns() - 1)) // a terminal may wrap after the last column
 }

@@ -55,7 +55,7 @@ func (w *watcher) Phase(p algo.Phase) {
 	w.bar.Set(0, "")
 }
 
-// left returns the estimated time to finish a run of which done steps are done,
+// left returns the estimated remaining time of a run from the numbers of done and of all steps,
 // or "" before the first step has ended.
 func (w *watcher) left(done, steps int) string {
 	left, ok := w.pace.left(w.s.Now(), steps-done)

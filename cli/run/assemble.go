@@ -104,8 +104,8 @@ func usualGap(compute torch.DType) float64 {
 	return 1e-3
 }
 
-// trainerOptions maps the configuration to the options of the trainer. tasks is
-// the number of training tasks.
+// trainerOptions maps the configuration to the options of the trainer. The parameter
+// tasks is the number of training tasks.
 func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int) (algo.Options, error) {
 	rules, err := rejectionRules(cfg.Algo.RolloutCorrection)
 	if err != nil {

@@ -132,7 +132,7 @@ func (r *runFolder) resume(ctx context.Context, h *Host, cfg configs.Config, m m
 }
 
 // checkExperiment returns an error if a setting that changes the result of training
-// differs from the checkpoint's. It logs differences in other settings.
+// differs from the setting in the checkpoint. It logs differences in other settings.
 func (r *runFolder) checkExperiment(h *Host, cfg configs.Config, m mode) error {
 	if r.state.Supervised != (m == supervised) {
 		return errext.With(errext.Input, "to start from the weights of the checkpoint, set model.path to its actor folder, and trainer.experiment to another name",
@@ -241,7 +241,7 @@ func (r *runFolder) describe() string {
 }
 
 // keepLog copies the log to a file of JSON lines. The file has at least the levels
-// from info on, even if h.Log shows fewer. end writes the outcome and stops the copy.
+// from info on, even if h.Log shows fewer. The function end writes the outcome and stops the copy.
 func keepLog(h *Host, path string) (end func(outcome error) error, err error) {
 	f, err := h.Append(path)
 	if err != nil {

@@ -92,7 +92,7 @@ func (noDisplay) Validated(rundir.Validation)       {}
 // Progress shows how far a piece of work is. Its methods may be called
 // concurrently.
 type Progress interface {
-	// Set reports n finished units. note is a short text beside the bar.
+	// Set reports n finished units. The parameter note is a short text beside the bar.
 	Set(n int, note string)
 	// Done ends the display. Further calls have no effect.
 	Done()

@@ -55,8 +55,8 @@ func (p *player) total() int { return len(p.tasks) * p.samples() }
 func (p *player) concurrency() int { return min(p.cfg.Agent.MaxWorkers, p.cfg.Rollout.MaxSequences) }
 
 // openPlayer opens the environment, the tasks, and then the model or the
-// endpoint. The files of a model must exist before a server is started. day is
-// the date in prompts; "" is today. The caller closes the result, also after an
+// endpoint. The files of a model must exist before a server is started. The
+// parameter day is the date in prompts; "" is today. The caller closes the result, also after an
 // error.
 func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*player, error) {
 	h, cfg := &r.host, r.cfg

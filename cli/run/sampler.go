@@ -102,8 +102,8 @@ func (s *Sampler) Close() {
 	s.Backend.Close()
 }
 
-// NewRenderer returns the renderer of a model's chat template. day is the date
-// that templates write into prompts.
+// NewRenderer returns the renderer of a model's chat template. The parameter day is
+// the date that templates write into prompts.
 func NewRenderer(b *model.Bundle, day time.Time) (*chat.Renderer, error) {
 	if b.ChatTemplate() == "" {
 		return nil, errext.With(errext.Model, "use an instruction-tuned model, or add chat_template to its tokenizer_config.json",

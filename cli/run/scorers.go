@@ -63,8 +63,8 @@ func openScorer(h *Host, p configs.Component, r configs.Reward) (reward.Scorer, 
 	return s, errext.With(errext.Input, "", err)
 }
 
-// openRewardModel opens the reward model of a [reward] section. opening is the
-// beginning of the chats that it will score, or nil if unknown.
+// openRewardModel opens the reward model of a [reward] section. The parameter opening
+// is the beginning of the chats that the model will score, or nil if unknown.
 func openRewardModel(ctx context.Context, h *Host, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message) (*learner.RewardModel, error) {
 	b, err := model.Open(ctx, thread, ModelPath(h, r.ModelPath), model.Options{DType: dt, Classifier: true})
 	if err != nil {

@@ -188,7 +188,7 @@ func (w *World) Close() error {
 }
 
 // LaunchServers starts the servers of an [[env]] table and returns when all respond.
-// logs is the folder of their logs. Unless nil, onReady is called when a server
+// The parameter logs is the folder of the servers' logs. Unless nil, onReady is called when a server
 // responds, at first or after a restart, and onDown when a server has ended.
 func LaunchServers(ctx context.Context, h *Host, e configs.Env, logs string, onReady func(url string, restarts int), onDown func(url string, err error)) (*supervise.Group, error) {
 	l := supervise.Launch{

@@ -66,7 +66,7 @@ func position(i int64, n int) (at int, ok bool) {
 	return int(i), i >= 0 && i < int64(n)
 }
 
-// slice returns v[a:b:step]. A bound is nil where it is omitted.
+// slice returns v[a:b:step]. The argument parts lists a, b and step; an omitted one is nil.
 func (c *context) slice(v any, parts [3]any) any {
 	c.defined(v)
 	switch x := unwrap(v).(type) {
@@ -88,7 +88,7 @@ func pick[T any](c *context, items []T, parts [3]any) []T {
 	if step == 0 {
 		panic(c.errorf("slice step is zero"))
 	}
-	low, high := 0, len(items) // the range that bounds are clamped to
+	low, high := 0, len(items) // bounds of the slice are clamped to this range
 	if step < 0 {
 		low, high = -1, len(items)-1
 	}

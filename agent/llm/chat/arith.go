@@ -53,8 +53,8 @@ func (c *context) signed(op string, v any) any {
 	return -f
 }
 
-// operandError returns the error that operator op does not support the types of
-// vs.
+// operandError returns an error for the operands vs, whose types the operator
+// op does not support.
 func (c *context) operandError(op string, vs ...any) *Error {
 	c.defined(vs...)
 	names := make([]string, len(vs))

@@ -46,9 +46,9 @@ func (c *context) spend(n int) {
 	}
 }
 
-// spendRead counts the reading of a string as work. The parts of other values
-// are counted where they are read. Changing case is the slowest operation on
-// strings: with a step per 16 bytes, a rendering can change the case of 32 MB.
+// spendRead counts the reading of a string as work. The parts of other values are
+// counted where they are read. Changing case is the slowest operation on strings.
+// With one step per 16 bytes, a rendering can do this for at most 32 MB of text.
 func (c *context) spendRead(v any) {
 	s, _ := textOf(v)
 	c.spend(len(s) / 16)
@@ -168,8 +168,8 @@ func takes(params string, f func(c *context, v any, p []any) any) function {
 	return func(c *context, v any, a *args) any { return f(c, v, c.bind(a, need, names)) }
 }
 
-// bind returns the arguments in the order of names. The arguments names[:need]
-// are required.
+// bind returns the arguments in the order of names. The arguments named in
+// names[:need] are required.
 func (c *context) bind(a *args, need int, names []string) []any {
 	if len(a.pos) > len(names) {
 		panic(c.errorf("%s takes at most %d arguments, not %d", a.name, len(names), len(a.pos)))

@@ -47,7 +47,7 @@ func (d *dict) get(key any) (any, bool) {
 	return nil, false
 }
 
-// set adds or replaces an entry. It returns false if key cannot be a key.
+// set adds or replaces an entry. It returns false if hashKey rejects the key.
 func (d *dict) set(key, value any) bool {
 	k, ok := hashKey(key)
 	if !ok {

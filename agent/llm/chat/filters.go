@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// filters are Jinja's filters, with Hugging Face's tojson. The map is filled in init
-// because map and select look up filters and tests by name.
+// filters are Jinja's filters, with Hugging Face's tojson. The map is filled in
+// init because the filters map and select look up filters and tests by name.
 var filters map[string]function
 
 func init() {
@@ -177,7 +177,7 @@ func round(c *context, v any, p []any) any {
 		if digits < 0 {
 			return math.RoundToEven(f*scale) / scale
 		}
-		// correctly rounded, as Python's round is
+		// as in Python, the result is correctly rounded
 		f, err := strconv.ParseFloat(strconv.FormatFloat(f, 'f', digits, 64), 64)
 		if err != nil {
 			panic(c.errorf("round: %v", err))

@@ -17,7 +17,7 @@ type kind int
 
 const (
 	tokEOF  kind = iota
-	tokText      // output verbatim
+	tokText      // text that is written verbatim
 	tokName
 	tokString
 	tokInt
@@ -47,7 +47,7 @@ type lexer struct {
 	pos       int
 	line      int
 	out       []token
-	lineStart bool // pos starts a line
+	lineStart bool // pos is at the start of a line
 }
 
 func lex(src string) []token {
@@ -120,9 +120,9 @@ func (l *lexer) next() {
 	l.expression("%}")
 }
 
-// text emits the text before a tag. The tag's sign, '-' or '+', controls how white
-// space is stripped. block is true for tags and comments, to which lstrip_blocks
-// applies, and false for expressions.
+// text emits the text before a tag. The tag's sign, '-' or '+', controls how
+// white space is stripped. The argument block is true for tags and comments, to
+// which lstrip_blocks applies, and false for expressions.
 func (l *lexer) text(s, sign string, block bool) {
 	switch {
 	case sign == "-":
@@ -138,8 +138,8 @@ func (l *lexer) text(s, sign string, block bool) {
 	}
 }
 
-// afterTag strips the text after a tag: all white space after a '-', one
-// newline (trim_blocks) after a tag or comment without a sign.
+// afterTag strips white space after a tag: all of it if the tag ends with '-',
+// or one newline (trim_blocks) after a tag or comment without a sign.
 func (l *lexer) afterTag(sign string, block bool) {
 	rest := l.src[l.pos:]
 	n := 0
@@ -181,7 +181,7 @@ func (l *lexer) raw(open string) {
 
 var closingOf = map[string]string{"(": ")", "[": "]", "{": "}"}
 
-// expression reads tokens up to the delimiter end. Inside brackets, end is part of the expression.
+// expression reads tokens up to the delimiter in the argument end. Inside brackets, the delimiter is part of the expression.
 func (l *lexer) expression(end string) {
 	line := l.line
 	var expected []string // closing brackets, innermost last

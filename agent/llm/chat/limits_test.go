@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestHostile checks that a template that exceeds a bound fails with an *Error.
+// TestHostile checks that Parse or Render returns an *Error if a template exceeds a bound.
 func TestHostile(t *testing.T) {
 	deep := func(open, middle, closing string, n int) string {
 		return strings.Repeat(open, n) + middle + strings.Repeat(closing, n)

@@ -2,14 +2,14 @@ package chat
 
 import "html"
 
-// markup is a string made by the filters safe and escape, markupsafe's Markup.
-// Templates render without autoescape, so printing and '~' do not change markup.
-// '+', format, join and replace escape the plain strings that they put into
-// markup, as in transformers.
+// markup is the result of the filter safe or escape, like Markup of the Python
+// package markupsafe. Templates render without autoescape, so printing and '~'
+// do not change markup. The operations '+', format, join and replace escape the
+// plain strings that they put into markup, as in transformers.
 type markup string
 
-// escaped returns v as markup: unchanged if it is markup, otherwise its text
-// with the characters of HTML escaped.
+// escaped returns v as markup. If v is not markup, it escapes the HTML
+// characters in the text of v.
 func (c *context) escaped(v any) markup {
 	if m, ok := v.(markup); ok {
 		return m
@@ -17,7 +17,7 @@ func (c *context) escaped(v any) markup {
 	return markup(c.text(html.EscapeString(c.str(v))))
 }
 
-// unwrap returns v, or its text if v is markup.
+// unwrap returns the text of v if v is markup, and v otherwise.
 func unwrap(v any) any {
 	if m, ok := v.(markup); ok {
 		return string(m)
@@ -60,7 +60,7 @@ func keepKind(f function) function {
 	return func(c *context, v any, a *args) any { return asKindOf(v, f(c, v, a)) }
 }
 
-// part returns the text of x for insertion into v: escaped if v is markup.
+// part returns the text of x for insertion into v. It escapes the text if v is markup.
 func (c *context) part(v, x any) string {
 	if _, ok := v.(markup); ok {
 		return string(c.escaped(x))

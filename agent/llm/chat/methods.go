@@ -155,7 +155,7 @@ func finder(find func(s, sub string) int, must bool) function {
 }
 
 // splitArgs reads the arguments of split and rsplit. sep is "" for white space;
-// n is the maximum number of parts, or -1.
+// n is the maximum number of parts, or -1 for no limit.
 func (c *context) splitArgs(p []any) (sep string, n int) {
 	if !absent(p[0]) && p[0] != nil {
 		if sep = c.strArg(p[0], ""); sep == "" {
@@ -178,7 +178,7 @@ func split(c *context, v any, p []any) any {
 	return c.stringList(dropEnd(spaces.Split(strings.TrimLeftFunc(c.str(v), isSpace), n)))
 }
 
-// dropEnd returns parts without the last one if it is empty.
+// dropEnd returns parts without its last element if this element is empty.
 func dropEnd(parts []string) []string {
 	if last := len(parts) - 1; parts[last] == "" {
 		return parts[:last]
@@ -267,8 +267,8 @@ func pyFormat(c *context, self any, a *args) any {
 	}))
 }
 
-// title calls the function first to convert the initial rune and each rune after a
-// separator. It converts all other runes to lower case.
+// title converts the initial rune and each rune after a separator with the
+// function in the argument first. It converts all other runes to lower case.
 func title(s string, separates func(rune) bool, first func(string) string) string {
 	var sb strings.Builder
 	before := ' '

@@ -119,8 +119,8 @@ func sequence(body []stmt) stmt {
 	}
 }
 
-// block compiles the rest of a tag, the statements after it and the closing tag,
-// whose name is end.
+// block compiles the rest of a tag, the statements after the tag, and the
+// closing tag. The argument end is the name of the closing tag.
 func (p *parser) block(line int, end string) stmt {
 	p.closeTag()
 	body, _ := p.body(line, end)
@@ -128,7 +128,7 @@ func (p *parser) block(line int, end string) stmt {
 	return body
 }
 
-// elseBlock compiles an else block, which the tag named last closes. There is none if end, the name of the tag just read, is not "else".
+// elseBlock compiles an optional else block. The argument end is the name of the tag just read, "else" if there is a block; last is the name of the closing tag.
 func (p *parser) elseBlock(line int, end, last string) stmt {
 	if end == "else" {
 		return p.block(line, last)
@@ -162,7 +162,7 @@ func (p *parser) tag(name string, line int) stmt {
 			}
 			c.write(s)
 		}
-	case "generation": // in a new scope
+	case "generation": // a generation block runs in a new scope
 		body := p.block(line, "endgeneration")
 		return func(c *context) { c.inside(c.scope, func() { body(c) }) }
 	case "break", "continue":

@@ -450,8 +450,8 @@ func (p *parser) test(x expr, line int) expr {
 	}
 }
 
-// As in Jinja, an unknown filter or test is an error only when it is evaluated:
-// most conversations may never reach it.
+// As in Jinja, an unknown filter or test is an error only when a rendering
+// evaluates it. Most conversations may never do so.
 
 func (c *context) filterNamed(name string) function {
 	f := filters[name]

@@ -49,9 +49,9 @@ const (
 // vars are the template's variables besides the messages: those of
 // tokenizer.Config.TemplateVars, and others such as enable_thinking or
 // date_string. stops are further ids that end a reply, from the model's own
-// files (model.Bundle.EOSTokenIDs): a chat model may also end with the token
-// that ended its texts in pretraining. The template's clock always shows noon
-// of day, so that a date in the prompts cannot change within a run.
+// files (model.Bundle.EOSTokenIDs): a chat model may also end a reply with the
+// token that ended texts in its pretraining. The template's clock always shows
+// noon of day, so that a date in the prompts cannot change within a run.
 func NewRenderer(t *Template, tok *tokenizer.Tokenizer, vars map[string]any, day time.Time, stops ...int32) (*Renderer, error) {
 	noon := time.Date(day.Year(), day.Month(), day.Day(), 12, 0, 0, 0, day.Location())
 	r := &Renderer{template: t, tok: tok, vars: maps.Clone(vars), noon: noon}
@@ -109,8 +109,8 @@ func (r *Renderer) Start(messages []data.Message) ([]int32, error) {
 }
 
 // Next returns the ids between two replies: the end token (unless the first
-// reply ended with it), the messages and the generation prompt. stoppedByEOS
-// reports that the first reply ended with the stop token lastID.
+// reply contains it), the messages and the generation prompt. If stoppedByEOS
+// is true, the first reply ended with the stop token lastID.
 func (r *Renderer) Next(stoppedByEOS bool, lastID int32, messages []data.Message) ([]int32, error) {
 	ids, err := r.delta(messages, true)
 	if err != nil {

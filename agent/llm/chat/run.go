@@ -10,8 +10,8 @@ const (
 	continueLoop
 )
 
-// eval returns the value of x, an expression that starts on the given line. It sets the
-// current line again afterwards, so that an error in the use of the value names that line.
+// eval returns the value of the expression x, which starts on the given line. It sets the current line
+// before and after the evaluation, so that an error in an operation on the value names this line.
 func (c *context) eval(x expr, line int) any {
 	c.line = line
 	v := x(c)
@@ -19,7 +19,7 @@ func (c *context) eval(x expr, line int) any {
 	return v
 }
 
-// unpack assigns v to one target, or its items to several.
+// unpack assigns v to one target, or the items of v to several targets.
 func (c *context) unpack(targets []target, v any) {
 	values := []any{v}
 	if len(targets) > 1 {
@@ -47,8 +47,8 @@ func blockText(c *context) any { return c.lookup(blockName) }
 
 const blockName = "{text}"
 
-// captured returns an expression that runs body in a new scope and then evaluates filters,
-// which reads the output of body with blockText. A break or continue discards the output.
+// captured returns an expression that runs body in a new scope and then evaluates the expression
+// filters, which reads the output of body with blockText. A break or continue discards the output.
 func captured(body stmt, filters expr) expr {
 	return func(c *context) (v any) {
 		text := c.capture(func() { c.inside(c.scope, func() { body(c) }) })

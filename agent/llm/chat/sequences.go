@@ -83,8 +83,8 @@ func (c *context) path(v, path any) any {
 	return v
 }
 
-// key returns the sort key of x: the value at the path given by attribute, or x
-// without a path. Strings are converted to lower case unless caseSensitive is true.
+// key returns the sort key of x: the value at the path in the argument attribute, or x if
+// there is no path. Strings are converted to lower case unless caseSensitive is true.
 func (c *context) key(x, attribute, caseSensitive any) any {
 	if !absent(attribute) && attribute != nil {
 		x = c.path(x, attribute)
@@ -192,9 +192,9 @@ func extreme(sign int) func(c *context, v any, p []any) any {
 	}
 }
 
-// mapFilter applies a filter to every item, or takes an attribute of each. Like
-// the selectors, it returns an empty sequence for a false value such as none,
-// whatever its arguments are.
+// mapFilter applies a filter to every item, or takes an attribute of each. For
+// a false value such as none it returns an empty sequence and ignores the
+// arguments, as the selectors do.
 func mapFilter(c *context, v any, a *args) any {
 	if !truth(v) {
 		return new(iterator)

@@ -36,7 +36,7 @@ func tupleOf(items ...any) *list { return &list{items: items, tuple: true} }
 // be iterated over once, has no length and is true even if it is empty.
 type iterator struct{ rest []any }
 
-// namespace is a mutable bag of attributes, made by namespace().
+// namespace is a mutable set of attributes. The template function namespace makes it.
 type namespace struct{ attrs *dict }
 
 // callable is a function, a macro or a method.
@@ -223,7 +223,7 @@ func (c *context) iterate(v any) []any {
 
 func (c *context) contains(in, v any) bool {
 	switch in := unwrap(in).(type) {
-	case *iterator: // as in Python, a search consumes the items up to the value found
+	case *iterator: // as in Python, a search consumes the items up to the value that it finds
 		for len(in.rest) > 0 {
 			x := in.rest[0]
 			in.rest = in.rest[1:]

@@ -15,9 +15,9 @@ type Backend interface {
 	// token for each Work with Sample set. The result has one entry per Work,
 	// in order; entries of Works without Sample are ignored.
 	//
-	// A new sequence begins at Pos 0, or with the first Pos tokens of the sequence
-	// Work.From. A Pos below the length of a sequence first truncates the sequence to
-	// Pos tokens. When it copies or truncates, Pos is a multiple of the block size. After an error the
+	// A new sequence begins at Pos 0, or with the first Pos tokens of the sequence Work.From.
+	// A Pos below the length of a sequence first truncates the sequence to Pos tokens. In a
+	// Work that copies or truncates, Pos is a multiple of the block size. After an error the
 	// scheduler drops the batch's sequences, so the backend may leave them incomplete.
 	Step(ctx context.Context, batch []Work) ([]Sampled, error)
 	// Drop frees the memory of a sequence. An unknown sequence is ignored.
@@ -67,8 +67,8 @@ type Sampled struct {
 	Kept    []int32 // tokens that top-k and top-p kept, ascending; nil means all
 }
 
-// TaskHash returns the FNV-1a hash of a task id, which identifies it in a Draw. It
-// must never change: it is part of the seed of recorded episodes.
+// TaskHash returns the FNV-1a hash of a task id. The hash identifies the task in a
+// Draw. It must never change, because it is part of the seed of recorded episodes.
 func TaskHash(task string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(task)) // never fails
@@ -92,8 +92,8 @@ type Teacher interface {
 	// Recorded returns the recorded token of a draw. If ok is false, the
 	// scheduler uses the sampler's token.
 	Recorded(d Draw) (token int32, ok bool)
-	// Differs is called if the sampler drew another token than the recorded
-	// one. margin is the difference of the tokens' scores. If it is as small
-	// as the rounding of the logits, rounding can be the reason for the difference.
+	// Differs is called if the sampler did not draw the recorded token. margin is the
+	// difference between the scores of the two tokens. If the margin is as small as
+	// the rounding of the logits, rounding can be the reason for the difference.
 	Differs(d Draw, recorded, drawn int32, margin float64)
 }

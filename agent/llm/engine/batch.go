@@ -52,12 +52,12 @@ func (s *Scheduler) calls() []*sequence {
 	return calls
 }
 
-// fill makes a batch of the calls for which selected returns true and that fit into the limits.
+// fill makes a batch of the calls that fit into the limits. It skips calls for which the function selected returns false.
 func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequence) bool) ([]*sequence, []Work) {
 	type row struct {
 		q      *sequence
 		n      int       // tokens to run
-		from   *sequence // sequence whose first shared tokens q copies; nil: no shared prefix
+		from   *sequence // sequence from which q copies its prefix; nil: no shared prefix
 		shared int
 	}
 	var decode, prefill []row

@@ -27,7 +27,7 @@ type fakeBackend struct {
 	faults []string
 	shapes []string // one line per batch
 	run    int      // number of computed tokens
-	kept   int      // number of tokens reused from a previous or another context
+	kept   int      // number of tokens reused from the previous context or from another context
 }
 
 type fakeKV struct {
@@ -230,7 +230,7 @@ func (s script) want() []Reply {
 	return replies
 }
 
-// play runs the script. It calls the function between, if not nil, before every turn.
+// play runs the script. It calls the function in the argument between, if not nil, before every turn.
 func (s script) play(ctx context.Context, e Engine, session *Session, between func(turn int)) ([]Reply, error) {
 	var replies []Reply
 	for turn, ids := range s.turns {

@@ -6,13 +6,13 @@ import (
 )
 
 // admit reserves memory for the whole context of calls[i], the i-th oldest, and
-// reports whether it may run now. calls[:i] are already in this batch and keep
-// their memory.
+// reports whether this call may run now. calls[:i] are already in this batch
+// and keep their memory.
 //
 // A call that begins, or resumes after it was parked, takes only memory that no
-// running reply uses, and leaves one block for each running reply, so that the
-// reply does not park it again. A running reply may park the youngest call. The
-// oldest call may park all others, so it always makes progress.
+// running reply uses, and leaves one block for each running reply, so that running
+// replies do not park the call again. A running reply may park the youngest call.
+// The oldest call may park all others, so it always makes progress.
 func (s *Scheduler) admit(calls []*sequence, i int) bool {
 	q := calls[i]
 	need := s.blocks(len(q.ids)) - q.blocks
@@ -48,8 +48,8 @@ func (s *Scheduler) expected(q *sequence) int {
 
 // observeLength updates the expected context length with the length of a
 // context that has ended. It keeps a slowly decaying maximum, because a low
-// estimate parks every session while a high one only leaves memory idle. The
-// first observation replaces Options.ExpectTokens.
+// estimate parks every session while a high estimate only leaves memory idle.
+// The first observation replaces Options.ExpectTokens.
 func (s *Scheduler) observeLength(tokens int) {
 	if tokens == 0 { // closed before its first Generate
 		return
@@ -90,7 +90,7 @@ func (s *Scheduler) reclaimable(calls []*sequence, i int) int {
 	return n
 }
 
-// leastRecentlyUsed returns the least recently used session between two turns.
+// leastRecentlyUsed returns the least recently used of the sessions that are between two turns.
 func (s *Scheduler) leastRecentlyUsed() *sequence {
 	var best *sequence
 	for _, q := range s.open {
@@ -101,7 +101,7 @@ func (s *Scheduler) leastRecentlyUsed() *sequence {
 	return best
 }
 
-// youngest returns the last element of calls that holds memory and for which selected returns true.
+// youngest returns the last element of calls that holds memory and for which the function selected returns true.
 func youngest(calls []*sequence, selected func(*sequence) bool) *sequence {
 	for _, q := range slices.Backward(calls) {
 		if q.blocks > 0 && selected(q) {
@@ -137,11 +137,11 @@ func (s *Scheduler) evict(q *sequence) {
 	q.blocks, q.cached, q.from, q.previous = 0, 0, 0, nil
 }
 
-// Prefix sharing: contexts with the same prefix compute it once. Samples of one
-// task share their prompt, and consecutive contexts of an episode usually share
-// the instruction. Only whole blocks are shared. Memory is reserved as without
-// sharing, so that a session's memory does not depend on others; sharing saves
-// time only.
+// Prefix sharing: the common prefix of several contexts is computed once.
+// Samples of one task share their prompt, and consecutive contexts of an
+// episode usually share the instruction. Only whole blocks are shared. Memory
+// is reserved as without sharing, so that a session's memory does not depend on
+// other sessions; sharing saves time only.
 
 func (s *Scheduler) shares() bool { return !s.options.NoSharing && !s.options.Deterministic }
 

@@ -14,13 +14,13 @@ type Options struct {
 	// PrefillTokens is the maximum number of prefill tokens in one batch, over all
 	// sequences; 0 means 512. Decode steps, one token each, are not counted.
 	PrefillTokens int
-	// ExpectTokens is the expected length of a context until the first session
-	// ends; 0 means no expectation. Open admits as many sessions as fit at this
-	// length.
+	// ExpectTokens is the expected length of a context; 0 means no expectation.
+	// Open admits as many sessions as fit at this length. The lengths of ended
+	// sessions replace ExpectTokens.
 	ExpectTokens int
 	// NewDecoder returns a function that decodes one reply to find stop
-	// strings: given its ids in order, it returns the text that each id
-	// completes. If NewDecoder is nil, Params.StopStrings is an error.
+	// strings: given the ids of the reply in order, it returns the text that
+	// each id completes. If NewDecoder is nil, Params.StopStrings is an error.
 	NewDecoder func() func(id int32) string
 	// NoSharing computes every context from its first token. Without NoSharing
 	// a context copies the keys and values of a prefix that another context has
@@ -28,10 +28,10 @@ type Options struct {
 	// implies NoSharing, since sharing depends on the order of arrival.
 	NoSharing bool
 	// Deterministic forms batches in an order that depends only on the keys of
-	// the sessions. A batch is formed when every open session has a call
-	// pending, so all sessions wait for the slowest environment. A goroutine
-	// that opens a session must generate with it or close it before it waits
-	// for another session, and sessions that share batches must all be open
+	// the sessions. A batch is formed when every open session has a call pending,
+	// so all sessions wait for the slowest environment. A goroutine that opens a
+	// session must generate with the session or close it before the goroutine
+	// waits for another session, and sessions that share batches must all be open
 	// before the first of them generates. Open never waits in this mode.
 	Deterministic bool
 }

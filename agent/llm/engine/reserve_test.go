@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// countAdmitted opens n sessions in parallel and returns the number that Open
-// admits before the first is closed. It closes all of them.
+// countAdmitted opens n sessions in parallel and closes them. It returns the
+// number of sessions that Open admits before the first session is closed.
 func countAdmitted(t *testing.T, s *Scheduler, n, limit int) int {
 	t.Helper()
 	var wg sync.WaitGroup

@@ -80,8 +80,8 @@ func New(b Backend, o Options) (*Scheduler, error) {
 // Open starts a session; see Engine. A MaxContext of 0 means the whole budget.
 // Open waits while the expected lengths of all open sessions, parked ones
 // included, fill the budget, so that sessions do not park each other turn by
-// turn. A goroutine that opens a session must therefore generate with it or
-// close it before it waits for another.
+// turn. A goroutine that opens a session must therefore generate with the
+// session or close it before the goroutine waits for another session.
 func (s *Scheduler) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -146,8 +146,8 @@ func (s *Scheduler) admitOpeners() {
 
 // Generate samples a reply; see Engine. If the context has no space for a new
 // token, it returns an empty Reply with StopContext and appends nothing. If ctx
-// ends, it returns at once and the session leaves the batch at the next step.
-// After that, or after a BackendError, the session can only be closed.
+// ends, Generate returns at once and the session leaves the batch at the next
+// step. After that, or after a BackendError, the session can only be closed.
 func (s *Scheduler) Generate(ctx context.Context, session *Session, ids []int32, p Params) (Reply, error) {
 	q, err := s.sequenceOf(session)
 	if err != nil {

@@ -207,9 +207,9 @@ func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
 }
 
 // drawKey returns the key of a draw's counter-based generator: a hash of all
-// fields but the position. The sampling kernel adds position and token id. Each
-// field passes through a full mixing step, so that the noise of similar
-// samples, turns and seeds is independent.
+// fields except the position. The sampling kernel adds the position and the
+// token id. Each field passes through a full mixing step, so that the noise of
+// similar samples, turns and seeds is independent.
 func drawKey(d engine.Draw) uint64 {
 	k := engine.Mix(d.Seed)
 	k = engine.Mix(k ^ d.Task)

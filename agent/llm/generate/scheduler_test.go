@@ -53,8 +53,8 @@ func newScheduler(t *testing.T, b engine.Backend, o engine.Options) *engine.Sche
 	return s
 }
 
-// TestSchedulerOverBackend checks that conversations have the same samples one
-// by one, all at once, and with a cache so small that sessions are parked.
+// TestSchedulerOverBackend checks that conversations have the same samples when they
+// run one by one, all at once, or with a cache so small that sessions are parked.
 func TestSchedulerOverBackend(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	const n = 12

@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// teach replaces the token drawn from the logits [1,V] of a row by the
-// teacher's token, and the log-prob of the former by the log-prob of the latter.
+// teach replaces the token that was drawn from the logits [1,V] of a row, and
+// its log-prob, by the teacher's token and the log-prob of the teacher's token.
 //
 // The sampler takes argmax over v of s_v = z_v/T + G_v (torch.Sample). If the
 // two tokens differ, the margin is s_drawn - s_recorded: the smallest
@@ -59,8 +59,8 @@ func logProb(z []float32, row torch.SampleRow, id int32) float64 {
 // truncated reports whether top-k or top-p restricts the draw.
 func truncated(row torch.SampleRow) bool { return !row.Greedy && (row.TopK > 0 || row.TopP < 1) }
 
-// margin returns s_drawn - s_recorded, or a smaller change with which top-k or top-p excludes the drawn token.
-// If s_recorded is higher, margin returns the change with which top-k and top-p keep the recorded token.
+// margin returns s_drawn - s_recorded or, if it is smaller, the change with which top-k or top-p excludes the drawn token. If
+// s_recorded is higher, top-k or top-p excluded the recorded token, and margin returns the change with which they keep it.
 func margin(z []float32, row torch.SampleRow, recorded, drawn int32) float64 {
 	score := func(id int32) float64 {
 		s := float64(z[id]) * scale(row)
@@ -81,7 +81,7 @@ func margin(z []float32, row torch.SampleRow, recorded, drawn int32) float64 {
 }
 
 // edge returns the smallest logit that top-k followed by top-p keeps, and the
-// largest logit that it excludes, or -Inf if it excludes none.
+// largest logit that they exclude, or -Inf if they exclude none.
 func edge(z []float32, row torch.SampleRow) (in, out float64) {
 	sorted := slices.Clone(z)
 	slices.SortFunc(sorted, func(a, b float32) int { return cmp.Compare(b, a) })

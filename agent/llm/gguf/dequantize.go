@@ -55,8 +55,8 @@ func Dequantize(t Type, dst []float32, raw []byte) error {
 		for ; len(dst) > 0; dst, raw = dst[blockSize:], raw[block.bytes:] {
 			d, m := float16(binary.LittleEndian.Uint16(raw)), float16(binary.LittleEndian.Uint16(raw[2:]))
 			for i, q := range raw[4 : 4+blockSize/2] {
-				// The conversion to float32 prevents a fused multiply-add, which
-				// some architectures would use, so values are the same everywhere.
+				// The conversion to float32 prevents a fused multiply-add,
+				// which would change the values on some architectures.
 				dst[i] = float32(d*float32(q&15)) + m
 				dst[i+blockSize/2] = float32(d*float32(q>>4)) + m
 			}

@@ -208,8 +208,8 @@ func (f *File) Info(name string) (info Info, ok bool) {
 	return Info{Type: t.Type, Shape: slices.Clone(t.Shape)}, ok
 }
 
-// Tensor returns a tensor's Info and a view of its stored bytes, which is part
-// of the mapped file. The view must not be written to or used after Close.
+// Tensor returns a tensor's Info and a view of its stored bytes, which is part of the
+// mapped file. The view must not be written to, and must not be used after Close.
 func (f *File) Tensor(name string) (Info, []byte, error) {
 	m, err := f.Bytes()
 	if err != nil {

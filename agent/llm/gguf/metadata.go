@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// ErrNoKey is wrapped by the errors of the getters if a key is absent, so
-// that callers can distinguish a missing optional key from an invalid value.
+// ErrNoKey is the cause of a getter's error if the key is absent, so that
+// callers can distinguish a missing optional key from an invalid value.
 var ErrNoKey = errors.New("no such key")
 
 // Metadata is the key-value part of a file. A value has the Go type of its GGUF
@@ -46,8 +46,8 @@ func (m *Metadata) Float32(key string) (float32, error) {
 	return get[float32](m, key)
 }
 
-// Int returns a value of any integer type: writers use different widths and
-// signs for, say, a layer count.
+// Int returns a value of any integer type. The type of a key, such as the layer
+// count, differs between the programs that write GGUF files.
 func (m *Metadata) Int(key string) (int, error) {
 	v, ok := m.values[key]
 	if !ok {
@@ -116,7 +116,7 @@ type valueType struct {
 	many func(c *cursor, n uint64) any
 }
 
-// values returns the valueType of values that take at least size bytes each.
+// values returns the valueType of a type whose values take at least size bytes each.
 func values[T any](size uint64, read func(*cursor) T) valueType {
 	return valueType{
 		one:  func(c *cursor) any { return read(c) },

@@ -13,8 +13,8 @@ import (
 )
 
 // schemes lists the values of tokenizer.ggml.pre for which the published
-// tokenizer.json is known. llama.cpp knows more values, but gives some of them
-// the same treatment although the models' tokenizer.json files differ.
+// tokenizer.json is known. llama.cpp knows more values, but treats some of them
+// alike although the tokenizer.json files of their models differ.
 var schemes = map[string]tokenizer.Scheme{
 	"llama-bpe": tokenizer.Llama3, "llama3": tokenizer.Llama3, "llama-v3": tokenizer.Llama3,
 	"qwen2": tokenizer.Qwen2, "smollm": tokenizer.SmolLM, "gpt-2": tokenizer.GPT2,

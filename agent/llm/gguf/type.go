@@ -60,8 +60,8 @@ func (i Info) Elements() int {
 	return n
 }
 
-// byteSize returns the size of the tensor in bytes. Open calls it for every
-// tensor, so that Elements cannot overflow later.
+// byteSize returns the size of the tensor in bytes, or an error if it overflows.
+// Open calls byteSize for every tensor, so that Elements cannot overflow later.
 func (i Info) byteSize() (int64, error) {
 	block, ok := blocks[i.Type]
 	if !ok {

@@ -18,7 +18,7 @@ type Bundle struct {
 	Tokenizer       *tokenizer.Tokenizer
 	TokenizerConfig tokenizer.Config // special tokens and chat template
 	Generation      GenerationConfig
-	Path            string // path that Open was given; "" for a new model
+	Path            string // path that was passed to Open; "" for a new model
 	// TokenizerErr is the reason why Tokenizer is nil (Options.TokenizerOptional).
 	TokenizerErr error
 }
@@ -26,8 +26,8 @@ type Bundle struct {
 // Options configure Open.
 type Options struct {
 	DType torch.DType // dtype of the weights; the zero value is float32
-	// Classifier accepts only a reward model, a sequence classifier with one
-	// label. Without it Open accepts only a language model.
+	// Classifier makes Open accept only a reward model, which is a sequence classifier
+	// with one label. Without Classifier, Open accepts only a language model.
 	Classifier bool
 	// TokenizerOptional accepts a model whose tokenizer is missing or invalid,
 	// for callers that pass ids.
@@ -38,8 +38,8 @@ type Options struct {
 func (b *Bundle) ChatTemplate() string { return b.TokenizerConfig.ChatTemplate }
 
 // EOSTokenIDs returns the tokens that end a reply: eos_token_id of
-// generation_config.json (or, without one, of config.json) and the tokenizer's
-// EOS, which in chat models ends a turn.
+// generation_config.json (or of config.json if the first file has none) and the
+// tokenizer's EOS, which in chat models ends a turn.
 func (b *Bundle) EOSTokenIDs() []int32 {
 	list := slices.Clone(b.Generation.EOSTokenIDs)
 	if len(list) == 0 && b.Model != nil { // nil: only the tokenizer was opened
@@ -54,9 +54,9 @@ func (b *Bundle) EOSTokenIDs() []int32 {
 // Close frees the weights.
 func (b *Bundle) Close() { b.Model.Close() }
 
-// Open loads a Hugging Face folder, a GGUF file, a folder with one .gguf file
-// and no config.json, or a folder of PEFT adapters, which gives the base model
-// with the adapters on it.
+// Open loads a Hugging Face folder, a GGUF file, or a folder with one .gguf
+// file and no config.json. For a folder of PEFT adapters it loads the base
+// model with the adapters.
 func Open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle, error) {
 	b, err := open(ctx, t, path, o)
 	if err != nil {

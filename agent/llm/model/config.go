@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/torch/nn"
 )
 
-// Config holds the hyper-parameters of a decoder. The method settings
-// lists their keys in config.json and in GGUF metadata.
+// Config holds the hyper-parameters of a decoder. Config.settings lists their
+// keys in config.json and in GGUF metadata.
 type Config struct {
 	ModelType             string // model_type: llama, qwen2, qwen3
 	VocabSize             int

@@ -27,7 +27,7 @@ var ignoredKeys = []string{
 	"num_beam_groups", "diversity_penalty", "encoder_no_repeat_ngram_size",
 }
 
-// fixedKeys lists the supported values of keys whose other values need arithmetic that
+// fixedKeys lists the supported values of some keys. Other values of these keys need arithmetic that
 // is not implemented. A family that implements the arithmetic reads the key as an Extra setting.
 var fixedKeys = map[string][]string{
 	"hidden_act":                  {`"silu"`, `"swish"`},
@@ -146,8 +146,8 @@ func (r *configReader) dtype(c *Config) {
 	}
 }
 
-// architectures accepts the causal language model of the type and its sequence
-// classifier, which has the same model_type and another head.
+// architectures accepts two classes of a model_type: the causal language model
+// and the sequence classifier, which has another head.
 func (r *configReader) architectures(c *Config, f family) {
 	var names []string
 	if !r.get("architectures", &names) || len(names) == 0 {
@@ -205,7 +205,7 @@ func (r *configReader) rope(c *Config) {
 	}
 }
 
-// ropeObject reads rope_scaling or rope_parameters into c and reports whether it is valid.
+// ropeObject reads rope_scaling or rope_parameters into c and reports whether the JSON object is valid.
 func (r *configReader) ropeObject(key string, raw map[string]json.RawMessage, c *Config, haveTheta bool) bool {
 	o := &configReader{raw: raw, seen: map[string]bool{}}
 	s := &c.RopeScaling

@@ -16,7 +16,7 @@ func (c *Config) JSON(dtype string) ([]byte, error) {
 	}
 	// Transformers 5 reads dtype and rope_parameters. Transformers 4 reads
 	// torch_dtype, rope_theta and rope_scaling, and silently uses its defaults
-	// if they are missing.
+	// if these keys are missing.
 	f := map[string]any{
 		"architectures": []string{family.class}, "attention_dropout": 0.0, "bos_token_id": c.BOSTokenID, "dtype": dtype,
 		"eos_token_id": c.EOSTokenIDs, "hidden_act": "silu", "model_type": c.ModelType, "pad_token_id": c.PadTokenID,

@@ -11,8 +11,8 @@ import (
 
 // family describes one model_type. The file of a family registers it in init
 // and needs no changes in other files: weight names, LoRA targets, FLOPs,
-// copies and GGUF names follow from the fields and tags of the layers that
-// block returns (docs/howto-model.md has an example).
+// copies and GGUF names follow from the fields and tags of the layers that the
+// function block returns (docs/howto-model.md has an example).
 type family struct {
 	class string // transformers' class of the causal language model
 

@@ -22,8 +22,8 @@ type adapterFolder struct {
 // maxAdapted bounds the length of a chain of adapter folders.
 const maxAdapted = 8
 
-// resolve returns the path of the weights, a Hugging Face folder or a GGUF file,
-// and the chain of adapter folders that leads to them, the outermost first.
+// resolve returns the path of the weights and the chain of adapter folders that leads
+// to them, the outermost first. The path is a Hugging Face folder or a GGUF file.
 func resolve(path string) (base string, chain []adapterFolder, err error) {
 	for {
 		info, err := os.Stat(path)
@@ -92,8 +92,8 @@ type files struct {
 
 // openFiles reads a Hugging Face folder or a GGUF file except for the weights,
 // which it opens last, so that faults of small files are reported before
-// gigabytes are read. check, if not nil, is called with the configuration
-// before anything else is read.
+// gigabytes are read. It passes the configuration to the function check, if not
+// nil, before it reads anything else.
 func openFiles(path string, tokenizerOptional bool, check func(*Config) error) (*files, error) {
 	if IsFolder(path) {
 		return openFolder(path, tokenizerOptional, check)
@@ -154,8 +154,8 @@ func openFolder(dir string, tokenizerOptional bool, check func(*Config) error) (
 	return f, nil
 }
 
-// readTokenizer calls read. If the tokenizer is optional, it keeps the error in
-// b.TokenizerErr and returns nil.
+// readTokenizer calls the function read. If the tokenizer is optional, it keeps
+// the error in b.TokenizerErr and returns nil.
 func (b *Bundle) readTokenizer(optional bool, read func() error) error {
 	b.TokenizerErr = read()
 	if b.TokenizerErr == nil || !optional {
@@ -203,7 +203,7 @@ func readFile(dir, name string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Description describes a model without its weights loaded.
+// Description describes a model whose weights are not loaded.
 type Description struct {
 	Config          Config
 	Parameters      int

@@ -17,8 +17,8 @@ import (
 // ropeFactors is the tensor with which GGUF files express llama3 scaling.
 const ropeFactors = "rope_freqs.weight"
 
-// ggufKeys are the supported keys below the architecture's name that are not
-// settings. Any other key may change the arithmetic and is an error.
+// ggufKeys are the supported keys below the architecture's name that Config.settings
+// does not list. Any other key may change the arithmetic and is an error.
 var ggufKeys = []string{
 	"vocab_size", "tensor_data_layout", "attention.value_length", "rope.freq_base", "rope.dimension_count", "rope.scaling.type",
 	"rope.scaling.factor", "rope.scaling.original_context_length", "rope.scaling.finetuned",
@@ -233,7 +233,7 @@ func (g *ggufSource) Names() []string {
 	return list
 }
 
-// Info implements source. It describes the tensor that read returns, which is float32.
+// Info implements source. It describes the float32 tensor that the method read returns.
 func (g *ggufSource) Info(name string) (safetensors.Info, bool) {
 	w, ok := g.weights[name]
 	if !ok {
@@ -269,9 +269,9 @@ func (g *ggufSource) read(s *torch.Scope, name string) (torch.Tensor, error) {
 }
 
 // deinterleave reorders the rows of a rotated projection, a matrix or a bias.
-// ggml rotates neighbouring dimensions of a head (i, i+1), transformers the
-// two halves (i, i+Dh/2). Row (h, i, j) of the file is therefore row (h, j,
-// i) of the checkpoint; j is the half.
+// ggml rotates neighbouring dimensions of a head (i, i+1), transformers the two
+// halves (i, i+Dh/2). Row (h, i, j) of the file is therefore row (h, j, i) of
+// the checkpoint, where j is the number of the half.
 func deinterleave(t torch.Tensor, shape []int, headDim int) torch.Tensor {
 	return t.View(shape[0]/headDim, headDim/2, 2, -1).Transpose(1, 2).Reshape(shape...)
 }

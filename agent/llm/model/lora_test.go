@@ -53,7 +53,7 @@ func maxAbsDiff(a, b []float64) float64 {
 }
 
 // TestLoRA checks that new adapters do not change the log-probs, that Base
-// ignores adapters, and that merging them does not change the log-probs.
+// ignores adapters, and that merging the adapters does not change the log-probs.
 func TestLoRA(t *testing.T) {
 	ctx := context.Background()
 	th := newThread(t)
@@ -120,8 +120,8 @@ func TestLoRA(t *testing.T) {
 	}
 }
 
-// TestFrozenAdapters checks that a frozen copy shares the weights of the
-// model and does not change with its adapters.
+// TestFrozenAdapters checks that a frozen copy shares the weights of the model
+// and does not change when the adapters of the model change.
 func TestFrozenAdapters(t *testing.T) {
 	ctx := context.Background()
 	m := openTiny(t, newThread(t), "qwen2", torch.Float32)

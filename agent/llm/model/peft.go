@@ -203,7 +203,7 @@ func (m *Model) weightNorm(ctx context.Context) (norm float64, err error) {
 }
 
 // checkBase returns an error if the adapters were trained on other weights.
-// Files written by PEFT have no fingerprint and pass.
+// Files written by PEFT have no fingerprint and are accepted.
 func (m *Model) checkBase(ctx context.Context, fingerprint string) error {
 	if fingerprint == "" {
 		return nil
@@ -218,7 +218,7 @@ func (m *Model) checkBase(ctx context.Context, fingerprint string) error {
 		return err
 	}
 	// The norm may differ slightly, because another processor may add in another
-	// order. It differs more in another dtype, because the weights are rounded.
+	// order. The norm differs more in another dtype, because the weights are rounded.
 	tolerance := 1e-9
 	if kind != m.dtype.String() {
 		tolerance = 1e-4
@@ -247,8 +247,8 @@ func (b *Bundle) adapt(ctx context.Context, a adapterFolder, tokenizerOptional b
 	return b.readTokenizer(tokenizerOptional, func() error { return b.loadTokenizer(a.dir) })
 }
 
-// basePath returns the path of the base model that adapter_config.json names,
-// which may be relative to the adapters' folder.
+// basePath returns the path of the base model. The argument base is the path in
+// adapter_config.json, which may be relative to the adapters' folder.
 func basePath(dir, base string) (string, error) {
 	try := []string{base}
 	if !filepath.IsAbs(base) {

@@ -1,9 +1,9 @@
 package model
 
 // Gradient checkpointing (Chen et al. 2016, arXiv:1604.06174) with one layer
-// per segment, as transformers' gradient_checkpointing: the forward pass
-// keeps only each layer's input, and the backward pass recomputes a layer
-// with recording on just before it needs its activations.
+// per segment, as transformers' gradient_checkpointing: the forward pass keeps
+// only each layer's input, and the backward pass recomputes a layer, with
+// recording, just before it needs the activations of the layer.
 //
 // Differs from torch.utils.checkpoint in that the graph ends at the last
 // layer's output, and Backward continues from there layer by layer: the

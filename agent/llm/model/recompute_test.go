@@ -71,7 +71,7 @@ func TestGradientCheckpointing(t *testing.T) {
 }
 
 // TestGradientCheckpointingAccumulates checks that gradients accumulate over
-// micro-batches and that a pass that the loss does not use adds none.
+// micro-batches, without gradients of passes that the loss does not use.
 func TestGradientCheckpointingAccumulates(t *testing.T) {
 	m := openTiny(t, newThread(t), "llama-tied", torch.Float64)
 	_, want := checkedGrads(t, m, loraIDs[:1], loraIDs[1:])

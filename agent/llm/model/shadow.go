@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Shadow copies the model to dtype dt: a bfloat16 copy that computes for
-// float32 weights in training, or a frozen reference.
+// Shadow copies the model to dtype dt. A copy is used for the bfloat16 passes
+// of a float32 model in training, or as a frozen reference.
 func (m *Model) Shadow(ctx context.Context, dt torch.DType) (*Model, error) {
 	if m.lora != nil {
 		return nil, errors.New("a model with adapters cannot be shadowed; adapters are float32 on weights of any dtype")
@@ -66,9 +66,9 @@ func moveGrad(to, from torch.Tensor) {
 	from.ZeroGrad()
 }
 
-// To moves the weights to a device. They can be used only on the thread's
-// device. It runs inside torch.Run. It panics for views (Base, Frozen), which
-// share their weights, and for models with adapters.
+// To moves the weights to a device. The weights can be used only on the
+// thread's device. It runs inside torch.Run. It panics for views (Base,
+// Frozen), which share their weights, and for models with adapters.
 func (m *Model) To(s *torch.Scope, d torch.Device) {
 	if m.owner == nil || m.lora != nil {
 		panic("model: To cannot move the weights of a view or of a model with adapters")

@@ -25,8 +25,8 @@ const maxConfig = 16 << 20
 
 // LoadConfig reads tokenizer_config.json of a model folder and the chat
 // template. As in transformers, chat_template.jinja takes precedence over the
-// template in the file. For a folder with neither file it returns the zero
-// Config.
+// template in tokenizer_config.json. For a folder with neither file it returns
+// the zero Config.
 func LoadConfig(dir string) (Config, error) {
 	var c Config
 	data, err := readSmall(filepath.Join(dir, "tokenizer_config.json"))
@@ -142,9 +142,9 @@ func (c Config) TemplateVars() map[string]any {
 	return vars
 }
 
-// JSON returns a tokenizer_config.json that transformers opens together with any
-// tokenizer.json. Its class is the generic one, because model-specific classes
-// may replace the pre-tokenizer of tokenizer.json.
+// JSON returns a tokenizer_config.json that transformers opens together with
+// any tokenizer.json. Its tokenizer_class is the generic class, because
+// model-specific classes may replace the pre-tokenizer of tokenizer.json.
 func (c Config) JSON() ([]byte, error) {
 	doc := struct {
 		Class    string `json:"tokenizer_class"`

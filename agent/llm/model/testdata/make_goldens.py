@@ -276,7 +276,7 @@ LONG = 4096
 
 
 def long_ids(vocab):
-    """Returns pseudo-random ids; longIDs in long_test.go returns the same."""
+    """Returns pseudo-random ids; the function longIDs in long_test.go returns the same ids."""
     x, out = 1, []
     for _ in range(LONG):
         x = (x * 1103515245 + 12345) % 2**31

@@ -16,8 +16,8 @@ import (
 const badAfter = 3
 
 // resets records the resets of one task. A task that fails in the same way on
-// every server, for example because all lack its data, is bad: its episodes fail
-// at once, and no server is blamed. A task that was reset at least once is not bad.
+// every server, for example because all servers lack the task's data, is bad: the
+// task's episodes fail at once, and no server is blamed. A task that was reset at least once is not bad.
 type resets struct {
 	task data.Task
 

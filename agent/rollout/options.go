@@ -33,7 +33,7 @@ type Options struct {
 	// same seed with a new lease.
 	Attempts int
 	// Replays bounds how many instances in a row an attempt may lose at one point.
-	// Each is replaced by another instance, on which the actions so far are repeated
+	// Each lost instance is replaced by another instance, on which the actions so far are repeated
 	// (agent.Start.Replace, agent.Start.Replays). Beyond this bound, or if the actions
 	// cannot be repeated, the attempt fails.
 	Replays int

@@ -290,7 +290,7 @@ func TestServersDown(t *testing.T) {
 	}
 }
 
-// TestPromptTooLong checks that a task whose first prompt is longer than the limit ends the rollout
+// TestPromptTooLong checks that a task with a first prompt above the limit ends the rollout
 // at once: retries cannot help and the model is not at fault.
 func TestPromptTooLong(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
@@ -514,8 +514,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestOverlongPromptsAreLeftOut checks that with FilterOverlong a task whose first prompt is too
-// long is excluded: it is attempted once and does not count as a failure. Other tasks are played.
+// TestOverlongPromptsAreLeftOut checks that FilterOverlong excludes a task with too long a first
+// prompt: the task is attempted once and does not count as a failure. Other tasks are played.
 func TestOverlongPromptsAreLeftOut(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		s := newStage(t, deterministic)

@@ -5,7 +5,7 @@ package advantage
 //
 //	similarity(a, b) = 2 LCS(a, b) / (|a| + |b|)
 //
-// It is at least θ if at most (1-θ)(|a| + |b|) deletions and insertions of
+// It is at least a threshold θ if at most (1-θ)(|a| + |b|) deletions and insertions of
 // characters turn a into b. Myers' algorithm ("An O(ND) difference algorithm and
 // its variations", Algorithmica 1, 1986) decides this with time and memory that
 // depend on the number of edits. At most maxEdits edits are tried, so the

@@ -36,7 +36,7 @@ type Options struct {
 	Seed      uint64
 	BySuccess bool // draw tasks by success rate; otherwise take them in the order of the data
 	Failures  int  // consecutive visits without a success after which a task rests; 0: never
-	Rest      int  // number of steps that such a task rests
+	Rest      int  // number of steps of a task's rest
 }
 
 // Used reports whether the options need a Sampler.

@@ -3,7 +3,7 @@
 // passes, micro-batches, passes over a batch, skipped optimiser steps, and reward
 // models as score functions.
 //
-// It uses rows, not episodes: playing, scoring, advantages and the order of
+// The package uses rows, not episodes: playing, scoring, advantages and the order of
 // phases belong to package algo.
 //
 // A method runs its tensor operations on the thread of its model. One goroutine

@@ -9,8 +9,8 @@ import (
 )
 
 // LogProbGap is the difference between the log-probs recorded while sampling and the
-// log-probs of the training forward pass, over sampled tokens. With the same weights
-// it is the numerical difference of two computations (rollout/logprob_gap_*).
+// log-probs of the training forward pass, over sampled tokens. If both use the
+// same weights, it is the numerical difference of two computations (rollout/logprob_gap_*).
 type LogProbGap struct {
 	Mean, Max, K3 float64
 }

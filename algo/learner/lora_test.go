@@ -115,7 +115,7 @@ func TestLoRAReference(t *testing.T) {
 }
 
 // TestDropoutNeedsOldLogProbs checks that with dropout even a single mini-batch needs old
-// log-probs, since the log-probs of the update differ from them.
+// log-probs, since the log-probs of the update differ from the old ones.
 func TestDropoutNeedsOldLogProbs(t *testing.T) {
 	a := actorOf(t, torch.Float32, dropping)
 	rows := trainRows(4)

@@ -5,7 +5,7 @@ package learner
 // values, advantages and returns are from before the first pass.
 //
 // Differs from verl in: a pass shuffles episodes, not rows; the order depends on the
-// run's seed, the step and the pass alone, so a resumed run repeats it; a pass of one
+// run's seed, the step and the pass alone, so a resumed run has the same order; a pass of one
 // mini-batch is not shuffled, since its gradient is a sum; if episodes were left out,
 // the mini-batches have sizes that differ by at most one, since the episodes of a smaller
 // mini-batch would have a higher weight.

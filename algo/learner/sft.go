@@ -103,7 +103,7 @@ func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation 
 }
 
 // LossSFT returns the mean loss of rows under the current weights, and the number of
-// tokens in that mean.
+// tokens over which the mean is taken.
 func (a *Actor) LossSFT(ctx context.Context, rows []data.Row, micro MicroBatching) (loss float64, tokens int, err error) {
 	rows = slices.Clone(rows) // a copy, so that OldLogProbs of the caller's rows do not change
 	if err := LogProbs(ctx, a.compute, rows, micro, 1, OldLogProbs); err != nil {

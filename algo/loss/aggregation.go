@@ -6,15 +6,15 @@ package loss
 //	token-mean               Σ ℓ / Σ n_i
 //	token-sum                Σ ℓ
 //	seq-mean-token-sum       mean over episodes with n_i > 0 of Σ ℓ
-//	seq-mean-token-mean      mean over such episodes of Σ ℓ / n_i
-//	seq-mean-token-sum-norm  mean over such episodes of Σ ℓ / scale
+//	seq-mean-token-mean      mean over episodes with n_i > 0 of Σ ℓ / n_i
+//	seq-mean-token-sum-norm  mean over episodes with n_i > 0 of Σ ℓ / scale
 //
-// The last is Dr. GRPO's (arXiv:2503.20783, section 3.2), TRL's dr_grpo and verl's;
-// its scale is loss_scale_factor. Versions of verl before 0.8 took a sum over episodes: to
+// The last one is from Dr. GRPO (arXiv:2503.20783, section 3.2), as in TRL (dr_grpo) and
+// verl; scale is loss_scale_factor. Versions of verl before 0.8 took a sum over episodes: to
 // get that form, divide loss_scale_factor by the number of episodes of a mini-batch.
 //
 // token-sum is in verl since 0.9; its gradient grows with the mini-batch. All
-// others are means.
+// other aggregations are means.
 //
 // Every aggregation is a weighted sum of token losses. The weights depend only on
 // the lengths in the mini-batch, so that the gradients of its micro-batches add up

@@ -7,8 +7,8 @@ package loss
 //
 // Source: Richemond et al., "Offline Regularised Reinforcement Learning for Large
 // Language Models Alignment", arXiv:2405.19107, where β is called τ, and verl's
-// dro. The paper's reference policy is the old policy here, and its reward minus
-// value is A.
+// dro. Here the old policy replaces the paper's reference policy, and A replaces
+// the paper's difference of reward and value.
 
 import (
 	"github.com/openmanus/openmanus/data/registry"

@@ -58,7 +58,7 @@ func (r *Folder) Make() error {
 
 // Clear removes the folder's contents, except the lock, if they are only the
 // configuration, the log, the base of adapters, empty files and, unless keepServers is
-// set, the logs of servers. It reports whether it removed them.
+// set, the logs of servers. Clear reports whether it removed the contents.
 func (r *Folder) Clear(keepServers bool) (bool, error) {
 	var empty []string // folders and files to remove, parents first
 	keep := false

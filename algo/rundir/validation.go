@@ -65,7 +65,7 @@ func (v Validation) overall(metric string) (value float64, ok bool) {
 }
 
 // Next returns the best checkpoint after validation v, rated by metric: the checkpoint
-// of v if its value is better than b's, else b. An untrained model is not rated, since
+// of v if the value of v is better than the value of b, else b. An untrained model is not rated, since
 // it has no checkpoint. b may be nil.
 func (b *Best) Next(v Validation, metric string) *Best {
 	if metric == "" || v.Label == LabelUntrained {

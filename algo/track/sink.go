@@ -20,8 +20,8 @@ func init() {
 // tee is a sink that writes to several sinks. Its offset is the offset of the first sink.
 type tee []Sink
 
-// With returns a sink that writes to the given sink and to the named sinks, which it opens in the run folder. When a run
-// resumes, only the given sink is truncated to the checkpoint; the named sinks receive the repeated steps a second time.
+// With opens the named sinks in the run folder, and returns a sink that writes to the first sink and to them. When a run
+// resumes, only the first sink is truncated to the checkpoint; the named sinks receive the repeated steps a second time.
 func With(first Sink, folder string, names []string) (Sink, error) {
 	sinks := tee{first}
 	for _, name := range names {

@@ -18,8 +18,8 @@ const LockFile = ".lock"
 // ErrLocked is wrapped by AcquireLock's error if another process holds the lock.
 var ErrLocked = errors.New("in use by another process")
 
-// Lock is the right to write into a run folder. The operating system releases it when
-// the process ends.
+// Lock is the right to write into a run folder. The operating system releases
+// the lock when the process ends.
 type Lock struct{ f *os.File }
 
 // AcquireLock takes the lock of an existing run folder. It does not wait: it returns an

@@ -5,9 +5,9 @@ package correction
 //
 //	k1 = -x,  k2 = x²/2,  k3 = exp(x) - 1 - x
 //
-// and of an episode their sum, mean or, for k2 and k3, maximum. k1 must lie between
-// the logarithms of two ratios, the others below a bound. With several rules a
-// token must pass all of them. Source: verl's rollout correction (spec 5.10).
+// with x as in doc.go. Those of an episode are sums and means over its tokens, and the
+// maximum of k2 or k3. k1 must lie between the logarithms of two ratios, k2 and k3 below a
+// bound. A token must pass every rule. Source: verl's rollout correction (spec 5.10).
 //
 // Differs from verl in: advantages are estimated before tokens are removed, so that
 // a reward on a rejected token still counts for the tokens before it.

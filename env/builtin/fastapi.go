@@ -162,7 +162,7 @@ func (r *request) integer(key string, optional bool) *int64 {
 		return &n
 	}
 	var v any
-	_ = json.Unmarshal(raw, &v) // body has checked the JSON
+	_ = json.Unmarshal(raw, &v) // no error: the method body has parsed this JSON
 	bad := func(kind, msg string) *int64 {
 		r.fault(kind, key, msg, raw)
 		return &n

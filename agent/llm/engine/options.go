@@ -72,6 +72,12 @@ func (p Params) normalize(canDecode bool) (Params, error) {
 	if p.TopK < 0 {
 		errs = append(errs, fmt.Errorf("top-k is %d, want 0 (off) or more", p.TopK))
 	}
+	if p.Top < 0 {
+		errs = append(errs, fmt.Errorf("top is %d most probable tokens, want 0 (none) or more", p.Top))
+	}
+	if p.Top > 0 && p.Each == nil {
+		errs = append(errs, errors.New("the most probable tokens (Top) are reported to Each, which is nil"))
+	}
 	if len(p.StopStrings) > 0 && !canDecode {
 		errs = append(errs, errors.New("stop strings need an engine with a decoder"))
 	}

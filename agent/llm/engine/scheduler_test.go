@@ -309,6 +309,8 @@ func TestRefusals(t *testing.T) {
 		"temperature is 0":     func(p *Params) { p.Temperature = 0 },
 		"top-p is 1.5":         func(p *Params) { p.TopP = 1.5 },
 		"top-k is -1":          func(p *Params) { p.TopK = -1 },
+		"Each, which is nil":   func(p *Params) { p.Top = 1 },
+		"top is -1":            func(p *Params) { p.Top = -1 },
 		"need an engine with":  func(p *Params) { p.StopStrings = []string{"x"} },
 		"an empty stop string": func(p *Params) { p.StopStrings = []string{""} },
 	} {

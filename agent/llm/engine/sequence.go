@@ -54,7 +54,7 @@ func (q *sequence) work(n int) Work {
 	}
 	key, p := q.session.options.Key, q.call.params
 	w.Draw = Draw{Seed: key.Seed, Task: q.taskHash, Sample: key.Sample, Turn: p.Turn, Position: end}
-	w.Temperature, w.Greedy, w.TopP, w.TopK = p.Temperature, p.Greedy, p.TopP, p.TopK
+	w.Temperature, w.Greedy, w.TopP, w.TopK, w.Top = p.Temperature, p.Greedy, p.TopP, p.TopK, p.Top
 	return w
 }
 
@@ -66,6 +66,9 @@ func (q *sequence) accept(t Sampled) (StopReason, bool) {
 	c.reply.LogProbs = append(c.reply.LogProbs, t.LogProb)
 	if !c.params.Greedy && (c.params.TopK > 0 || c.params.TopP < 1) {
 		c.reply.Kept = append(c.reply.Kept, data.NewTokenSet(t.Kept))
+	}
+	if c.params.Each != nil {
+		c.params.Each(Token{ID: t.Token, LogProb: t.LogProb, Top: t.Top})
 	}
 	switch {
 	case slices.Contains(c.params.StopTokens, t.Token):

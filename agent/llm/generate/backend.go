@@ -103,6 +103,9 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 				if b.teacher != nil {
 					b.teach(logits.Narrow(0, i, 1), p.rows[i], batch[w].Draw, &out[w])
 				}
+				if n := batch[w].Top; n > 0 {
+					out[w].Top = mostProbable(logits.Narrow(0, i, 1).To(torch.Float32).ToFloat32s(), p.rows[i], n)
+				}
 			}
 		})
 		return nil

@@ -38,6 +38,13 @@ func (c *core) runPhase(p Phase, m Metrics, f func() error) error {
 	return err
 }
 
+// playPhase runs f as the phase p, which plays episodes.
+func (c *core) playPhase(p Phase, m Metrics, f func() error) error {
+	before := c.Engine.Stats().SampledTokens
+	p.Sampled = func() int { return int(c.Engine.Stats().SampledTokens - before) }
+	return c.runPhase(p, m, f)
+}
+
 // playProgress reports the progress of a phase that plays episodes.
 func (c *core) playProgress(p rollout.Progress) {
 	c.Events.Progress(p.Done, fmt.Sprintf("%d solved", p.Success))

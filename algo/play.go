@@ -177,7 +177,8 @@ func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []d
 	o := p.o.Train
 	o.Step, o.Earlier = step, earlier
 	o.OnProgress = p.playProgress
-	err = p.phase(step, "gen", len(tasks)*o.GroupSize, m, func() (err error) {
+	gen := Phase{Name: "gen", Step: step, Steps: p.steps, Total: len(tasks) * o.GroupSize}
+	err = p.playPhase(gen, m, func() (err error) {
 		played, err = p.playDrawn(ctx, step, tasks, o)
 		return err
 	})
@@ -207,7 +208,8 @@ func (p *player) baselines(ctx context.Context, step int, played playedTasks, o 
 	}
 	o.GroupSize, o.Starts = 1, rollout.StartsOf(played.episodes)
 	var greedy []data.Row
-	err := p.phase(step, "gen_max", len(played.tasks), m, func() error {
+	greedily := Phase{Name: "gen_max", Step: step, Steps: p.steps, Total: len(played.tasks)}
+	err := p.playPhase(greedily, m, func() error {
 		episodes, _, err := rollout.RunEpisodes(ctx, envs, played.tasks, o)
 		if err != nil {
 			return err

@@ -30,6 +30,10 @@ type Phase struct {
 	Steps int    // number of steps of this kind in the run
 	Of    string // environment and label of a validation; "" elsewhere
 	Total int    // units that Progress counts to, episodes or rows; 0: Progress is not called
+
+	// Sampled returns the number of tokens sampled since the phase began. It may be called concurrently,
+	// and also after the phase. nil: the phase plays no episodes.
+	Sampled func() int
 }
 
 // PhaseSFT is the phase of a step of supervised training.

@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/openmanus/openmanus/algo/learner"
@@ -43,6 +44,10 @@ func TestProgressOfPhases(t *testing.T) {
 				}
 				if p.calls < 2 && p.Total > 2 {
 					t.Errorf("phase %s with %d units reported its progress %d times, want at least 2", name, p.Total, p.calls)
+				}
+				plays := name == "gen" || name == "testing" && !strings.HasPrefix(p.Of, "held-out")
+				if (p.Sampled != nil) != plays || plays && p.Sampled() == 0 {
+					t.Errorf("phase %s %s: sampled tokens are counted: %t, want %t, and more than none", name, p.Of, p.Sampled != nil, plays)
 				}
 				if (p.Of != "") != (name == "testing") {
 					t.Errorf("phase %s has Of = %q, want it set only for testing", name, p.Of)

@@ -31,7 +31,7 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Vali
 		}
 		m := Metrics{}
 		phase := Phase{Name: "testing", Of: e.Name + " " + label, Total: len(e.ValTasks) * t.o.Val.GroupSize}
-		err := t.runPhase(phase, m, func() error {
+		err := t.playPhase(phase, m, func() error {
 			o := t.o.Val
 			o.OnProgress = t.playProgress
 			episodes, _, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{e.Name: e.Val}, e.ValTasks, o)

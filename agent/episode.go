@@ -48,6 +48,9 @@ type Start struct {
 	// OnReset, if not nil, is called with the first observation before the model
 	// generates anything. Its error ends the episode.
 	OnReset func(ctx context.Context, first string) error
+	// OnTurn, if not nil, is called with every turn that the environment has answered.
+	// The turn is valid until OnTurn returns.
+	OnTurn func(*data.Turn)
 	// Replays is the number of instances in a row that may be lost and replaced at
 	// one point of the episode: the reset or a turn. The episode as a whole may
 	// lose a hundred times as many.
@@ -167,6 +170,9 @@ func (p *player) play(ctx context.Context) (data.Outcome, error) {
 		parsed, err := p.step(ctx, t)
 		if err != nil {
 			return data.EnvError, err
+		}
+		if p.OnTurn != nil {
+			p.OnTurn(t)
 		}
 		if outcome := p.ended(t, parsed); outcome != "" {
 			return outcome, nil

@@ -161,7 +161,13 @@ func (a *attempt) play(ctx context.Context, o Options) *data.Episode {
 	}
 	start := a.start()
 	start.Replace, start.Replays, start.OnReset = a.replacement(o), o.Replays, a.onReset
+	if o.Observer != nil {
+		observe(o.Observer, &start)
+	}
 	ep, err := agent.RunEpisode(ctx, a.env.Setup, start)
+	if o.Observer != nil {
+		o.Observer.Ended(runningOf(&start), ep)
+	}
 	if a.joined && !ep.Outcome.Trainable() {
 		a.job.group.leave()
 	}

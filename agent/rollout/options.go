@@ -72,7 +72,9 @@ type Options struct {
 	OnWave func([]*data.Episode) error
 	// OnProgress, if set, is called after every episode.
 	OnProgress func(Progress)
-	Log        *slog.Logger // nil: no log
+	// Observer, if set, follows the episodes while they are played.
+	Observer Observer
+	Log      *slog.Logger // nil: no log
 }
 
 // Progress is the progress of a rollout.

@@ -39,6 +39,37 @@ type Phase struct {
 // PhaseSFT is the phase of a step of supervised training.
 const PhaseSFT = "sft"
 
+// Listeners is an Events that passes every report to all its members, in their order.
+type Listeners []Events
+
+// Phase passes p on.
+func (l Listeners) Phase(p Phase) {
+	for _, e := range l {
+		e.Phase(p)
+	}
+}
+
+// Progress passes the progress on.
+func (l Listeners) Progress(n int, note string) {
+	for _, e := range l {
+		e.Progress(n, note)
+	}
+}
+
+// Step passes the metrics on. Members must not change m.
+func (l Listeners) Step(step, steps int, m Metrics) {
+	for _, e := range l {
+		e.Step(step, steps, m)
+	}
+}
+
+// Validated passes v on.
+func (l Listeners) Validated(v rundir.Validation) {
+	for _, e := range l {
+		e.Validated(v)
+	}
+}
+
 type noEvents struct{}
 
 func (noEvents) Phase(Phase)                 {}

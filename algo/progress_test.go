@@ -1,10 +1,12 @@
 package algo
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch/optim"
 )
@@ -57,5 +59,27 @@ func TestProgressOfPhases(t *testing.T) {
 				t.Errorf("no phase %s was reported", name)
 			}
 		}
+	}
+}
+
+// calls is an Events that records the names of its calls.
+type calls []string
+
+func (c *calls) Phase(p Phase)                 { *c = append(*c, "phase "+p.Name) }
+func (c *calls) Progress(_ int, note string)   { *c = append(*c, "progress "+note) }
+func (c *calls) Step(int, int, Metrics)        { *c = append(*c, "step") }
+func (c *calls) Validated(v rundir.Validation) { *c = append(*c, "validated "+v.Label) }
+
+// TestListeners checks that every member receives every report.
+func TestListeners(t *testing.T) {
+	var a, b calls
+	l := Listeners{&a, &b}
+	l.Phase(Phase{Name: "gen"})
+	l.Progress(1, "one")
+	l.Step(1, 2, nil)
+	l.Validated(rundir.Validation{Label: "after"})
+	want := calls{"phase gen", "progress one", "step", "validated after"}
+	if !slices.Equal(a, want) || !slices.Equal(b, want) {
+		t.Errorf("the members received %q and %q, want %q", a, b, want)
 	}
 }

@@ -85,6 +85,7 @@ func rolloutOptions(h *Host, cfg configs.Config) rollout.Options {
 		Attempts:      cfg.Agent.EpisodeRetries + 1,
 		Replays:       cfg.Agent.EpisodeReplays,
 		Deterministic: cfg.Rollout.Deterministic,
+		Observer:      h.Observer,
 		Log:           h.Log,
 	}
 }

@@ -15,8 +15,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -37,6 +39,14 @@ type Host struct {
 
 	// Events shows training: its phases, steps and validations.
 	Events algo.Events
+
+	// Opened, if set, is called with the locked folder of a training run and the run's
+	// configuration, before the run opens its models.
+	Opened func(*rundir.Folder, configs.Config)
+
+	// Observer, if set, follows the episodes of runs, evaluations and rollouts while they
+	// are played.
+	Observer rollout.Observer
 
 	// SettingName returns the caller's name for a configuration key, such as a flag, for
 	// error messages. It returns "" if the caller has no other name for the key.

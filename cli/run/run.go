@@ -114,6 +114,9 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 		return nil, err
 	}
 	h.Log.Info("run", "folder", folder.Dir, "state", folder.describe())
+	if h.Opened != nil {
+		h.Opened(folder.Folder, cfg)
+	}
 
 	t, err := openTraining(ctx, &h, cfg, folder, m)
 	defer func() { err = errors.Join(err, t.close()) }()

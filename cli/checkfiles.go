@@ -14,23 +14,28 @@ import (
 
 // missingFiles returns a fault for each missing file, folder or program that a
 // configuration names. The parameter source is the name of the configuration.
-func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
+func (s *State) missingFiles(ctx context.Context, source string, cfg configs.Config) configs.Faults {
 	var missing configs.Faults
-	find := func(key, name, path, hint string) {
-		if name == "" {
-			return
-		}
-		if _, err := s.Stat(path); err != nil {
-			msg := err.Error()
-			if errors.Is(err, fs.ErrNotExist) {
-				msg = name + " does not exist: " + hint
-			}
-			missing = append(missing, configs.Fault{Source: source, Key: key, Msg: msg})
+	add := func(key string, err error) {
+		if err != nil {
+			missing = append(missing, configs.Fault{Source: source, Key: key, Msg: err.Error()})
 		}
 	}
-	look := func(key, path, hint string) { find(key, path, path, hint) }
+	look := func(key, path, hint string) {
+		if path == "" {
+			return
+		}
+		_, err := s.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%s does not exist: %s", path, hint)
+		}
+		add(key, err)
+	}
 	model := func(key, name string) {
-		find(key, name, run.ModelPath(&s.Host, name), run.ModelHint(&s.Host, name))
+		if name != "" {
+			_, err := run.FindModel(ctx, &s.Host, name)
+			add(key, err)
+		}
 	}
 	if cfg.Rollout.Engine == "local" {
 		model("model.path", cfg.Model.Path)
@@ -64,9 +69,7 @@ func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
 	for _, file := range cfg.SFT.ValFiles {
 		look("sft.val_files", file, "give files of trajectories")
 	}
-	if err := run.CheckPrograms(&s.Host, cfg.Reward); err != nil {
-		missing = append(missing, configs.Fault{Source: source, Key: "reward", Msg: err.Error()})
-	}
+	add("reward", run.CheckPrograms(&s.Host, cfg.Reward))
 	return missing
 }
 

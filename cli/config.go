@@ -149,7 +149,7 @@ func configCheck(ctx context.Context, s *State, c *cli.Context) error {
 		return err
 	}
 	file = cmp.Or(file, joined(c.String("preset"), strings.Join(c.StringSlice("env"), " ")))
-	if missing := s.missingFiles(file, cfg); len(missing) > 0 {
+	if missing := s.missingFiles(ctx, file, cfg); len(missing) > 0 {
 		return missing
 	}
 	if err := s.checkTasks(ctx, cfg); err != nil {

@@ -155,14 +155,15 @@ func droppedText(c *table.ConvertCounts) string {
 
 // openTokenizer loads the tokenizer of a model without its weights.
 func (s *State) openTokenizer(path string) (tok *tokenizer.Tokenizer, config tokenizer.Config, err error) {
-	if strings.HasSuffix(strings.ToLower(path), ".gguf") {
+	from := run.ModelPath(&s.Host, path)
+	if strings.HasSuffix(strings.ToLower(from), ".gguf") {
 		var f *gguf.File
-		if f, err = gguf.Open(s.Path(path)); err == nil {
+		if f, err = gguf.Open(from); err == nil {
 			defer f.Close()
 			tok, config, err = f.Metadata().Tokenizer()
 		}
-	} else if tok, err = tokenizer.Load(s.Path(path)); err == nil {
-		config, err = tokenizer.LoadConfig(s.Path(path))
+	} else if tok, err = tokenizer.Load(from); err == nil {
+		config, err = tokenizer.LoadConfig(from)
 	}
 	if err != nil {
 		return nil, config, errext.With(errext.Model, "", fmt.Errorf("tokenizer of %s: %w", path, err))

@@ -138,7 +138,7 @@ func TestPrintEval(t *testing.T) {
 // TestModelUsage checks that wrong command lines of the model commands are usage errors.
 func TestModelUsage(t *testing.T) {
 	for line, want := range map[string]string{
-		"info":                              "model info needs a PATH",
+		"info":                              "model info needs a MODEL",
 		"info --model a b":                  "--model a and b are given",
 		"convert":                           "model convert needs SRC DST",
 		"convert a":                         "model convert needs SRC DST",

@@ -121,7 +121,7 @@ func dtypeFlag() cli.Flag {
 }
 
 func modelFlag() cli.Flag {
-	return &cli.StringFlag{Name: "model", Usage: "Hugging Face folder or .gguf file"}
+	return &cli.StringFlag{Name: "model", Usage: "Hugging Face folder, .gguf file, run (its best checkpoint, or RUN@latest, RUN@8) or name of a model on the hub"}
 }
 
 // modelKeys select the model of this process.

@@ -19,7 +19,7 @@ import (
 func modelCommand(s *State) *cli.Command {
 	return group("model", "describe and convert models, compute log-probs",
 		leaf(s, &cli.Command{
-			Name: "info", Usage: "describe a model", ArgsUsage: "PATH", Flags: []cli.Flag{modelFlag(), jsonFlag()},
+			Name: "info", Usage: "describe a model", ArgsUsage: "RUN|MODEL", Flags: []cli.Flag{modelFlag(), jsonFlag()},
 		}, 0, 1, modelInfo),
 		leaf(s, &cli.Command{
 			Name: "convert", Usage: "write a model as a Hugging Face folder", ArgsUsage: "SRC DST",
@@ -53,15 +53,19 @@ type modelFacts struct {
 	Labels      int            `json:"labels,omitempty"` // number of labels of a sequence classifier
 }
 
-func modelInfo(_ context.Context, s *State, c *cli.Context) error {
+func modelInfo(ctx context.Context, s *State, c *cli.Context) error {
 	path := cmp.Or(c.String("model"), c.Args().First())
 	switch {
 	case path == "":
-		return usagef("model info needs a PATH: a Hugging Face folder or a .gguf file")
+		return usagef("model info needs a MODEL: a Hugging Face folder, a .gguf file, a run or a model of the hub")
 	case c.IsSet("model") && c.NArg() > 0:
 		return usagef("both --model %s and %s are given: remove one of them", path, c.Args().First())
 	}
-	d, err := model.Describe(run.ModelPath(&s.Host, path))
+	found, err := run.FindModel(ctx, &s.Host, path)
+	if err != nil {
+		return err
+	}
+	d, err := model.Describe(found.Path)
 	if err != nil {
 		return errext.With(errext.Model, "", err)
 	}

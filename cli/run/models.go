@@ -3,9 +3,7 @@ package run
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,14 +16,11 @@ import (
 // hubID matches the name of a model on the Hugging Face hub, such as "Qwen/Qwen2.5-3B".
 var hubID = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$`)
 
-// ModelPath returns the path of a model: the given name if it is an existing path, or else
-// the copy of the hub model with this name in the Hugging Face cache. It does not download
-// models.
+// ModelPath returns the path of the model that FindModel finds, or the path of
+// the name itself if there is no such model. It does not download models.
 func ModelPath(h *Host, name string) string {
-	if _, err := h.Stat(name); err != nil && hubID.MatchString(name) {
-		if copied := hubCopy(h, name); copied != "" {
-			return copied
-		}
+	if f, err := findModel(h, name); err == nil {
+		return f.Path
 	}
 	return h.Path(name)
 }
@@ -37,43 +32,39 @@ func hubCache(h *Host) string {
 	return cmp.Or(h.Getenv("HF_HUB_CACHE"), filepath.Join(home, "hub"))
 }
 
-// hubCopy returns the folder of a hub model's main branch in the cache, or "" if
-// the cache lacks it.
-func hubCopy(h *Host, id string) string {
+// hubCopy returns the folder of a hub model's revision in the cache, or "" if the
+// cache lacks it. The revision is a branch, a tag or a commit; "" is main.
+func hubCopy(h *Host, id, revision string) string {
+	revision = cmp.Or(revision, "main")
 	repository := filepath.Join(hubCache(h), "models--"+strings.ReplaceAll(id, "/", "--"))
 	const longest = 1 << 10
-	commit, err := h.ReadFile(filepath.Join(repository, "refs", "main"), longest)
-	if err != nil {
-		return ""
+	commit := revision
+	if text, err := h.ReadFile(filepath.Join(repository, "refs", revision), longest); err == nil {
+		commit = strings.TrimSpace(string(text))
 	}
-	dir := filepath.Join(repository, "snapshots", filepath.Base(strings.TrimSpace(string(commit))))
+	dir := filepath.Join(repository, "snapshots", filepath.Base(commit))
 	if _, err := h.Stat(filepath.Join(dir, "config.json")); err != nil {
 		return ""
 	}
 	return h.Path(dir)
 }
 
-// ModelHint returns the hint for the error that no model has the given name.
-func ModelHint(h *Host, name string) string {
-	const hint = "give the path of a Hugging Face folder or of a .gguf file"
+// modelHint returns the hint for the error that no model has the given name.
+func modelHint(h *Host, name string) string {
+	const hint = "give the path of a Hugging Face folder or of a .gguf file, or a run"
 	if !hubID.MatchString(name) {
 		return hint
 	}
 	return hint + "; a model of the hub is read from the cache " + hubCache(h) + ", where `hf download " + name + "` puts it"
 }
 
-// CheckModel returns an error if there is no model at path. The error names
-// key, the configuration key or the flag of the path.
-func CheckModel(h *Host, key, path string) error {
-	_, err := h.Stat(ModelPath(h, path))
-	if err == nil {
-		return nil
+// CheckModel returns an error if FindModel does not find the model. The error names
+// key, the configuration key or the flag of the model.
+func CheckModel(h *Host, key, name string) error {
+	if _, err := findModel(h, name); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
 	}
-	hint := ""
-	if errors.Is(err, fs.ErrNotExist) {
-		hint = ModelHint(h, path)
-	}
-	return errext.With(errext.Model, hint, fmt.Errorf("%s: %w", key, err))
+	return nil
 }
 
 // checkModels checks that the models and programs that the configuration names

@@ -8,7 +8,7 @@ import (
 
 // Overall takes the place of an environment's name in the names of metrics over all
 // environments.
-const Overall = "overall"
+const Overall = track.Overall
 
 // newOrder makes the order of the tasks of all environments.
 func newOrder(envs []Env, o Play) (*data.Mixture, error) {

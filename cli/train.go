@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -164,8 +163,8 @@ func sftCommand(s *State) *cli.Command {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// outcomeTable formats the validations of a run with 95 % Wilson intervals of the
-// success rates (Wilson 1927). An extended run has several validations with the
+// outcomeTable formats the validations of a run with 95 % intervals of the
+// success rates. An extended run has several validations with the
 // label "after"; the table labels them by their step, except the last.
 func outcomeTable(validations []rundir.Validation) string {
 	var b strings.Builder
@@ -176,25 +175,13 @@ func outcomeTable(validations []rundir.Validation) string {
 		if v.Label == rundir.LabelAfter && i < len(validations)-1 {
 			v.Label = rundir.StepLabel(v.Step)
 		}
-		for _, r := range resultsOf(v) {
+		for _, r := range v.Results() {
 			if b.Len() == 0 {
 				row("when", "env", "success", "95% interval", "score", "turns", "episodes")
 			}
-			lo, hi := wilson(r.success, r.episodes)
-			row(v.Label, r.env, fmt.Sprintf("%.3f", r.success), fmt.Sprintf("%.3f - %.3f", lo, hi),
-				fmt.Sprintf("%.3f", r.score), fmt.Sprintf("%.1f", r.turns), fmt.Sprintf("%.0f", r.episodes))
+			row(v.Label, r.Env, fmt.Sprintf("%.3f", r.Success), fmt.Sprintf("%.3f - %.3f", r.Low, r.High),
+				fmt.Sprintf("%.3f", r.Score), fmt.Sprintf("%.1f", r.Turns), fmt.Sprintf("%.0f", r.Episodes))
 		}
 	}
 	return b.String()
-}
-
-// wilson returns the 95 % score interval of a proportion p of n trials.
-func wilson(p, n float64) (lo, hi float64) {
-	if n == 0 {
-		return 0, 1
-	}
-	const z = 1.959963984540054
-	centre := (p + z*z/(2*n)) / (1 + z*z/n)
-	half := z / (1 + z*z/n) * math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
-	return max(0, centre-half), min(1, centre+half)
 }

@@ -185,43 +185,10 @@ func (w *watcher) Validated(v rundir.Validation) {
 	if loss, ok := v.Metrics[track.ValidationLoss]; ok {
 		fmt.Fprintln(w.s.Stderr, w.fit([]string{when, "sft.val_files", fmt.Sprintf("loss %.4f", loss)}, []int{0, 1, 0}))
 	}
-	for _, r := range resultsOf(v) {
-		fmt.Fprintln(w.s.Stderr, w.fit([]string{when, r.env, fmt.Sprintf("success %.3f", r.success), fmt.Sprintf("score %.3f", r.score), fmt.Sprintf("turns %.1f", r.turns)},
+	for _, r := range v.Results() {
+		fmt.Fprintln(w.s.Stderr, w.fit([]string{when, r.Env, fmt.Sprintf("success %.3f", r.Success), fmt.Sprintf("score %.3f", r.Score), fmt.Sprintf("turns %.1f", r.Turns)},
 			[]int{0, 0, 0, 1, 2}))
 	}
-}
-
-// result is the validation of one environment.
-type result struct {
-	env                             string
-	success, score, turns, episodes float64
-}
-
-// resultsOf returns the results of the environments from a validation's metrics,
-// followed by the overall result if there are several.
-func resultsOf(v rundir.Validation) []result {
-	var out []result
-	overall := result{}
-	for _, name := range sortedKeys(v.Metrics) {
-		env, ok := strings.CutPrefix(name, track.Validation+"/")
-		if !ok {
-			continue
-		}
-		if env, ok = strings.CutSuffix(env, "/success_rate"); !ok {
-			continue
-		}
-		p := track.Validation + "/" + env + "/"
-		r := result{env, v.Metrics[name], v.Metrics[p+"mean_score"], v.Metrics[p+"mean_turns"], v.Metrics[p+"episodes"]}
-		if env == algo.Overall {
-			overall = r
-			continue
-		}
-		out = append(out, r)
-	}
-	if len(out) > 1 {
-		out = append(out, overall)
-	}
-	return out
 }
 
 // stepTimes estimates the time of future steps from the time of past steps.

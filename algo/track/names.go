@@ -101,6 +101,7 @@ const (
 	EvolStored         = "agentevol/stored"
 	EvolTrajectories   = "agentevol/trajectories"
 	Validation         = "val"
+	Overall            = "overall"
 	Env                = "env/"
 	Servers            = "servers/"
 	ServerFaults       = "servers/faults"

@@ -28,7 +28,8 @@ func TestRunWithBadSteps(t *testing.T) {
 		return l
 	}
 	skipped := 0.0
-	r.onWrite = func(_ int, m track.Metrics) error {
+	r.onWrite = func(l track.Line) error {
+		m := l.Metrics
 		skipped += m["train/skipped_steps"] + m["actor/skipped_steps"]
 		for name, x := range m {
 			if math.IsNaN(x) {
@@ -84,7 +85,8 @@ func TestBadStepOfContexts(t *testing.T) {
 	}
 	must(t, r.fit(t, t.Context(), t.Context()))
 	skipped, reported := 0., 0
-	must(t, track.Read(filepath.Join(r.dir, "metrics.jsonl"), func(_ int, m track.Metrics) error {
+	must(t, track.Read(filepath.Join(r.dir, "metrics.jsonl"), func(l track.Line) error {
+		m := l.Metrics
 		skipped += m["actor/skipped_steps"]
 		if h, ok := m["actor/entropy/turn_1"]; ok {
 			if reported++; !(h > 0) {

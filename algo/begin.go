@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data/crash"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -87,7 +88,7 @@ func (t *Trainer) warmStart(ctx, soft context.Context) error {
 // reportWarm writes the line of a step of the warm start.
 func (t *Trainer) reportWarm(steps int) error {
 	m := Metrics(t.state.Unreported)
-	if err := t.write(0, m); err != nil {
+	if err := t.write(track.PhaseSFT, t.state.WarmSteps, m); err != nil {
 		return err
 	}
 	t.state.Unreported = nil

@@ -36,8 +36,8 @@ func TestFaults(t *testing.T) {
 		{
 			name: "the disk is full for the metrics of a step",
 			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) {
-				r.onWrite = func(step int, _ track.Metrics) error {
-					if step == 2 {
+				r.onWrite = func(l track.Line) error {
+					if isStep(l, 2) {
 						return errFull
 					}
 					return nil
@@ -49,8 +49,8 @@ func TestFaults(t *testing.T) {
 			name: "the disk is full for the metrics and for the checkpoint",
 			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) {
 				full := false
-				r.onWrite = func(step int, _ track.Metrics) error {
-					if full = full || step == 2; full {
+				r.onWrite = func(l track.Line) error {
+					if full = full || isStep(l, 2); full {
 						return errFull
 					}
 					return nil
@@ -80,8 +80,8 @@ func TestFaults(t *testing.T) {
 		{
 			name: "the disk is full for the metrics of the warm start",
 			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) {
-				r.onWrite = func(_ int, m track.Metrics) error {
-					if m["sft/step"] == 4 {
+				r.onWrite = func(l track.Line) error {
+					if l.Phase == track.PhaseSFT && l.Step == 4 {
 						return errFull
 					}
 					return nil
@@ -139,8 +139,8 @@ func TestFaults(t *testing.T) {
 		{
 			name: "Ctrl-C in the warm start",
 			disturb: func(_ *testing.T, r *rig, stop context.CancelFunc) {
-				r.onWrite = func(_ int, m track.Metrics) error {
-					if m["sft/step"] == 4 {
+				r.onWrite = func(l track.Line) error {
+					if l.Phase == track.PhaseSFT && l.Step == 4 {
 						stop()
 					}
 					return nil
@@ -206,12 +206,12 @@ func TestKilled(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		supervised bool
-		at         func(step int, m track.Metrics) bool
+		at         track.Line
 	}{
-		{"in the warm start", false, func(_ int, m track.Metrics) bool { return m["sft/step"] == 5 }},
-		{"in the first step", false, func(step int, _ track.Metrics) bool { return step == 1 }},
-		{"after the last step", false, func(step int, _ track.Metrics) bool { return step == 3 }},
-		{"in supervised training", true, func(step int, _ track.Metrics) bool { return step == 4 }},
+		{"in the warm start", false, track.Line{Phase: track.PhaseSFT, Step: 5}},
+		{"in the first step", false, track.Line{Phase: track.PhaseTrain, Step: 1}},
+		{"after the last step", false, track.Line{Phase: track.PhaseTrain, Step: 3}},
+		{"in supervised training", true, track.Line{Phase: track.PhaseTrain, Step: 4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -220,8 +220,8 @@ func TestKilled(t *testing.T) {
 			r.saveAfter = time.Nanosecond
 			hard, kill := context.WithCancel(t.Context())
 			defer kill()
-			r.onWrite = func(step int, m track.Metrics) error {
-				if c.at(step, m) {
+			r.onWrite = func(l track.Line) error {
+				if l.Phase == c.at.Phase && l.Step == c.at.Step {
 					kill()
 				}
 				return hard.Err()

@@ -122,11 +122,11 @@ func (t *Trainer) report(ctx, soft context.Context) error {
 		}
 		best := t.state.Best.Next(v, t.o.BestMetric)
 		best.AddTo(m)
-		if err := t.write(step, m); err != nil {
+		if err := t.write(track.PhaseTrain, step, m); err != nil {
 			return err
 		}
 		t.addValidation(v, best)
-	} else if err := t.write(step, m); err != nil {
+	} else if err := t.write(track.PhaseTrain, step, m); err != nil {
 		return err
 	}
 	t.state.Unreported = nil
@@ -175,7 +175,7 @@ func (t *Trainer) validateAtStart(ctx, soft context.Context, label, prefix strin
 	if best != t.state.Best {
 		best.AddTo(m)
 	}
-	if err := t.write(0, m); err != nil {
+	if err := t.write(track.PhaseTrain, 0, m); err != nil {
 		return err
 	}
 	t.addValidation(v, best)

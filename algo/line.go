@@ -3,6 +3,7 @@ package algo
 import (
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/track"
@@ -10,7 +11,7 @@ import (
 )
 
 // write appends a line to the metrics file: m, the memory in use, and the faults of the servers.
-func (t *Trainer) write(step int, m Metrics) error {
+func (t *Trainer) write(phase track.Phase, step int, m Metrics) error {
 	line := Metrics{}
 	maps.Copy(line, m)
 	t.memory(line)
@@ -18,7 +19,7 @@ func (t *Trainer) write(step int, m Metrics) error {
 		line[track.TimingSave], t.saving = t.saving, 0
 	}
 	t.faultMetrics(line)
-	if err := t.Sink.Write(step, line); err != nil {
+	if err := t.Sink.Write(track.Line{Phase: phase, Step: step, Time: time.Now(), Metrics: line}); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}
 	return nil

@@ -86,12 +86,14 @@ func quick(t *testing.T, change func(o *Options)) *rig {
 	return r
 }
 
-// lines returns the metrics of a run by step.
+// lines returns the metrics of training by step.
 func (r *rig) lines(t *testing.T) map[int]track.Metrics {
 	t.Helper()
 	out := map[int]track.Metrics{}
-	must(t, track.Read((&rundir.Folder{Dir: r.dir}).Metrics(), func(step int, m track.Metrics) error {
-		out[step] = maps.Clone(m)
+	must(t, track.Read((&rundir.Folder{Dir: r.dir}).Metrics(), func(l track.Line) error {
+		if l.Phase == track.PhaseTrain {
+			out[l.Step] = maps.Clone(l.Metrics)
+		}
 		return nil
 	}))
 	return out

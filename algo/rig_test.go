@@ -47,7 +47,7 @@ type rig struct {
 	// accepts all requests.
 	onRequest func(path string, body []byte) bool
 	// onWrite and onSave return the errors of writing metrics and of saving weights; nil means no errors.
-	onWrite func(step int, m track.Metrics) error
+	onWrite func(l track.Line) error
 	onSave  func() error
 	// onStep is called after every step.
 	onStep func(step int)
@@ -98,8 +98,8 @@ func (r *rig) killAfter(t *testing.T, step int) {
 	t.Helper()
 	hard, kill := context.WithCancel(t.Context())
 	defer kill()
-	r.onWrite = func(s int, _ track.Metrics) error {
-		if s > step {
+	r.onWrite = func(l track.Line) error {
+		if l.Phase == track.PhaseTrain && l.Step > step {
 			kill()
 		}
 		return hard.Err()
@@ -328,18 +328,21 @@ type readCloser struct{ *bytes.Buffer }
 
 func (readCloser) Close() error { return nil }
 
+// isStep reports whether l is the line of a training step.
+func isStep(l track.Line, step int) bool { return l.Phase == track.PhaseTrain && l.Step == step }
+
 type riggedSink struct {
 	track.Sink
 	r *rig
 }
 
-func (s riggedSink) Write(step int, m track.Metrics) error {
+func (s riggedSink) Write(l track.Line) error {
 	if s.r.onWrite != nil {
-		if err := s.r.onWrite(step, m); err != nil {
+		if err := s.r.onWrite(l); err != nil {
 			return err
 		}
 	}
-	return s.Sink.Write(step, m)
+	return s.Sink.Write(l)
 }
 
 type riggedEvents struct {

@@ -28,14 +28,14 @@ func (r *rig) result(t *testing.T) result {
 	t.Helper()
 	var out result
 	run := &rundir.Folder{Dir: r.dir}
-	must(t, track.Read(run.Metrics(), func(step int, m track.Metrics) error {
-		m = maps.Clone(m)
+	must(t, track.Read(run.Metrics(), func(l track.Line) error {
+		m := maps.Clone(l.Metrics)
 		for name := range m {
 			if strings.Contains(name, "timing_") || strings.HasPrefix(name, "perf/") || strings.HasPrefix(name, "servers/") || strings.Contains(name, "_ms/") {
 				delete(m, name)
 			}
 		}
-		m["step"] = float64(step)
+		m["step"] = float64(l.Step)
 		out.Metrics = append(out.Metrics, m)
 		return nil
 	}))

@@ -210,8 +210,9 @@ func oursGRPO(ctx context.Context, o options, model, out string, rank int) (side
 		return side, nil, err
 	}
 	run := filepath.Join(out, "grpo")
-	err = track.Read(filepath.Join(run, "metrics.jsonl"), func(step int, m track.Metrics) error {
-		if step == 0 {
+	err = track.Read(filepath.Join(run, "metrics.jsonl"), func(l track.Line) error {
+		step, m := l.Step, l.Metrics
+		if l.Phase != track.PhaseTrain || step == 0 {
 			return nil
 		}
 		if n := m[track.UpdatedRows]; n != grpoTasks*grpoGroup {

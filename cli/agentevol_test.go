@@ -24,8 +24,9 @@ func TestTrainAgentEvol(t *testing.T) {
 		}
 	}
 	last, stored := 0, 0.0
-	err := track.Read(filepath.Join(dir, "runs", "tiny", "metrics.jsonl"), func(step int, m track.Metrics) error {
-		if step == 0 {
+	err := track.Read(filepath.Join(dir, "runs", "tiny", "metrics.jsonl"), func(l track.Line) error {
+		step, m := l.Step, l.Metrics
+		if l.Phase != track.PhaseTrain || step == 0 {
 			return nil
 		}
 		if last++; step != last {

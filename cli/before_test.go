@@ -42,8 +42,10 @@ func TestVersionBefore(t *testing.T) {
 		t.Errorf("state after one more step: %+v, error %v", after, err)
 	}
 	lines := map[int]int{}
-	err = track.Read(filepath.Join(folder, "metrics.jsonl"), func(step int, _ track.Metrics) error {
-		lines[step]++
+	err = track.Read(filepath.Join(folder, "metrics.jsonl"), func(l track.Line) error {
+		if l.Phase == track.PhaseTrain {
+			lines[l.Step]++
+		}
 		return nil
 	})
 	if err != nil || lines[1] != 1 || lines[2] != 1 || lines[3] != 1 {

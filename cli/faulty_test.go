@@ -162,9 +162,9 @@ func TestPlayThroughFaults(t *testing.T) {
 func allMetrics(t *testing.T, run string) []map[string]float64 {
 	t.Helper()
 	var lines []map[string]float64
-	err := track.Read(filepath.Join(run, "metrics.jsonl"), func(step int, m track.Metrics) error {
-		line := maps.Clone(m)
-		line["step"] = float64(step)
+	err := track.Read(filepath.Join(run, "metrics.jsonl"), func(l track.Line) error {
+		line := maps.Clone(l.Metrics)
+		line["step"] = float64(l.Step)
 		lines = append(lines, line)
 		return nil
 	})

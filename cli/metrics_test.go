@@ -101,8 +101,8 @@ func TestMetricsTable(t *testing.T) {
 			t.Fatalf("%s: exit code %d:\n%s", r.name, code, stderr)
 		}
 		run := entries(t, dir, "runs")[0]
-		err := track.Read(filepath.Join(dir, "runs", run, "metrics.jsonl"), func(_ int, m track.Metrics) error {
-			for name := range m {
+		err := track.Read(filepath.Join(dir, "runs", run, "metrics.jsonl"), func(l track.Line) error {
+			for name := range l.Metrics {
 				written[name] = false
 			}
 			return nil

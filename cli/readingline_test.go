@@ -19,15 +19,15 @@ func TestReadingMetrics(t *testing.T) {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
 	}
 	lines, last, batches := 0, 0.0, 0.0
-	err := track.Read(filepath.Join(dir, "runs", "tiny", "metrics.jsonl"), func(step int, m track.Metrics) error {
-		at, ok := m["read/step"]
-		if !ok {
+	err := track.Read(filepath.Join(dir, "runs", "tiny", "metrics.jsonl"), func(l track.Line) error {
+		at, m := float64(l.Step), l.Metrics
+		if l.Phase != track.PhaseRead {
 			return nil
 		}
 		lines++
 		batches += m["timing_s/read"] * m["perf/read_tokens_per_s"]
-		if step != 0 || at <= last || !(m["read/loss"] > 0) || !(m["read/tokens"] > 0) {
-			t.Errorf("global step %d, after step %g of training on walks: invalid metrics %v", step, last, m)
+		if m["read/step"] != at || l.Time.IsZero() || at <= last || !(m["read/loss"] > 0) || !(m["read/tokens"] > 0) {
+			t.Errorf("step %g, after step %g of training on walks: invalid metrics %v", at, last, m)
 		}
 		last = at
 		return nil

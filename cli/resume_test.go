@@ -179,7 +179,7 @@ func metricsOf(t *testing.T, dir, run string) []map[string]any {
 			t.Fatal(err)
 		}
 		for name := range m {
-			if strings.HasPrefix(name, "timing") || strings.HasPrefix(name, "perf/") || strings.HasPrefix(name, "servers/") || strings.Contains(name, "_ms/") {
+			if name == "time" || strings.HasPrefix(name, "timing") || strings.HasPrefix(name, "perf/") || strings.HasPrefix(name, "servers/") || strings.Contains(name, "_ms/") {
 				delete(m, name)
 			}
 		}

@@ -43,7 +43,8 @@ func TestSFTOfPairs(t *testing.T) {
 	losses := func() map[float64]float64 { // the validation losses by step
 		t.Helper()
 		out := map[float64]float64{}
-		err := track.Read(filepath.Join(run, "metrics.jsonl"), func(step int, m track.Metrics) error {
+		err := track.Read(filepath.Join(run, "metrics.jsonl"), func(l track.Line) error {
+			step, m := l.Step, l.Metrics
 			if loss, ok := m["val/loss"]; ok {
 				out[float64(step)] = loss
 				if m["val/tokens"] <= 0 {

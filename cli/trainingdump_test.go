@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
@@ -72,13 +73,14 @@ func dumpToTrain(t *testing.T, more ...string) string {
 func lastMetrics(t *testing.T, dir, run, key string) map[string]float64 {
 	t.Helper()
 	var found map[string]float64
-	for line := range bytes.SplitSeq(read(t, dir, filepath.Join("runs", run, "metrics.jsonl")), []byte("\n")) {
-		var m map[string]float64
-		if json.Unmarshal(line, &m) == nil {
-			if _, ok := m[key]; ok {
-				found = m
-			}
+	err := track.Read(filepath.Join(dir, "runs", run, "metrics.jsonl"), func(l track.Line) error {
+		if _, ok := l.Metrics[key]; ok {
+			found = l.Metrics
 		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if found == nil {
 		t.Fatalf("no line of the metrics has %s", key)

@@ -33,11 +33,18 @@ func document() string {
 	var b strings.Builder
 	b.WriteString(`# Metrics
 
-A run appends one line per step to ` + "`metrics.jsonl`" + ` in its folder: a JSON object with ` + "`step`" + ` and the metrics below. Lines
-before the first step have ` + "`step`" + ` 0 and another axis: ` + "`sft/step`" + ` counts the steps of a warm start, and ` + "`read/step`" + ` the steps
-of a fresh model's reading (about 50 lines, each with means over the steps since the previous line). A validation before the first
-step also has ` + "`step`" + ` 0. NaN and infinity are written as null, and ` + "`nonfinite`" + ` is the number of such values in the line.
-Metrics that do not apply to a step are omitted.
+A run appends one line per step to ` + "`metrics.jsonl`" + ` in its folder: a JSON object with ` + "`step`, `phase`, `time`" + ` and the metrics below.
+` + "`time`" + ` is the time of writing in Unix seconds. ` + "`step`" + ` counts within ` + "`phase`" + `, so plot each phase over its own ` + "`step`" + `:
+
+| phase | steps |
+| --- | --- |
+| ` + "`read`" + ` | optimiser steps of a fresh model's reading; about 50 lines, each with means over the steps since the previous line |
+| ` + "`sft`" + ` | optimiser steps of the warm start |
+| ` + "`train`" + ` | training steps, which number the checkpoints; step 0 is a validation before the first step |
+
+Lines of a warm start and of a reading also have their step as the metric ` + "`sft/step`" + ` or ` + "`read/step`" + `, because older versions
+wrote these lines with ` + "`step`" + ` 0 and without phase and time. NaN and infinity are written as null, and ` + "`nonfinite`" + ` is the number of such values in the
+line. Metrics that do not apply to a step are omitted.
 
 The metrics have the names of verl and OpenManus-RL, so that dashboards work unchanged; the exceptions are listed at the end of
 this page. Means over tokens use the loss mask, which is 1 exactly on sampled tokens, instead of a window over the

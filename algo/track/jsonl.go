@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"time"
 
 	"github.com/openmanus/openmanus/data/crash"
 )
@@ -20,14 +21,16 @@ var (
 // The keys of a line that do not name a metric.
 const (
 	stepKey      = "step"
+	phaseKey     = "phase"
+	timeKey      = "time"
 	nonFiniteKey = "nonfinite"
 )
 
 // JSONL appends metrics to a file of JSON lines:
 //
-//	{"step":3,"actor/lr":1e-06,"actor/pg_loss":-0.25}
+//	{"step":3,"phase":"train","time":1790000000.125,"actor/lr":1e-06,"actor/pg_loss":-0.25}
 //
-// step comes first, the metrics follow by name. NaN and infinity, which JSON
+// time is in Unix seconds. The metrics follow by name. NaN and infinity, which JSON
 // lacks, are written as null, and "nonfinite" is the number of such values in
 // the line. Each line is durable when Write returns.
 type JSONL struct {
@@ -77,8 +80,8 @@ func (s *JSONL) cut(offset int64) error {
 }
 
 // Write appends a line.
-func (s *JSONL) Write(step int, m Metrics) error {
-	line, err := encode(step, m)
+func (s *JSONL) Write(l Line) error {
+	line, err := encode(l)
 	if err != nil {
 		return fmt.Errorf("write metrics %s: %w", s.path, err)
 	}
@@ -95,12 +98,15 @@ func (s *JSONL) Write(step int, m Metrics) error {
 	return nil
 }
 
-// encode returns the JSON line of a step.
-func encode(step int, m Metrics) ([]byte, error) {
+// encode returns the JSON line of l.
+func encode(l Line) ([]byte, error) {
+	if l.Phase == "" {
+		return nil, errors.New("a line has no phase")
+	}
 	values, nonFinite := map[string]any{}, 0
-	for name, v := range m {
+	for name, v := range l.Metrics {
 		switch {
-		case name == stepKey || name == nonFiniteKey || name == "":
+		case name == "" || isKey(name):
 			return nil, fmt.Errorf("%q cannot be the name of a metric", name)
 		case math.IsNaN(v) || math.IsInf(v, 0):
 			nonFinite++
@@ -113,7 +119,10 @@ func encode(step int, m Metrics) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	line := fmt.Appendf(nil, `{"%s":%d`, stepKey, step)
+	line := fmt.Appendf(nil, `{"%s":%d,"%s":%q`, stepKey, l.Step, phaseKey, l.Phase)
+	if !l.Time.IsZero() {
+		line = fmt.Appendf(line, `,"%s":%.3f`, timeKey, float64(l.Time.UnixMilli())/1000)
+	}
 	if len(values) > 0 {
 		line = append(line, ',')
 		line = append(line, byName[1:len(byName)-1]...)
@@ -122,6 +131,10 @@ func encode(step int, m Metrics) ([]byte, error) {
 		line = fmt.Appendf(line, `,"%s":%d`, nonFiniteKey, nonFinite)
 	}
 	return append(line, "}\n"...), nil
+}
+
+func isKey(name string) bool {
+	return name == stepKey || name == phaseKey || name == timeKey || name == nonFiniteKey
 }
 
 // Offset returns the length of the file.
@@ -157,8 +170,9 @@ func (s *JSONL) Close() error {
 }
 
 // Read passes every line of a metrics file, in order, to the function each. Values that
-// were not finite are NaN. An incomplete last line is skipped.
-func Read(path string, each func(step int, m Metrics) error) error {
+// were not finite are NaN. An incomplete last line is skipped. Lines of older versions lack
+// the phase and the time: Read derives the phase, and the time is zero.
+func Read(path string, each func(l Line) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("read metrics: %w", err)
@@ -173,35 +187,68 @@ func Read(path string, each func(step int, m Metrics) error) error {
 		if !complete {
 			return nil
 		}
-		step, m, err := decode(line)
+		l, err := decode(line)
 		if err != nil {
 			return fmt.Errorf("read metrics %s: line %d: %w", path, n, err)
 		}
-		if err := each(step, m); err != nil {
+		if err := each(l); err != nil {
 			return err
 		}
 		text = rest
 	}
 }
 
-func decode(line []byte) (int, Metrics, error) {
-	var values map[string]*float64
+func decode(line []byte) (Line, error) {
+	var values map[string]any
 	if err := json.Unmarshal(line, &values); err != nil {
-		return 0, nil, err
+		return Line{}, err
 	}
-	step := values[stepKey]
-	if step == nil || *step != math.Trunc(*step) || math.Abs(*step) > 1<<53 {
-		return 0, nil, errors.New(`"step" is missing or not an integer`)
+	step, ok := values[stepKey].(float64)
+	if !ok || step != math.Trunc(step) || math.Abs(step) > 1<<53 {
+		return Line{}, errors.New(`"step" is missing or not an integer`)
 	}
-	m := Metrics{}
+	l := Line{Step: int(step), Metrics: Metrics{}}
 	for name, v := range values {
-		switch {
-		case name == stepKey || name == nonFiniteKey:
-		case v == nil:
-			m[name] = math.NaN()
+		switch v := v.(type) {
+		case nil:
+			if isKey(name) {
+				return Line{}, fmt.Errorf("%q is null", name)
+			}
+			l.Metrics[name] = math.NaN()
+		case float64:
+			switch {
+			case name == phaseKey:
+				return Line{}, fmt.Errorf("the value of %q is %g, want a string", name, v)
+			case name == timeKey:
+				l.Time = time.UnixMilli(int64(math.Round(v * 1000)))
+			case !isKey(name):
+				l.Metrics[name] = v
+			}
+		case string:
+			if name != phaseKey || v == "" {
+				return Line{}, fmt.Errorf("the value of %q is %q, want a number", name, v)
+			}
+			l.Phase = Phase(v)
 		default:
-			m[name] = *v
+			return Line{}, fmt.Errorf("the value of %q is not a number", name)
 		}
 	}
-	return int(*step), m, nil
+	if l.Phase == "" {
+		l.derivePhase()
+	}
+	return l, nil
+}
+
+// derivePhase sets the phase and the step of a line of an older version, in which
+// lines before the first step had step 0 and their step as a metric.
+func (l *Line) derivePhase() {
+	l.Phase = PhaseTrain
+	if l.Step != 0 {
+		return
+	}
+	if step, ok := l.Metrics[ReadStep]; ok {
+		l.Phase, l.Step = PhaseRead, int(step)
+	} else if step, ok := l.Metrics[SFTStep]; ok {
+		l.Phase, l.Step = PhaseSFT, int(step)
+	}
 }

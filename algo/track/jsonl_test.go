@@ -7,21 +7,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-type line struct {
-	Step int
-	M    Metrics
-}
-
-func readAll(t *testing.T, path string) []line {
+func readAll(t *testing.T, path string) []Line {
 	t.Helper()
-	var out []line
-	if err := Read(path, func(step int, m Metrics) error {
-		out = append(out, line{step, m})
+	var out []Line
+	if err := Read(path, func(l Line) error {
+		out = append(out, l)
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -41,7 +37,7 @@ func open(t *testing.T, path string) *JSONL {
 
 func write(t *testing.T, s Sink, step int, m Metrics) {
 	t.Helper()
-	if err := s.Write(step, m); err != nil {
+	if err := s.Write(Line{Phase: PhaseTrain, Step: step, Metrics: m}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -49,16 +45,21 @@ func write(t *testing.T, s Sink, step int, m Metrics) {
 func TestJSONLForm(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "metrics.jsonl")
 	s := open(t, path)
+	at := time.Unix(1790000000, 125e6)
 	write(t, s, 0, nil)
 	write(t, s, 3, Metrics{"b": 0.1, "a": 1, "actor/lr": 1e-6, "big": 1e300, "odd \"é": -0.5})
 	write(t, s, 4, Metrics{"nan": math.NaN(), "inf": math.Inf(-1), "x": 2})
+	if err := s.Write(Line{PhaseSFT, 1, at, Metrics{"x": 2}}); err != nil {
+		t.Fatal(err)
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"step":0}
-{"step":3,"a":1,"actor/lr":0.000001,"b":0.1,"big":1e+300,"odd \"é":-0.5}
-{"step":4,"inf":null,"nan":null,"x":2,"nonfinite":2}
+	want := `{"step":0,"phase":"train"}
+{"step":3,"phase":"train","a":1,"actor/lr":0.000001,"b":0.1,"big":1e+300,"odd \"é":-0.5}
+{"step":4,"phase":"train","inf":null,"nan":null,"x":2,"nonfinite":2}
+{"step":1,"phase":"sft","time":1790000000.125,"x":2}
 `
 	if d := cmp.Diff(want, string(text)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -66,17 +67,45 @@ func TestJSONLForm(t *testing.T) {
 	if got, err := s.Offset(); got != int64(len(want)) || err != nil {
 		t.Errorf("Offset = %d, %v, want %d", got, err, len(want))
 	}
-	lines := []line{
-		{0, Metrics{}}, {3, Metrics{"b": 0.1, "a": 1, "actor/lr": 1e-6, "big": 1e300, "odd \"é": -0.5}},
-		{4, Metrics{"nan": math.NaN(), "inf": math.NaN(), "x": 2}},
+	lines := []Line{
+		{Phase: PhaseTrain, Metrics: Metrics{}},
+		{Phase: PhaseTrain, Step: 3, Metrics: Metrics{"b": 0.1, "a": 1, "actor/lr": 1e-6, "big": 1e300, "odd \"é": -0.5}},
+		{Phase: PhaseTrain, Step: 4, Metrics: Metrics{"nan": math.NaN(), "inf": math.NaN(), "x": 2}},
+		{PhaseSFT, 1, at, Metrics{"x": 2}},
 	}
 	if d := cmp.Diff(lines, readAll(t, path), cmpopts.EquateNaNs()); d != "" {
 		t.Errorf("lines read from the file (-want +got):\n%s", d)
 	}
-	for _, name := range []string{"step", "nonfinite", ""} {
-		if err := s.Write(5, Metrics{name: 1}); err == nil {
+	for _, name := range []string{"step", "phase", "time", "nonfinite", ""} {
+		if err := s.Write(Line{Phase: PhaseTrain, Step: 5, Metrics: Metrics{name: 1}}); err == nil {
 			t.Errorf("Write accepted the metric name %q", name)
 		}
+	}
+}
+
+// TestReadOldLines reads lines of versions that did not write the phase.
+func TestReadOldLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m")
+	text := `{"step":0,"val/maze/mean_score":0.5}
+{"step":0,"read/step":7}
+{"step":0,"sft/step":3}
+{"step":2,"sft/step":2}
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := []Line{
+		{Phase: PhaseTrain, Metrics: Metrics{"val/maze/mean_score": .5}},
+		{Phase: PhaseRead, Step: 7, Metrics: Metrics{"read/step": 7}},
+		{Phase: PhaseSFT, Step: 3, Metrics: Metrics{"sft/step": 3}},
+		{Phase: PhaseTrain, Step: 2, Metrics: Metrics{"sft/step": 2}},
+	}
+	if d := cmp.Diff(want, readAll(t, path)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	write(t, open(t, path), 3, nil) // a resumed run appends to the file
+	if got := len(readAll(t, path)); got != 5 {
+		t.Errorf("%d lines after appending, want 5", got)
 	}
 }
 
@@ -179,20 +208,28 @@ func TestReadRefuses(t *testing.T) {
 		"{\"step\":1.5}\n":              `"step"`,
 		"{\"step\":1}\nhello\n":         "line 2",
 		"{\"step\":1,\"x\":\"text\"}\n": "line 1",
+		"{\"step\":1,\"phase\":3}\n":    "line 1",
+		"{\"step\":1,\"phase\":\"\"}\n": "line 1",
+		"{\"step\":1,\"phase\":null}\n": "line 1",
+		"{\"step\":1,\"x\":[]}\n":       "line 1",
 	} {
 		path := filepath.Join(t.TempDir(), "m")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := Read(path, func(int, Metrics) error { return nil })
+		err := Read(path, func(Line) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Read(%q) = %v, want %q", text, err, want)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "m")
-	write(t, open(t, path), 1, nil)
+	s := open(t, path)
+	if err := s.Write(Line{Step: 1}); err == nil {
+		t.Error("Write accepted a line without a phase")
+	}
+	write(t, s, 1, nil)
 	stop := errors.New("stop")
-	if err := Read(path, func(int, Metrics) error { return stop }); !errors.Is(err, stop) {
+	if err := Read(path, func(Line) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("Read = %v, want the callback's error", err)
 	}
 }

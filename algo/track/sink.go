@@ -46,10 +46,10 @@ func With(first Sink, folder string, names []string) (Sink, error) {
 }
 
 // Write writes to every sink and returns the errors of all.
-func (t tee) Write(step int, m Metrics) error {
+func (t tee) Write(l Line) error {
 	var errs []error
 	for _, sink := range t {
-		errs = append(errs, sink.Write(step, m))
+		errs = append(errs, sink.Write(l))
 	}
 	return errors.Join(errs...)
 }

@@ -18,7 +18,7 @@ const (
 	whenMixture    = "runs of several environments"
 	whenSupervised = "supervised steps"
 	whenReading    = "lines of a fresh model's reading"
-	everyLine      = "every line except those with read/step"
+	everyLine      = "every line except those of the phase read"
 )
 
 // Table defines every metric that a run writes (spec 2.7). docs/metrics.md is

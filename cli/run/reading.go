@@ -132,7 +132,7 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 	loss, line := 0.0, readingLine{}
 	err = algo.TrainSFT(ctx, soft, t.actor, o, 0, func(step, steps int, m algo.Metrics) error {
 		if line.add(m); step == steps || step%readingEvery(steps) == 0 {
-			if err := sink.Write(0, line.metrics()); err != nil {
+			if err := sink.Write(track.Line{Phase: track.PhaseRead, Step: step, Time: time.Now(), Metrics: line.metrics()}); err != nil {
 				return err
 			}
 			line = readingLine{}

@@ -282,7 +282,8 @@ func (r *EntryRun) readMetrics(metrics string) error {
 	if _, err := os.Stat(metrics); err != nil {
 		return err
 	}
-	return track.Read(metrics, func(step int, m track.Metrics) error {
+	return track.Read(metrics, func(l track.Line) error {
+		m := l.Metrics
 		for name, x := range m {
 			r.Values++
 			if (math.IsNaN(x) || math.IsInf(x, 0)) && !slices.Contains(r.NonFinite, name) {
@@ -291,7 +292,7 @@ func (r *EntryRun) readMetrics(metrics string) error {
 		}
 		slices.Sort(r.NonFinite)
 		success, ok := m["episode/success_rate"]
-		if step == 0 || !ok {
+		if l.Step == 0 || !ok {
 			return nil
 		}
 		if r.Steps++; r.Steps == 1 {

@@ -238,7 +238,8 @@ func (r *FaultRun) readRun(run string) error {
 	r.Before, r.After = found[0].Success, found[len(found)-1].Success
 	r.Seen = map[string]int64{}
 	var requests, turns float64
-	err = track.Read(metrics, func(step int, m track.Metrics) error {
+	err = track.Read(metrics, func(l track.Line) error {
+		step, m := l.Step, l.Metrics
 		for name, x := range m {
 			if seen, ok := strings.CutPrefix(name, track.ServerFaults+"/"); ok {
 				r.Seen[seen] += int64(x)

@@ -49,7 +49,10 @@ func (m *Memory) print(w io.Writer) error {
 func measureMemory(metrics io.Reader, from, to int, limit float64) (Memory, error) {
 	m := Memory{From: from, To: to, Limit: limit}
 	err := eachLine(metrics, func(line map[string]any) {
-		rss, _ := line[track.ProcessBytes].(float64)
+		rss, ok := line[track.ProcessBytes].(float64)
+		if phase, _ := line["phase"].(string); !ok || phase != "" && phase != string(track.PhaseTrain) {
+			return
+		}
 		switch step, _ := line["step"].(float64); int(step) {
 		case from:
 			m.Before = rss

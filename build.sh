@@ -311,8 +311,8 @@ print("sha512-" + base64.b64encode(hashlib.sha512(open(sys.argv[1], "rb").read()
 
 # ------------------------------------------------------------- native code
 
-# Flags for all sources.
-cxx=(-std=c++17 -fPIC -Wall -Wno-sign-compare -Werror=return-type -D_GLIBCXX_USE_CXX11_ABI=1)
+# Flags for all sources. The libraries do not contain the path of this folder.
+cxx=(-std=c++17 -fPIC -Wall -Wno-sign-compare -Werror=return-type -D_GLIBCXX_USE_CXX11_ABI=1 -ffile-prefix-map="$root"=.)
 
 compiler() { g++ -dumpfullversion -dumpmachine | tr '\n' ' '; }
 
@@ -362,9 +362,6 @@ native() {
   local src obj=$build/obj cgotorch shim core fused all f
   src=$(gotorch_dir)
   mkdir -p "$build/lib"
-  # gotorch links with -ltorch, which depends on CUDA; this linker script replaces that library.
-  printf 'INPUT(-ltorch_cpu)\n' >"$build/lib/libtorch.so"
-
   cgotorch=$(printf '%s %s' "$(cat "$build/stamps/libtorch")" "$src" | sha256sum | cut -c1-40)
   all=$(hash_of torch/shim/*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
   fused=$(hash_of torch/shim/fused_*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
@@ -516,7 +513,7 @@ quickstart() {
 
 native_binary() { # native_binary NAME PACKAGE: builds build/NAME
   say "building build/$1"
-  go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/$1" "$2"
+  go build -trimpath -o "$build/$1" "$2"
 }
 
 # The acceptance checks of internal/accept; without a name, learning.

@@ -12,6 +12,5 @@ func main() {
 	if code, ok := cli.Watchdog(s); ok {
 		os.Exit(code)
 	}
-	cli.ShortWaits(s)
 	os.Exit(cli.Main(s))
 }

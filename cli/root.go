@@ -14,7 +14,6 @@ import (
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/internal/errext"
-	"github.com/openmanus/openmanus/torch"
 )
 
 // Main runs the command line in s and returns the exit code.
@@ -239,14 +238,6 @@ func arrange(app *cli.App, args []string) []string {
 		}
 	}
 	return slices.Concat(args[:i], flags, []string{"--"}, rest)
-}
-
-// ShortWaits configures libtorch for a machine that is shared with other
-// processes; see [torch.ShortWaits]. It may restart the process.
-func ShortWaits(s *State) {
-	if err := torch.ShortWaits(); err != nil {
-		fmt.Fprintf(s.Stderr, "openmanus: %v\n", err)
-	}
 }
 
 // usagef returns an error about the command line.

@@ -82,14 +82,13 @@ var arrows = map[string]string{
 	"internal/filelock":  "",
 	"internal/plainjson": "",
 
-	"torch":                 "torch/internal/...",
-	"torch/internal/ompenv": "",
-	"torch/nn":              "torch",
-	"torch/optim":           "torch torch/safetensors torch/store",
-	"torch/store":           "torch torch/safetensors",
-	"torch/safetensors":     "torch/mmap",
-	"torch/mmap":            "",
-	"torch/torchtest":       "torch",
+	"torch":             "",
+	"torch/nn":          "torch",
+	"torch/optim":       "torch torch/safetensors torch/store",
+	"torch/store":       "torch torch/safetensors",
+	"torch/safetensors": "torch/mmap",
+	"torch/mmap":        "",
+	"torch/torchtest":   "torch",
 
 	"internal/errext": "",
 

@@ -2,28 +2,16 @@ package torch
 
 /*
 #cgo CFLAGS: -I${SRCDIR}
-#cgo LDFLAGS: -L${SRCDIR}/../build/lib -L${SRCDIR}/../build/libtorch/lib
-#cgo LDFLAGS: -Wl,-rpath,${SRCDIR}/../build/lib -Wl,-rpath-link,${SRCDIR}/../build/libtorch/lib -lopenmanus_torch
+#cgo LDFLAGS: -L${SRCDIR}/link -ldl
+#cgo LDFLAGS: -Wl,-rpath,$ORIGIN/../lib/openmanus -Wl,-rpath,$ORIGIN/lib -Wl,-rpath,${SRCDIR}/../build/lib
 #include "openmanus_torch.h"
 */
 import "C"
 
-import (
-	"os"
-	"unsafe"
-
-	"github.com/openmanus/openmanus/torch/internal/ompenv"
-)
+import "unsafe"
 
 // Slices of int are passed to C as int64_t without a copy, so int must have 8 bytes.
 const _ = uint(unsafe.Sizeof(int(0))-8) + uint(8-unsafe.Sizeof(int(0)))
-
-func init() {
-	if ompenv.Set {
-		// Only gotorch's initialization needs OMP_NUM_THREADS. Unsetenv cannot fail for a valid name.
-		_ = os.Unsetenv("OMP_NUM_THREADS")
-	}
-}
 
 // check frees the error message msg and panics if msg is not nil. Run turns the panic into an *Error.
 func check(op string, msg *C.char, operands ...Tensor) {

@@ -80,6 +80,9 @@ func cudaDevice(i int) (Device, error) {
 
 // cudaCount counts the devices once; the count does not change while the program runs.
 var cudaCount = sync.OnceValues(func() (int, error) {
+	if err := load(); err != nil {
+		return 0, err
+	}
 	var n C.int64_t
 	if msg := C.om_cuda_count(&n); msg != nil {
 		return 0, errors.New(takeText(msg))
@@ -89,7 +92,13 @@ var cudaCount = sync.OnceValues(func() (int, error) {
 
 // cpuLevel returns the instruction set that the fused kernels use: 4 is AMX,
 // 3 AVX-512 with bfloat16 products, 2 AVX-512, 1 AVX2, 0 the baseline.
-func cpuLevel() int { return int(C.om_cpu_level()) }
+func cpuLevel() int {
+	mustLoad()
+	return int(C.om_cpu_level())
+}
 
 // limitCPULevel caps cpuLevel, to test the kernels of lower levels.
-func limitCPULevel(level int) { C.om_set_cpu_level_limit(C.int64_t(level)) }
+func limitCPULevel(level int) {
+	mustLoad()
+	C.om_set_cpu_level_limit(C.int64_t(level))
+}

@@ -4,6 +4,9 @@
 // header; gotorch provides simple single-call operations, whose results this package adopts. The package does not depend
 // on models, tokens or training.
 //
+// The native libraries are loaded by the first call that needs them (load.c). A library that is missing or does not match the
+// program is an error of [NewThread] and [ParseDevice].
+//
 // # Threads and scopes
 //
 // All libtorch work of a device happens on one OS thread, a [Thread], through [Run]. Inside Run every result belongs to

@@ -52,6 +52,7 @@ func Sample(logits Tensor, rows []SampleRow) (ids []int32, logps []float32, kept
 
 // philox computes the random numbers of Sample.
 func philox(counter [4]uint32, key [2]uint32) (out [4]uint32) {
+	mustLoad()
 	C.om_philox((*C.uint32_t)(&counter[0]), (*C.uint32_t)(&key[0]), (*C.uint32_t)(&out[0]))
 	return out
 }

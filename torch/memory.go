@@ -34,6 +34,9 @@ func LiveBytes() int64 {
 }
 
 func live() (tensors, nbytes int64) {
+	if !loaded.Load() {
+		return 0, 0
+	}
 	var n, b C.int64_t
 	C.om_live(&n, &b)
 	return int64(n), int64(b)

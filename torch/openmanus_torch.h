@@ -3,7 +3,7 @@
  *
  * Conventions
  *   - Plain C types only; no enum or struct of libtorch. A change of the meaning or the signature
- *     of anything here requires a new OM_ABI, which package torch compares at start.
+ *     of anything here requires a new OM_ABI, which package torch compares when it loads the library.
  *   - A function that can fail returns const char*: NULL on success, else a message that the caller
  *     frees with om_free_string. Outputs are the trailing pointers and are written only on success.
  *   - om_tensor is an at::Tensor* on the C++ heap. Each one written to an `out` is a new handle that the

@@ -49,10 +49,10 @@ func SetNumThreads(n int) {
 // NumThreads returns the number of CPU threads that one operation may use.
 func NumThreads() int { return int(numThreads.Load()) }
 
-// NewThread starts the thread of a device. It fails if the native libraries do not match the program or the device cannot
-// be used. The caller closes it.
+// NewThread starts the thread of a device. It fails if the native libraries cannot be loaded or do not match the program, or
+// if the device cannot be used. The caller closes it.
 func NewThread(d Device) (*Thread, error) {
-	if err := checkVersions(); err != nil {
+	if err := load(); err != nil {
 		return nil, err
 	}
 	if d.CUDA {

@@ -3,10 +3,7 @@ package torch
 // #include "openmanus_torch.h"
 import "C"
 
-import (
-	"fmt"
-	"sync"
-)
+import "fmt"
 
 // supportedLibtorch is the release of libtorch that the program requires.
 const supportedLibtorch = "2.11.0"
@@ -19,8 +16,16 @@ type VersionInfo struct {
 	Source   string // hash of the shim's sources
 }
 
-// Version returns the versions of the loaded native libraries.
-func Version() VersionInfo {
+// Version loads the native libraries and returns their versions.
+func Version() (VersionInfo, error) {
+	if err := load(); err != nil {
+		return VersionInfo{}, err
+	}
+	return version(), nil
+}
+
+// version returns the versions of the libraries that load has loaded.
+func version() VersionInfo {
 	return VersionInfo{
 		Libtorch: C.GoString(C.om_libtorch_loaded()),
 		Compiled: C.GoString(C.om_libtorch_compiled()),
@@ -29,7 +34,8 @@ func Version() VersionInfo {
 	}
 }
 
-var checkVersions = sync.OnceValue(func() error { return Version().check(C.OM_ABI) })
+// abi is the version of the C interface that the program was compiled with.
+const abi = C.OM_ABI
 
 // check returns an error if the libraries do not match each other or a program compiled with the C interface abi.
 func (v VersionInfo) check(abi int) error {

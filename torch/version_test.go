@@ -6,7 +6,10 @@ import (
 )
 
 func TestVersionCheck(t *testing.T) {
-	v := Version()
+	v, err := Version()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if v.Source == "" {
 		t.Error("no source hash")
 	}

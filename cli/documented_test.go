@@ -349,6 +349,12 @@ var documented = map[string]struct {
 			link(t, tiny, r.dir, r.first())
 		},
 		func(t *testing.T, r *docRun) {
+			if r.value("--to") == "gguf" {
+				if text := one(t, r.dir, r.args[1]); !strings.HasPrefix(text, "GGUF") {
+					t.Errorf("%s is not a GGUF file", r.args[1])
+				}
+				return
+			}
 			for _, name := range []string{"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"} {
 				one(t, r.dir, filepath.Join(r.args[1], name))
 			}

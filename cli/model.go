@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/agent/llm/gguf"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
@@ -22,10 +25,14 @@ func modelCommand(s *State) *cli.Command {
 			Name: "info", Usage: "describe a model", ArgsUsage: "RUN|MODEL", Flags: []cli.Flag{modelFlag(), jsonFlag()},
 		}, 0, 1, modelInfo),
 		leaf(s, &cli.Command{
-			Name: "convert", Usage: "write a model as a Hugging Face folder", ArgsUsage: "SRC DST",
-			Description: "SRC is a Hugging Face folder or a .gguf file, DST a folder that must not exist. Adapters (a PEFT folder,\n" +
-				"as a run with model.lora_rank saves) are merged into their base weights.",
-			Flags: []cli.Flag{&cli.StringFlag{Name: "dtype", Value: "float32", Usage: "number format of the output: float32 or bfloat16"}},
+			Name: "convert", Usage: "write a model as a Hugging Face folder or as a GGUF file", ArgsUsage: "SRC DST",
+			Description: "SRC is a Hugging Face folder or a .gguf file, DST a folder or, with --to gguf, a file that must not exist.\n" +
+				"Adapters (a PEFT folder, as a run with model.lora_rank saves) are merged into their base weights.",
+			Flags: []cli.Flag{
+				&cli.StringFlag{Name: "to", Value: toFolder, Usage: "format of the output: " + toFolder + ", a Hugging Face folder, or " + toGGUF + ", a file for llama.cpp and programs built on it"},
+				&cli.StringFlag{Name: "dtype", Value: "float32", Usage: "number format of a Hugging Face folder: float32 or bfloat16"},
+				&cli.StringFlag{Name: "type", Value: "f32", Usage: "number format of the matrices in a GGUF file: f32, bf16 or q8_0 (8 bits, with one scale per 32 numbers)"},
+			},
 		}, 2, 2, modelConvert),
 		logprobsCommand(s),
 	)
@@ -111,17 +118,45 @@ func (f modelFacts) text() string {
 	return b.String()
 }
 
+// The values of --to.
+const (
+	toFolder = "hf"
+	toGGUF   = "gguf"
+)
+
+// ggufTypes holds the values of --type.
+var ggufTypes = map[string]gguf.Type{"f32": gguf.F32, "bf16": gguf.BF16, "q8_0": gguf.Q8_0}
+
 func modelConvert(ctx context.Context, s *State, c *cli.Context) (err error) {
-	from, to, dtype := c.Args().Get(0), c.Args().Get(1), c.String("dtype")
+	from, to, dtype, format := c.Args().Get(0), c.Args().Get(1), c.String("dtype"), c.String("to")
 	f := flagFaults{}
 	f.dtype(dtype)
+	f.oneOf("to", format, toFolder, toGGUF)
+	f.oneOf("type", c.String("type"), sortedKeys(ggufTypes)...)
+	switch {
+	case format == toGGUF && c.IsSet("dtype"):
+		f.add("dtype", "only for --to %s; --type selects the number format of a GGUF file", toFolder)
+	case format == toFolder && c.IsSet("type"):
+		f.add("type", "only for --to %s; --dtype selects the number format of a Hugging Face folder", toGGUF)
+	case format == toFolder && !c.IsSet("to") && strings.HasSuffix(to, ".gguf"):
+		f.add("to", "missing; %s has the name of a GGUF file: give --to %s, or --to %s for a folder of this name", to, toGGUF, toFolder)
+	}
 	if err := f.err(); err != nil {
 		return err
 	}
 	if _, err := s.Stat(to); err == nil {
-		return errext.With(errext.Usage, "choose a folder that does not exist", fmt.Errorf("%s exists", to))
+		return errext.With(errext.Usage, "choose a name that does not exist", fmt.Errorf("%s exists", to))
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return errext.With(errext.Disk, "", err)
+	}
+	if format == toGGUF {
+		d, err := model.Describe(run.ModelPath(&s.Host, from))
+		if err != nil {
+			return errext.With(errext.Model, "", err)
+		}
+		if d.Config.DType == "bfloat16" {
+			dtype = d.Config.DType // exact, and half the memory of float32
+		}
 	}
 	var open run.Closers
 	defer func() { err = errors.Join(err, open.Close()) }()
@@ -129,8 +164,24 @@ func modelConvert(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.MakeWhole(to, func(dir string) error { return b.Save(ctx, dir, b.Model.DType()) }); err != nil {
-		return errext.With(errext.Disk, "nothing was written to "+to, err)
+	if format == toGGUF {
+		err = s.writeGGUF(ctx, b, to, ggufTypes[c.String("type")])
+	} else if err = s.MakeWhole(to, func(dir string) error { return b.Save(ctx, dir, b.Model.DType()) }); err != nil {
+		err = errext.With(errext.Disk, "nothing was written to "+to, err)
+	}
+	if err != nil {
+		return err
 	}
 	return s.print([]byte(to + "\n"))
+}
+
+// writeGGUF writes a model as a GGUF file and shows the progress.
+func (s *State) writeGGUF(ctx context.Context, b *model.Bundle, to string, t gguf.Type) error {
+	name := strings.TrimSuffix(filepath.Base(to), ".gguf")
+	bar := s.Progress("write "+filepath.Base(to), len(b.Model.Params()))
+	defer bar.Done()
+	return s.WriteWith(to, false, func(w io.Writer) error {
+		err := b.WriteGGUF(ctx, w, model.GGUFOptions{Type: t, Name: name, Progress: func(n int) { bar.Set(n, "tensors") }})
+		return errext.With(errext.Model, "nothing was written to "+to, err)
+	})
 }

@@ -64,6 +64,19 @@ func (m *Metadata) Tokenizer() (*tokenizer.Tokenizer, tokenizer.Config, error) {
 		c.ChatTemplate, err = m.String("tokenizer.chat_template")
 		c.Templates = map[string]string{"default": c.ChatTemplate}
 	}
+	if err != nil || !m.Has("tokenizer.chat_templates") {
+		return tok, c, err
+	}
+	names, err := m.Strings("tokenizer.chat_templates")
+	for _, name := range names {
+		if err != nil {
+			break
+		}
+		if c.Templates == nil {
+			c.Templates = map[string]string{}
+		}
+		c.Templates[name], err = m.String("tokenizer.chat_template." + name)
+	}
 	return tok, c, err
 }
 

@@ -142,9 +142,13 @@ func (r *ggufReader) rope(c *Config, f *gguf.File) {
 	case kind != "none":
 		r.errs = append(r.errs, fmt.Errorf("%s.rope.scaling.type %q is not supported", r.arch, kind))
 	case factors:
+		original := 8192
+		if r.has("rope.scaling.original_context_length") {
+			original = r.int("rope.scaling.original_context_length")
+		}
 		v, err := f.Float32s(ropeFactors)
 		if err == nil {
-			c.RopeScaling, err = llama3FromFactors(*c, v)
+			c.RopeScaling, err = llama3FromFactors(*c, v, original)
 		}
 		if err != nil {
 			r.errs = append(r.errs, fmt.Errorf("%s: %w", ropeFactors, err))
@@ -153,16 +157,17 @@ func (r *ggufReader) rope(c *Config, f *gguf.File) {
 }
 
 // llama3FromFactors returns the llama3 scaling that gives the divisors of the
-// frequencies in a GGUF file. Only the factor varies between models (Llama 3.1:
-// 8, 3.2: 32); other divisors are an error.
-func llama3FromFactors(c Config, divisors []float32) (nn.RoPEScaling, error) {
+// frequencies in a GGUF file. Only the factor varies between published models
+// (Llama 3.1: 8, 3.2: 32); WriteGGUF also stores the number of original positions.
+// Other divisors are an error.
+func llama3FromFactors(c Config, divisors []float32, original int) (nn.RoPEScaling, error) {
 	if len(divisors) != c.HeadDim/2 || len(divisors) == 0 {
 		return nn.RoPEScaling{}, fmt.Errorf("%d factors for heads of %d dimensions", len(divisors), c.HeadDim)
 	}
 	plain := nn.RoPE{Theta: c.RopeTheta, HeadDim: c.HeadDim}
 	c.RopeScaling = nn.RoPEScaling{
 		Type: "llama3", Factor: float64(slices.Max(divisors)),
-		LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositions: 8192,
+		LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositions: original,
 	}
 	unscaled := plain.Frequencies()
 	for i, f := range c.rope().Frequencies() {
@@ -188,8 +193,8 @@ func (r *ggufReader) specials(c *Config) {
 		return &n
 	}
 	c.BOSTokenID, c.PadTokenID = id("bos_token_id"), id("padding_token_id")
-	// eot ends a turn and eos ends a text; they are equal in most files.
-	for _, p := range []*int32{id("eos_token_id"), id("eot_token_id")} {
+	// eos ends a text, eom a message and eot a turn; they are equal in most files.
+	for _, p := range []*int32{id("eos_token_id"), id("eom_token_id"), id("eot_token_id")} {
 		if p != nil && !slices.Contains(c.EOSTokenIDs, *p) {
 			c.EOSTokenIDs = append(c.EOSTokenIDs, *p)
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/openmanus/openmanus/internal/plainjson"
 )
 
-// Vocabulary describes a byte-level BPE tokenizer whose source has no tokenizer.json.
+// Vocabulary describes a byte-level BPE tokenizer in a format without tokenizer.json.
 type Vocabulary struct {
-	Tokens []string    // indexed by id, in the byte-level alphabet
+	Tokens []string    // indexed by id, in the byte-level alphabet; "" for an unused id
 	Merges [][2]string // in rank order
 	Added  []AddedToken
 	Scheme Scheme
@@ -18,25 +18,29 @@ type Vocabulary struct {
 }
 
 // Scheme configures the steps before BPE as in the tokenizer.json of a model
-// family.
+// family. Equal schemes give equal words.
 type Scheme struct {
-	pre          []json.RawMessage // pre_tokenizer: the steps of a Sequence
-	nfc          bool              // normalize to NFC
-	ignoreMerges bool              // a word in the vocabulary becomes its id without merges
+	pre          string // pre_tokenizer: the JSON of a Sequence
+	nfc          bool   // normalize to NFC
+	ignoreMerges bool   // a word in the vocabulary becomes its id without merges
 }
 
 // The supported schemes.
 var (
-	GPT2   = Scheme{pre: []json.RawMessage{byteLevelLayout(true)}}
-	SmolLM = Scheme{pre: []json.RawMessage{marshal(digitsJSON{"Digits", true}), byteLevelLayout(true)}}
-	Llama3 = Scheme{pre: []json.RawMessage{splitOn(llama3Pattern), byteLevelLayout(false)}, ignoreMerges: true}
-	Qwen2  = Scheme{pre: []json.RawMessage{splitOn(qwen2Pattern), byteLevelLayout(false)}, nfc: true}
+	GPT2   = Scheme{pre: sequence(byteLevelLayout(true))}
+	SmolLM = Scheme{pre: sequence(marshal(digitsJSON{"Digits", true}), byteLevelLayout(true))}
+	Llama3 = Scheme{pre: sequence(splitOn(llama3Pattern), byteLevelLayout(false)), ignoreMerges: true}
+	Qwen2  = Scheme{pre: sequence(splitOn(qwen2Pattern), byteLevelLayout(false)), nfc: true}
 )
 
 const (
 	llama3Pattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	qwen2Pattern  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
+
+func sequence(steps ...json.RawMessage) string {
+	return string(marshal(sequenceJSON{Type: "Sequence", PreTokenizers: steps}))
+}
 
 func splitOn(regex string) json.RawMessage {
 	s := splitJSON{Type: "Split", Behavior: "Isolated"}
@@ -52,7 +56,7 @@ func byteLevelLayout(useRegex bool) json.RawMessage {
 // parses it, so that the tokenizer does not change when it is saved and opened.
 func (v *Vocabulary) Build() (*Tokenizer, error) {
 	f := file{
-		Version: "1.0", AddedTokens: append([]AddedToken{}, v.Added...), PreTokenizer: marshal(sequenceJSON{Type: "Sequence", PreTokenizers: v.Scheme.pre}), PostProcessor: v.post(),
+		Version: "1.0", AddedTokens: append([]AddedToken{}, v.Added...), PreTokenizer: json.RawMessage(v.Scheme.pre), PostProcessor: v.post(),
 		Decoder: byteLevelLayout(true),
 		Model: marshal(modelJSON[orderedVocab]{
 			Type: "BPE", IgnoreMerges: v.Scheme.ignoreMerges, Vocab: v.Tokens, Merges: v.Merges,
@@ -87,7 +91,10 @@ func (v orderedVocab) MarshalJSON() ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteByte('{')
 	for id, token := range v {
-		if id > 0 {
+		if token == "" {
+			continue
+		}
+		if out.Len() > 1 {
 			out.WriteByte(',')
 		}
 		out.Write(marshal(token))

@@ -99,6 +99,7 @@ func (t *Trainer) reportWarm(steps int) error {
 // freezeReference makes the current weights the reference of the KL and writes
 // them to the run folder, where a resumed run reads them.
 func (t *Trainer) freezeReference(ctx context.Context) error {
+	t.Events.Phase(Phase{Name: PhaseReference})
 	return t.Engine.Exclusive(ctx, func() error {
 		err := torch.Run(ctx, t.Ref.Thread(), func(s *torch.Scope) error {
 			t.Ref.CopyFrom(s, t.Actor.Master())

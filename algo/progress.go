@@ -25,7 +25,7 @@ type Events interface {
 
 // Phase is a part of a run.
 type Phase struct {
-	Name  string // NAME of the metric timing_s/NAME, or PhaseSFT
+	Name  string // NAME of the metric timing_s/NAME, PhaseSFT or PhaseReference
 	Step  int    // step that the phase is part of; 0: none
 	Steps int    // number of steps of this kind in the run
 	Of    string // environment and label of a validation; "" elsewhere
@@ -38,6 +38,9 @@ type Phase struct {
 
 // PhaseSFT is the phase of a step of supervised training.
 const PhaseSFT = "sft"
+
+// PhaseReference is the phase that makes the current weights the reference of the KL.
+const PhaseReference = "reference"
 
 // Listeners is an Events that passes every report to all its members, in their order.
 type Listeners []Events

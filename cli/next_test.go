@@ -27,6 +27,8 @@ func shellLines(text string) [][]string {
 			quote, begun = !quote, true
 		case quote:
 			word.WriteByte(c)
+		case c == '\\' && text[i+1] == '\n':
+			i++
 		case c == '\\':
 			i++
 			word.WriteByte(text[i])

@@ -20,127 +20,224 @@ const plainEvery = 10 * time.Second
 // drawEvery is the minimum time between two drawings of a bar.
 const drawEvery = 100 * time.Millisecond
 
-// tickEvery is the time between drawings that update the clock of a bar.
+// tickEvery is the time between two updates of a display whose work reports nothing.
 const tickEvery = time.Second
 
 // widestBar is the maximum width of the bar without the text around it, in columns.
 const widestBar = 24
 
-// newProgress returns a bar on a terminal, and a line every plainEvery elsewhere.
-// With total 0 the bar shows the elapsed time.
-func (s *State) newProgress(label string, total int) run.Progress {
-	if !s.Terminal {
-		return &plain{s: s, label: label, total: total, last: s.Now()}
-	}
-	b := &bar{s: s, out: screenOf(s.Stderr), label: label, total: total, began: s.Now(), quit: make(chan struct{})}
-	b.draw()
-	b.ticks.Go(b.tick)
-	return b
+// work is a piece of work that a display shows.
+type work struct {
+	label   string
+	total   int           // number of units; 0: unknown
+	uncount bool          // the note has the counts: the display shows the share only
+	prior   time.Duration // time that the previous work of the same kind took; 0: unknown
+	// runLeft returns the remaining time of the whole run. nil: the work is not part of a run.
+	runLeft func(now time.Time) (time.Duration, bool)
 }
 
-// bar is a progress bar on one line of a terminal.
-type bar struct {
-	s     *State
+// newProgress shows a piece of work: by a bar on a terminal, and by a line every plainEvery elsewhere.
+func (s *State) newProgress(label string, total int) run.Progress {
+	return s.display(work{label: label, total: total})
+}
+
+// display shows a piece of work until Done is called.
+func (s *State) display(w work) *display {
+	d := &display{s: s, work: w, out: screenOf(s.Stderr), began: s.Now(), quit: make(chan struct{})}
+	d.eta = estimate{began: d.began, prior: w.prior}
+	d.shown = d.out.open()
+	if d.last = d.began; s.Terminal {
+		d.update(true)
+		d.last = time.Time{} // the first Set is drawn at once
+	}
+	d.ticks.Go(d.tick)
+	return d
+}
+
+// display shows the progress of a piece of work.
+type display struct {
+	s *State
+	work
 	out   *screen
-	label string
-	total int
+	shown *shown
 	began time.Time
 	quit  chan struct{}
 	ticks sync.WaitGroup
 
-	mu    sync.Mutex
-	n     int       // guarded by mu
-	from  int       // first value of n, guarded by mu
-	since time.Time // when from was set, guarded by mu
-	note  string    // guarded by mu
-	drawn time.Time // last drawing by Set, guarded by mu
-	done  bool      // guarded by mu
+	mu      sync.Mutex
+	n       int           // guarded by mu
+	counted bool          // Set was called, guarded by mu
+	note    string        // guarded by mu
+	live    func() string // guarded by mu
+	eta     estimate      // guarded by mu
+	last    time.Time     // time of the last drawing by Set or of the last line, guarded by mu
+	printed string        // texts of the last line, guarded by mu
+	lines   int           // number of written lines, guarded by mu
+	done    bool          // guarded by mu
 }
 
-// Set updates the values of the bar, and draws the bar at most once every drawEvery.
-func (b *bar) Set(n int, note string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := b.s.Now()
-	b.n, b.note = min(max(n, 0), b.total), note
-	if b.since.IsZero() {
-		b.from, b.since = b.n, now
+// Set updates the counts and the display. The number of units never decreases.
+func (d *display) Set(n int, note string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.n, d.note = max(d.n, min(n, d.total)), note
+	if !d.counted && d.total > 0 {
+		d.eta.from, d.eta.began = float64(d.n)/float64(d.total), d.s.Now()
+		d.counted = true
 	}
-	if b.done || n < b.total && now.Sub(b.drawn) < drawEvery {
-		return
-	}
-	b.drawn = now
-	b.draw()
+	d.update(d.n == d.total && d.total > 0)
 }
 
-// tick draws the bar every tickEvery until quit is closed.
-func (b *bar) tick() {
+// Live sets a function that returns a further note. The display calls it every tickEvery, until Done returns.
+func (d *display) Live(note func() string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.live = note
+	d.update(false)
+}
+
+// tick updates the display every tickEvery until quit is closed.
+func (d *display) tick() {
 	t := time.NewTicker(tickEvery)
 	defer t.Stop()
 	for {
 		select {
-		case <-b.quit:
+		case <-d.quit:
 			return
 		case <-t.C:
-			b.mu.Lock()
-			b.draw()
-			b.mu.Unlock()
+			d.refresh()
 		}
 	}
 }
 
-// draw draws the bar. The caller holds mu if b is already shared.
-func (b *bar) draw() {
-	b.out.draw(b.line(b.s.columns() - 1)) // a terminal may wrap after the last column
+// refresh updates the times of the display and its live note.
+func (d *display) refresh() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.update(true)
 }
 
-// line returns the bar in at most the given number of columns:
+// update draws the bar, or writes a line if one is due. A bar is drawn at most once every drawEvery, unless
+// now is true. The caller holds mu if d is shared.
+func (d *display) update(now bool) {
+	at := d.s.Now()
+	switch {
+	case d.done:
+	case d.s.Terminal:
+		if now || at.Sub(d.last) >= drawEvery {
+			d.last = at
+			d.out.draw(d.shown, d.bar(d.s.columns()-1)) // a terminal may wrap after the last column
+		}
+	case at.Sub(d.last) >= plainEvery:
+		d.last = at
+		d.line()
+	}
+}
+
+// line writes a line for a reader without a terminal.
+func (d *display) line() {
+	text := strings.Join(d.texts(), " ")
+	if d.out.line(d.shown, d.label+": "+strings.Join(slices.DeleteFunc(append([]string{text}, d.times()...), empty), ", ")) {
+		d.printed, d.lines = text, d.lines+1
+	}
+}
+
+// texts returns the count, the note and the live note.
+func (d *display) texts() []string {
+	count, live := "", ""
+	if d.total > 0 && !d.uncount {
+		count = fmt.Sprintf("%d/%d", d.n, d.total)
+	}
+	if d.live != nil {
+		live = d.live()
+	}
+	return slices.DeleteFunc([]string{count, d.note, live}, empty)
+}
+
+// times returns the elapsed time, and the remaining times of the work and of the run.
+func (d *display) times() []string {
+	now := d.s.Now()
+	times := []string{clock(now.Sub(d.began))}
+	share := 0.0
+	if d.total > 0 {
+		share = float64(d.n) / float64(d.total)
+	}
+	if left, ok := d.eta.left(now, share); ok && left >= time.Second {
+		times = append(times, clock(left)+" left")
+	}
+	if d.runLeft != nil {
+		if left, ok := d.runLeft(now); ok && left >= time.Second {
+			times = append(times, "run "+clock(left)+" left")
+		}
+	}
+	return times
+}
+
+// bar returns the display in at most the given number of columns:
 //
-//	playing 14/32 9 solved  43% |█████     | 1:20 < 1:45
+//	step 2/24 playing 14/32 9 solved 2.1k tok  43% |█████     | 1:20, 1:45 left, run 22:10 left
 //
-// with the elapsed and the estimated remaining time. If the line is too long, it
-// omits the bar, and then cuts the end.
-func (b *bar) line(columns int) string {
-	now := b.s.Now()
-	took := now.Sub(b.began)
-	if b.total == 0 {
-		return cut(joined(b.label, b.note, clock(took)), columns)
+// If the line is too long, it shortens the bar, and then omits the live note, the bar with the share, the elapsed time, the
+// note, and the remaining times. The label is cut last.
+func (d *display) bar(columns int) string {
+	texts, times := d.texts(), d.times()
+	fits := func() bool {
+		return utf8.RuneCountInString(joined(d.label, strings.Join(texts, " "), strings.Join(times, ", "))) <= columns
 	}
-	text := joined(b.label, fmt.Sprintf("%d/%d", b.n, b.total), b.note)
-	times := clock(took)
-	if done := b.n - b.from; done > 0 {
-		times += " < " + clock(time.Duration(float64(now.Sub(b.since))/float64(done)*float64(b.total-b.n)))
+	if len(texts) > 1 && !fits() {
+		texts = texts[:len(texts)-1]
 	}
-	const around = len(" 100% ||  ") // columns around the bar
-	width := min(widestBar, columns-utf8.RuneCountInString(text)-utf8.RuneCountInString(times)-around)
-	if width < 3 {
-		return cut(joined(text, fmt.Sprintf("%d%%", 100*b.n/b.total), times), columns)
+	if len(times) > 1 && !fits() {
+		times = times[1:]
 	}
-	p := progressbar.NewOptions(b.total, progressbar.OptionSetWriter(io.Discard), progressbar.OptionSetDescription(text),
+	for len(texts) > 1 && !fits() {
+		texts = texts[:len(texts)-1]
+	}
+	for len(times) > 0 && !fits() {
+		times = times[:len(times)-1]
+	}
+	label, text, clocks := d.label, strings.Join(texts, " "), strings.Join(times, ", ")
+	if room := columns - utf8.RuneCountInString(text); !fits() && room > 1 {
+		label = cut(label, room-1)
+	}
+	text = joined(label, text)
+	const around = len("  100% ||  ") // columns around the bar
+	width := min(widestBar, columns-utf8.RuneCountInString(text)-utf8.RuneCountInString(clocks)-around)
+	if d.total == 0 || width < 3 {
+		return cut(joined(text, clocks), columns)
+	}
+	p := progressbar.NewOptions(d.total, progressbar.OptionSetWriter(io.Discard), progressbar.OptionSetDescription(text),
 		progressbar.OptionSetWidth(width), progressbar.OptionSetPredictTime(false))
-	_ = p.Set(b.n) // writing to io.Discard cannot fail
+	_ = p.Set(d.n) // writing to io.Discard cannot fail
 	_ = p.RenderBlank()
-	return cut(joined(strings.TrimSpace(p.String()), times), columns)
+	return cut(joined(strings.TrimSpace(p.String()), clocks), columns)
 }
 
-// Done clears the bar's line.
-func (b *bar) Done() {
-	b.mu.Lock()
-	if b.done {
-		b.mu.Unlock()
+// Done ends the display. Without a terminal it writes a last line, unless the previous line has the same counts or the work
+// ended before the first line was due.
+func (d *display) Done() {
+	d.mu.Lock()
+	if d.done {
+		d.mu.Unlock()
 		return
 	}
-	b.done = true
-	b.mu.Unlock()
-	close(b.quit)
-	b.ticks.Wait()
-	b.out.draw("")
+	overdue := d.s.Now().Sub(d.last) >= plainEvery
+	if !d.s.Terminal && (d.lines == 0 && overdue || d.lines > 0 && d.printed != strings.Join(d.texts(), " ")) {
+		d.line()
+	}
+	d.done = true
+	d.mu.Unlock()
+	close(d.quit)
+	d.ticks.Wait()
+	d.out.close(d.shown)
 }
 
 // joined joins the non-empty parts with spaces.
 func joined(parts ...string) string {
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
+	return strings.Join(slices.DeleteFunc(parts, empty), " ")
 }
+
+func empty(s string) bool { return s == "" }
 
 // cut returns the first n columns of text.
 func cut(text string, n int) string {
@@ -157,113 +254,4 @@ func clock(d time.Duration) string {
 		return fmt.Sprintf("%d:%02d", s/60, s%60)
 	}
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
-}
-
-// plain writes a progress line every plainEvery and at the end.
-type plain struct {
-	s     *State
-	label string
-	total int
-
-	mu      sync.Mutex
-	n       int       // guarded by mu
-	note    string    // guarded by mu
-	last    time.Time // time of the last line, guarded by mu
-	printed string    // the last line, guarded by mu
-	done    bool      // guarded by mu
-}
-
-// Set writes a line if plainEvery has passed since the last line.
-func (p *plain) Set(n int, note string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.n, p.note = n, note
-	if now := p.s.Now(); !p.done && now.Sub(p.last) >= plainEvery {
-		p.last = now
-		p.line()
-	}
-}
-
-// Done writes a last line, unless the previous line is equal or the work ended
-// before the first line was due.
-func (p *plain) Done() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.done {
-		return
-	}
-	p.done = true
-	if p.printed != p.text() && (p.printed != "" || p.s.Now().Sub(p.last) >= plainEvery) {
-		p.line()
-	}
-}
-
-func (p *plain) line() {
-	p.printed = p.text()
-	fmt.Fprintln(p.s.Stderr, p.printed)
-}
-
-// text returns the line. The caller holds mu.
-func (p *plain) text() string {
-	count := ""
-	if p.total > 0 {
-		count = fmt.Sprintf("%d/%d", p.n, p.total)
-	}
-	return joined(p.label+":", count, p.note)
-}
-
-// screen is the stderr that the logger, progress bars and the signal handler
-// share. On a terminal its last line may be a bar, which stays below other
-// output.
-type screen struct {
-	mu  sync.Mutex
-	w   io.Writer // guarded by mu
-	bar string    // bar on the current line, guarded by mu
-}
-
-// screenOf returns w if it is a screen, or else a screen on w.
-func screenOf(w io.Writer) *screen {
-	if s, ok := w.(*screen); ok {
-		return s
-	}
-	return &screen{w: w}
-}
-
-// Write writes p atomically.
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.bar == "" {
-		return s.w.Write(p)
-	}
-	text := s.blank() + string(p)
-	if strings.HasSuffix(text, "\n") {
-		text += s.bar
-	} else {
-		s.bar = "" // the bar is hidden until the next draw
-	}
-	if _, err := io.WriteString(s.w, text); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// draw replaces the bar; "" removes it. It ignores errors, since the terminal may
-// be closed.
-func (s *screen) draw(bar string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if bar != s.bar {
-		_, _ = io.WriteString(s.w, s.blank()+bar)
-		s.bar = bar
-	}
-}
-
-// blank returns the characters that clear the line of the bar. It uses no escape
-// sequences, which some terminals lack.
-func (s *screen) blank() string {
-	if s.bar == "" {
-		return ""
-	}
-	return "\r" + strings.Repeat(" ", utf8.RuneCountInString(s.bar)) + "\r"
 }

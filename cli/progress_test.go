@@ -1,8 +1,14 @@
 package cli
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/openmanus/openmanus/cli/run"
 )
 
 func TestProgressPlain(t *testing.T) {
@@ -16,7 +22,7 @@ func TestProgressPlain(t *testing.T) {
 	p.Done()
 	p.Done()
 	p.Set(101, "late")
-	if got, want := ts.err.String(), "episodes: 40/100 12 tok/s\nepisodes: 100/100\n"; got != want {
+	if got, want := ts.err.String(), "episodes: 40/100 12 tok/s, 0:10, 0:15 left\nepisodes: 100/100, 0:10\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -28,7 +34,7 @@ func TestProgressPlainEnd(t *testing.T) {
 	ts.clock = ts.clock.Add(plainEvery)
 	p.Set(2, "")
 	p.Done()
-	if got, want := ts.err.String(), "episodes: 2/2\n"; got != want {
+	if got, want := ts.err.String(), "episodes: 2/2, 0:10\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -48,6 +54,96 @@ func TestProgressTerminal(t *testing.T) {
 	}
 }
 
+// TestEstimate plays a step of groups, of which the easy episodes end early and the last ones late, and checks that the predicted
+// end never moves by more than a third of the whole from one second to the next, and that it is close in the last 40 percent.
+func TestEstimate(t *testing.T) {
+	const total, whole = 256, 240 * time.Second
+	for _, prior := range []time.Duration{0, 200 * time.Second, 500 * time.Second} {
+		began := time.Unix(1e9, 0)
+		e := estimate{began: began, prior: prior}
+		var end time.Duration // predicted
+		for at := time.Second; at < whole; at += time.Second {
+			wave := at / (30 * time.Second) // 32 episodes end in the last third of each wave
+			done := 32 * int(wave)
+			if in := at - wave*30*time.Second; in > 20*time.Second {
+				done += int(32 * (in - 20*time.Second) / (10 * time.Second))
+			}
+			left, ok := e.left(began.Add(at), float64(done)/total)
+			if !ok {
+				if end != 0 {
+					t.Errorf("prior %v: no prediction after %v, after an earlier one", prior, at)
+				}
+				continue
+			}
+			if now := at + left; end != 0 && max(now-end, end-now) > whole/3 {
+				t.Errorf("prior %v: after %v the predicted end moves from %v to %v", prior, at, end, now)
+			}
+			if end = at + left; at > whole*6/10 && max(end-whole, whole-end) > whole/4 {
+				t.Errorf("prior %v: after %v the predicted end is %v, want about %v", prior, at, end, whole)
+			}
+		}
+		if end == 0 {
+			t.Errorf("prior %v: no prediction", prior)
+		}
+	}
+}
+
+// TestProgressMoves checks that a display changes within two seconds although its work reports nothing, on a terminal, and within
+// plainEvery elsewhere, and that the count never decreases.
+func TestProgressMoves(t *testing.T) {
+	for _, terminal := range []bool{true, false} {
+		ts := newTestState(t)
+		ts.Terminal = terminal
+		sampled := 0
+		d := ts.display(work{label: "playing", total: 8, prior: time.Minute})
+		d.Set(0, "0 solved")
+		d.Live(func() string { sampled += 900; return run.SampledNote(sampled) })
+		every := 2 * time.Second
+		if !terminal {
+			every = plainEvery
+		}
+		for range 5 {
+			before := ts.err.String()
+			ts.clock = ts.clock.Add(every)
+			d.refresh()
+			if got := strings.TrimPrefix(ts.err.String(), before); !regexp.MustCompile(`playing:? 0/8 0 solved,? [\d.]+k? tok.*\d:\d\d, \d:\d\d left`).MatchString(got) {
+				t.Errorf("terminal %t: after %v: %q", terminal, every, got)
+			}
+		}
+		d.Set(5, "")
+		d.Set(3, "late")
+		if d.n != 5 {
+			t.Errorf("the count went back to %d", d.n)
+		}
+		d.Done()
+	}
+}
+
+// TestNestedProgress checks that the innermost display is shown, and the outer one again after it.
+func TestNestedProgress(t *testing.T) {
+	ts := onTerminal(t, 80)
+	bar := func(want string) {
+		t.Helper()
+		if _, got := ts.screen(t); !strings.HasPrefix(got, want) {
+			t.Errorf("got the bar %q, want %q", got, want)
+		}
+	}
+	outer := ts.display(work{label: "starting"})
+	inner := ts.display(work{label: "opening the model"})
+	bar("opening the model 0:00")
+	ts.clock = ts.clock.Add(time.Second)
+	outer.refresh()
+	bar("opening the model 0:00")
+	inner.refresh()
+	bar("opening the model 0:01")
+	inner.Done()
+	bar("starting 0:01")
+	outer.Done()
+	if _, got := ts.screen(t); got != "" {
+		t.Errorf("the bar %q remains", got)
+	}
+}
+
 // TestQuiet checks that a command with --quiet prints no progress and no log lines below errors.
 func TestQuiet(t *testing.T) {
 	dir := t.TempDir()
@@ -55,5 +151,45 @@ func TestQuiet(t *testing.T) {
 	code, _, stderr := inProcess(t, dir, append([]string{"train", "run.toml", "--quiet"}, shortRun...)...)
 	if code != 0 || stderr != "" {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
+	}
+}
+
+// TestLinesFit checks that a run on a terminal of 80 columns shows all its parts and writes no wider line, also with long names, warnings and commands. Single
+// words, such as paths, may be wider.
+func TestLinesFit(t *testing.T) {
+	dir := t.TempDir()
+	const file = "a-long-name-of-a-configuration-file-of-a-run.toml"
+	writeFile(t, dir, file, strings.Replace(tinyRun, `experiment = "tiny"`, `experiment = "a-rather-long-name-of-a-run"`, 1))
+	loud := slices.DeleteFunc(slices.Clone(shortRun), func(a string) bool { return a == "--quiet" })
+	for i, args := range [][]string{{}, {"--set", "trainer.total_steps=3"}, {}, {"--set", "trainer.no=1"}} {
+		ts := onTerminal(t, 80)
+		ts.Args = slices.Concat([]string{"openmanus", "train", file, "--log-level", "debug", "--set", "actor.use_kl_loss=true", "--set", "algo.adv_estimator=gae"}, loud, args)
+		ts.Dir = dir
+		code := Main(ts.State)
+		if (code != 0) != strings.Contains(strings.Join(args, " "), "trainer.no") {
+			t.Fatalf("%q: exit code %d\n%s", args, code, ts.err.String())
+		}
+		shown := strings.ReplaceAll(ts.err.String(), "\r", "\n") + "\n" + ts.out.String()
+		if i == 0 {
+			for _, label := range []string{"starting", "opening the environments", "playing walks of maze 0/", "playing expert tasks of maze 0/", "opening the model",
+				"starting the engine", "rendering trajectories", "read step 1/", "sft step 1/", "saving the reference", "validating maze before 0/", "step 1/2 playing 0/",
+				"step 1/2 reference 0/", "step 1/2 update 0/", "saving"} {
+				if !strings.Contains(shown, "\n"+label) {
+					t.Errorf("the terminal never shows %q", label)
+				}
+			}
+			if !strings.Contains(shown, "  kl ") {
+				t.Errorf("no KL on the lines of the steps:\n%s", ts.err.String())
+			}
+		}
+		lines := strings.Split(strings.ReplaceAll(shown, dir+"/", ""), "\n")
+		if len(lines) < 3 {
+			t.Errorf("%q: only %d lines", args, len(lines))
+		}
+		for _, line := range lines {
+			if n := utf8.RuneCountInString(line); n >= 80 && strings.Contains(strings.TrimSuffix(strings.TrimSpace(line), " \\"), " ") {
+				t.Errorf("%q: %d columns: %q", args, n, line)
+			}
+		}
 	}
 }

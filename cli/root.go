@@ -19,8 +19,8 @@ import (
 // Main runs the command line in s and returns the exit code.
 func Main(s *State) (exit int) {
 	st := *s
-	st.Stderr = screenOf(s.Stderr)
 	s = &st
+	s.Stderr = s.newScreen()
 	s.Log, s.Progress = newLogger(s, "info"), s.newProgress
 
 	// Without recover the exit code would be 2, which means a wrong command line.

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -113,7 +112,7 @@ func (s *State) printOutcome(r *run.Result) error {
 	program := errext.ShellQuote(s.Args[0])
 	text := ""
 	if r.AlreadyDone {
-		text = finishedNote(r) + "\n"
+		text = wrap(finishedNote(r)+"\n", tableColumns)
 	}
 	text += fmt.Sprintf("\nRun %s: %d steps\n\n", folder.Dir, st.Step)
 	if table := outcomeTable(st.Validations); table != "" {
@@ -125,23 +124,23 @@ func (s *State) printOutcome(r *run.Result) error {
 	}
 	text += fmt.Sprintf("  weights     %s\n", actor)
 	if b := st.Best; b != nil && b.Step != st.Step {
-		text += fmt.Sprintf("  best        %s (%s %.3f after step %d)\n", filepath.Join(folder.Best(), rundir.ActorFolder), b.Metric, b.Value, b.Step)
+		text += fmt.Sprintf("  best        %s\n              %s %.3f after step %d\n", filepath.Join(folder.Best(), rundir.ActorFolder), b.Metric, b.Value, b.Step)
 	}
 	if cfg.Model.LoRARank > 0 {
 		base := cfg.Model.Path
 		if model.IsFolder(folder.Base()) {
 			base = folder.Base()
 		}
-		text += "\nThe weights are adapters of " + base + " in the format of PEFT. This command merges both into one model:\n" +
-			"  " + program + " model convert " + errext.ShellQuote(actor) + " merged\n"
+		text += wrap("\nThe weights are adapters of "+base+" in the format of PEFT. This command merges both into one model:\n", tableColumns) +
+			commandText(program, "model", "convert", errext.ShellQuote(actor), "merged")
 	}
 	if len(cfg.Env) == 0 {
 		text += "\nNext: answer prompts with the trained model:\n" +
-			"  " + program + " generate prompts.jsonl replies.jsonl --model " + errext.ShellQuote(actor) + "\n"
+			commandText(program, "generate", "prompts.jsonl", "replies.jsonl", "--model", errext.ShellQuote(actor))
 	} else {
 		text += "\nNext: play with the trained agent, or write a new configuration:\n" +
-			"  " + program + " eval " + strings.Join(evalAgain(folder.Config(), actor, cfg, cfg.Env[0]), " ") + "\n" +
-			"  " + program + " config init my.toml\n"
+			commandText(append([]string{program, "eval"}, evalAgain(folder.Config(), actor, cfg, cfg.Env[0])...)...) +
+			commandText(program, "config", "init", "my.toml")
 	}
 	return s.print([]byte(text))
 }
@@ -167,21 +166,18 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 // success rates. An extended run has several validations with the
 // label "after"; the table labels them by their step, except the last.
 func outcomeTable(validations []rundir.Validation) string {
-	var b strings.Builder
-	row := func(cells ...string) {
-		fmt.Fprintf(&b, "  %-12s %-10s %9s  %-15s %9s %9s %9s\n", cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6])
-	}
+	rows := [][]string{{"when", "env", "success", "95% interval", "score", "turns", "episodes"}}
 	for i, v := range validations {
 		if v.Label == rundir.LabelAfter && i < len(validations)-1 {
 			v.Label = rundir.StepLabel(v.Step)
 		}
 		for _, r := range v.Results() {
-			if b.Len() == 0 {
-				row("when", "env", "success", "95% interval", "score", "turns", "episodes")
-			}
-			row(v.Label, r.Env, fmt.Sprintf("%.3f", r.Success), fmt.Sprintf("%.3f - %.3f", r.Low, r.High),
-				fmt.Sprintf("%.3f", r.Score), fmt.Sprintf("%.1f", r.Turns), fmt.Sprintf("%.0f", r.Episodes))
+			rows = append(rows, []string{v.Label, r.Env, fmt.Sprintf("%.3f", r.Success), fmt.Sprintf("%.3f - %.3f", r.Low, r.High),
+				fmt.Sprintf("%.3f", r.Score), fmt.Sprintf("%.1f", r.Turns), fmt.Sprintf("%.0f", r.Episodes)})
 		}
 	}
-	return b.String()
+	if len(rows) == 1 {
+		return ""
+	}
+	return formatTable(rows, 2, tableColumns)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -18,16 +19,20 @@ import (
 type watcher struct {
 	s        *State
 	barsOnly bool // log.backends lacks console: no lines are printed
-	bar      run.Progress
+	bar      *display
 
-	supervised algo.Phase // current supervised phase, or the zero Phase
+	current    algo.Phase
+	supervised algo.Phase               // current supervised phase, or the zero Phase
+	phaseBegan time.Time                // start of the current phase
+	phaseTook  map[string]time.Duration // duration of the last phase of each name
 	pace       stepTimes
 }
 
 // phaseNames maps phases to labels. Phases without a label are short and not shown.
 var phaseNames = map[string]string{
-	"gen": "playing", "gen_max": "playing greedily", "testing": "validating", "reward": "scoring", "values": "values",
+	"gen": "playing", "gen_max": "playing greedily", "testing": "validating", "reward": "scoring", "values": "values", "adv": "advantages",
 	"old_log_prob": "log-probs", "ref": "reference", "update_critic": "critic update", "update_actor": "update", "save_checkpoint": "saving",
+	algo.PhaseReference: "saving the reference",
 }
 
 // Phase starts a bar. Supervised training has one bar for all its steps.
@@ -48,31 +53,33 @@ func (w *watcher) Phase(p algo.Phase) {
 	case p.Of != "":
 		label += " " + p.Of
 	case p.Step > 0:
-		w.pace.begin(w.s.Now(), p.Step)
-		label = joined(fmt.Sprintf("step %d/%d", p.Step, p.Steps), w.left(p.Step-1, p.Steps), label)
+		w.pace.begin(w.s.Now(), p.Step, p.Steps)
+		label = fmt.Sprintf("step %d/%d %s", p.Step, p.Steps, label)
 	}
-	w.bar = w.s.Progress(label, p.Total)
-	w.bar.Set(0, "")
+	w.current, w.phaseBegan = p, w.s.Now()
+	w.bar = w.s.display(work{label: label, total: p.Total, prior: w.phaseTook[phaseKey(p)], runLeft: w.pace.runLeft})
+	if p.Sampled != nil {
+		w.bar.Live(func() string { return run.SampledNote(p.Sampled()) })
+	}
+	w.Progress(0, "")
 }
 
-// left returns the estimated remaining time of a run from the numbers of done and of all steps,
-// or "" before the first step has ended.
-func (w *watcher) left(done, steps int) string {
-	left, ok := w.pace.left(w.s.Now(), steps-done)
-	if !ok {
-		return ""
-	}
-	return "(" + clock(left) + " left)"
+// phaseKey names the phases whose durations are alike.
+func phaseKey(p algo.Phase) string {
+	env, _, _ := strings.Cut(p.Of, " ")
+	return joined(p.Name, env)
 }
+
+// supervisedUnits is the number of units of a bar in a step of supervised training.
+const supervisedUnits = 1000
 
 // supervisedPhase starts a step of supervised training.
 func (w *watcher) supervisedPhase(p algo.Phase) {
 	if w.supervised.Name == "" {
 		w.done()
-		w.supervised = p
-		w.bar = w.s.Progress(p.Name, p.Steps*p.Total)
+		w.bar = w.s.display(work{label: p.Name, total: p.Steps * supervisedUnits, uncount: true})
 	}
-	w.supervised.Step = p.Step
+	w.supervised = p
 	w.Progress(0, "")
 }
 
@@ -81,21 +88,33 @@ func (w *watcher) Progress(n int, note string) {
 	if w.bar == nil {
 		return
 	}
-	if p := w.supervised; p.Name != "" { // the last step of an epoch may have fewer rows
-		n = (p.Step-1)*p.Total + min(n, p.Total)
-		if note = ""; p.Total > 1 {
-			note = fmt.Sprintf("rows, step %d/%d", p.Step, p.Steps)
+	if p := w.supervised; p.Name != "" {
+		note = fmt.Sprintf("step %d/%d", p.Step, p.Steps)
+		if p.Total > 1 {
+			note += fmt.Sprintf(", rows %d/%d", n, p.Total)
 		}
+		n = (p.Step-1)*supervisedUnits + supervisedUnits*n/max(1, p.Total)
+	} else if w.current.Sampled == nil && w.current.Total > 0 {
+		note = joined("rows", note)
 	}
 	w.bar.Set(n, note)
 }
 
+// done removes the bar.
 func (w *watcher) done() {
 	w.supervised = algo.Phase{}
-	if w.bar != nil {
-		w.bar.Done()
-		w.bar = nil
+	if w.bar == nil {
+		return
 	}
+	w.bar.Done()
+	w.bar = nil
+	if name := w.current.Name; name != "" {
+		if w.phaseTook == nil {
+			w.phaseTook = map[string]time.Duration{}
+		}
+		w.phaseTook[phaseKey(w.current)] = w.s.Now().Sub(w.phaseBegan)
+	}
+	w.current = algo.Phase{}
 }
 
 // Step prints the main metrics of a step on a line.
@@ -108,7 +127,7 @@ func (w *watcher) Step(step, steps int, m algo.Metrics) {
 	switch {
 	case !supervised:
 		w.done()
-		w.pace.end(w.s.Now(), step)
+		w.pace.end(w.s.Now(), step, steps)
 	case n == steps:
 		w.done()
 	}
@@ -140,17 +159,23 @@ func (w *watcher) stepLine(step, steps int, m algo.Metrics) (parts []string, ran
 		}
 	}
 	add(3, "turns %.1f", m[track.NumberOfActions+"/mean"])
+	for _, name := range []string{track.ActorKLLoss, track.CriticKL} { // the KL to the reference, in the loss or in the reward
+		if kl, measured := m[name]; measured {
+			add(4, "kl %.1e", kl)
+			break
+		}
+	}
 	if kept, evolves := m[track.Evol+algo.Overall+"/kept"]; evolves {
 		add(2, "kept %.0f", kept)
 		add(2, "loss %.4f", m[track.EvolLoss])
 	} else if gap, measured := m[track.LogProbGap+"_mean"]; measured {
-		add(4, "gap %.1e", gap)
+		add(5, "gap %.1e", gap)
 	}
-	add(5, "grad %.2f", m[track.ActorGradNorm])
-	add(6, "lr %.2g", m[track.ActorLR])
+	add(6, "grad %.2f", m[track.ActorGradNorm])
+	add(7, "lr %.2g", m[track.ActorLR])
 	add(2, "%.1f s", m[track.TimingStep])
-	if left := w.left(step, steps); left != "" && step < steps {
-		add(1, "%s", left)
+	if left, ok := w.pace.runLeft(w.s.Now()); ok && step < steps {
+		add(1, "(%s left)", clock(left))
 	}
 	return parts, rank
 }
@@ -193,29 +218,37 @@ func (w *watcher) Validated(v rundir.Validation) {
 
 // stepTimes estimates the time of future steps from the time of past steps.
 type stepTimes struct {
-	began time.Time // start of the current or the next step
-	step  int       // current step; 0: none
+	mu    sync.Mutex // guards all fields
+	began time.Time  // start of the current or the next step
+	step  int        // current step; 0: none
 	took  []time.Duration
+	done  int // finished steps of the run
+	steps int // all steps of the run
 }
 
 // paceSteps is the number of recent steps in the estimate. It is small, since
 // episodes get shorter or longer during training.
 const paceSteps = 8
 
-// begin records the start of a phase of a step. The first phase starts the step.
-func (p *stepTimes) begin(now time.Time, step int) {
-	if p.step != step {
-		p.step = step
-		if p.began.IsZero() || len(p.took) == 0 {
-			p.began = now
-		}
+// begin records the start of a phase of a step. The first phase starts the step. A phase of a finished step, such as saving a
+// checkpoint, counts as part of the next step.
+func (p *stepTimes) begin(now time.Time, step, steps int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.step == step || step <= p.done {
+		return
+	}
+	p.step, p.done, p.steps = step, step-1, steps
+	if p.began.IsZero() || len(p.took) == 0 {
+		p.began = now
 	}
 }
 
-// end records the end of a step. Work before the next step, such as saving a
-// checkpoint, counts as part of the next step.
-func (p *stepTimes) end(now time.Time, step int) {
-	if p.step != step { // the step began in an earlier process
+// end records the end of a step. Work before the next step counts as part of the next step.
+func (p *stepTimes) end(now time.Time, step, steps int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done, p.steps = step, steps; p.step != step { // the step began in an earlier process
 		return
 	}
 	p.took = append(p.took, now.Sub(p.began))
@@ -223,9 +256,10 @@ func (p *stepTimes) end(now time.Time, step int) {
 	p.began, p.step = now, 0
 }
 
-// left estimates the time of n steps, of which the first has started. ok is false
-// before the first step has ended.
-func (p *stepTimes) left(now time.Time, steps int) (left time.Duration, ok bool) {
+// runLeft estimates the time until the last step ends. ok is false before the first step has ended.
+func (p *stepTimes) runLeft(now time.Time) (left time.Duration, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if len(p.took) == 0 {
 		return 0, false
 	}
@@ -234,5 +268,6 @@ func (p *stepTimes) left(now time.Time, steps int) (left time.Duration, ok bool)
 		sum += d
 	}
 	mean := sum / time.Duration(len(p.took))
-	return max(0, time.Duration(steps)*mean-min(mean, now.Sub(p.began))), true
+	steps := time.Duration(p.steps - p.done)
+	return max(0, steps*mean-min(mean, now.Sub(p.began))), steps > 0
 }

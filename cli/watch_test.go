@@ -49,7 +49,7 @@ func onTerminal(t *testing.T, columns int) *testState {
 	ts := newTestState(t)
 	ts.Terminal = true
 	ts.Columns = func() int { return columns }
-	ts.Stderr = screenOf(ts.Stderr)
+	ts.Stderr = ts.newScreen()
 	return ts
 }
 
@@ -75,38 +75,45 @@ func TestWatcherShowsEveryPhase(t *testing.T) {
 			t.Errorf("%s shows %q, which does not match %s", what, got, pattern)
 		}
 	}
+	sampled := 0
 	pass := func(d time.Duration) { ts.clock = ts.clock.Add(d) }
 
 	for step := 1; step <= 2; step++ {
 		w.Phase(algo.Phase{Name: run.PhaseRead, Step: step, Steps: 2, Total: 64})
 		pass(time.Minute)
 		w.Progress(32, "")
-		want("half a step of reading", `^read \d+/128 rows, step [12]/2 .*\|.*\| \d:00`)
+		want("half a step of reading", `^read step [12]/2, rows 32/64 +(25|75)% .*\|.*\| \d:00, \d:\d\d left$`)
 		w.Step(0, 2, algo.Metrics{"read/step": float64(step)})
 	}
 	if got := bar(); got != "" {
 		t.Errorf("after training on walks: got the bar %q, want none", got)
 	}
 	w.Phase(algo.Phase{Name: algo.PhaseSFT, Step: 1, Steps: 9, Total: 2})
-	want("a first step of supervised training", `^sft 0/18 rows, step 1/9 `)
+	want("a first step of supervised training", `^sft step 1/9, rows 0/2 `)
 	w.Phase(algo.Phase{Name: "save_checkpoint"})
-	want("a save in between", `^sft 0/18`)
+	want("a save in between", `^sft step 1/9, rows 0/2 `)
 
 	w.Phase(algo.Phase{Name: "testing", Of: "maze before", Total: 8})
 	want("a validation", `^validating maze before 0/8 `)
 	w.Phase(algo.Phase{Name: "testing", Of: "textcraft before", Total: 8})
 	want("another validation", `^validating textcraft before 0/8 `)
 
-	w.Phase(algo.Phase{Name: "gen", Step: 1, Steps: 24, Total: 256})
+	w.Phase(algo.Phase{Name: "gen", Step: 1, Steps: 24, Total: 256, Sampled: func() int { return sampled }})
 	want("playing that has just begun", `^step 1/24 playing 0/256 +0% \| +\| 0:00$`)
 	pass(30 * time.Second)
 	w.Progress(64, "9 solved")
-	want("playing", `^step 1/24 playing 64/256 9 solved +25% \|█+ +\| 0:30 < 1:30$`)
+	want("playing", `^step 1/24 playing 64/256 9 solved +25% \|█+ +\| 0:30, 1:30 left$`)
+	sampled = 12345
+	pass(time.Second)
+	w.bar.refresh()
+	want("the first tokens", `64/256 9 solved 12k tok +25% `)
 	for _, name := range []string{"reward", "values", "old_log_prob", "ref", "update_critic", "update_actor"} {
 		w.Phase(algo.Phase{Name: name, Step: 1, Steps: 24, Total: 0})
 		want(name, `^step 1/24 `+phaseNames[name]+` 0:00$`)
 	}
-	pass(90 * time.Second)
+	w.Phase(algo.Phase{Name: algo.PhaseReference})
+	want("the reference", "^saving the reference 0:00$")
+	pass(89 * time.Second)
 	w.Step(1, 24, algo.Metrics{"timing_s/step": 120})
 	if lines, _ := ts.screen(t); !strings.Contains(lines[len(lines)-1], "(46:00 left)") {
 		t.Errorf("after one of 24 steps in 2 minutes: got the line %q, want 46:00 left", lines[len(lines)-1])
@@ -114,7 +121,7 @@ func TestWatcherShowsEveryPhase(t *testing.T) {
 	w.Phase(algo.Phase{Name: "update_actor", Step: 2, Steps: 24, Total: 10})
 	pass(time.Minute)
 	w.Progress(5, "")
-	want("an update", `^step 2/24 \(46:00 left\) update 5/10 +50% \|█+ +\| 1:00 < 1:00$`)
+	want("an update", `^step 2/24 update 5/10 rows +50% \|█+ +\| 1:00, 1:00 left, run 45:00 left$`)
 	w.done()
 	if got := bar(); got != "" {
 		t.Errorf("after the end: got the bar %q, want none", got)
@@ -170,23 +177,24 @@ func TestLogWithBar(t *testing.T) {
 func TestStepTimes(t *testing.T) {
 	var p stepTimes
 	at := time.Unix(1e9, 0)
-	if _, ok := p.left(at, 5); ok {
-		t.Error("left returns a time before the first step")
+	if _, ok := p.runLeft(at); ok {
+		t.Error("a remaining time before the first step")
 	}
-	p.end(at, 7) // step 7 began in an earlier process
-	if _, ok := p.left(at, 5); ok {
-		t.Error("left returns a time after a step of an earlier process")
+	p.end(at, 7, 27) // step 7 began in an earlier process
+	if _, ok := p.runLeft(at); ok {
+		t.Error("a remaining time after a step of an earlier process")
 	}
-	for step := 1; step <= 20; step++ {
-		p.begin(at, step)
-		p.begin(at.Add(time.Second), step) // another phase
-		at = at.Add(time.Duration(step) * time.Second)
-		p.end(at, step)
+	for step := 8; step <= 27; step++ {
+		p.begin(at, step, 29)
+		p.begin(at.Add(time.Second), step, 29)   // another phase
+		p.begin(at.Add(time.Second), step-1, 29) // a save of the previous step
+		at = at.Add(time.Duration(step-7) * time.Second)
+		p.end(at, step, 29)
 	}
-	if left, _ := p.left(at, 2); left != 33*time.Second { // mean of the last eight steps (13 to 20 s), times 2
+	if left, _ := p.runLeft(at); left != 33*time.Second { // mean of the last eight steps (13 to 20 s), times 2
 		t.Errorf("got %v, want 33s", left)
 	}
-	if left, _ := p.left(at.Add(time.Hour), 2); left != 16500*time.Millisecond {
+	if left, _ := p.runLeft(at.Add(time.Hour)); left != 16500*time.Millisecond {
 		t.Errorf("one hour into a step: got %v, want 16.5s, the time of one more step", left)
 	}
 }

@@ -140,6 +140,7 @@ func (g *generation) run(ctx context.Context, prompts [][]data.Message, done *ro
 	bar := g.host.Progress("generating", len(prompts))
 	defer bar.Done()
 	bar.Set(len(done.rows), "")
+	bar.Live(func() string { return SampledNote(int(g.sampler.Scheduler.Stats().SampledTokens)) })
 	starts, err := g.encode(prompts)
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ type Host struct {
 	Now     func() time.Time
 
 	// Progress starts the display of total units of work, or of the elapsed time
-	// if total is 0.
+	// if total is 0. Displays may be nested: the innermost one is shown.
 	Progress func(label string, total int) Progress
 
 	// Events shows training: its phases, steps and validations.
@@ -93,6 +93,7 @@ func (h *Host) name(key string) string { return cmp.Or(h.settingName(key), key) 
 type noDisplay struct{}
 
 func (noDisplay) Set(int, string)                   {}
+func (noDisplay) Live(func() string)                {}
 func (noDisplay) Done()                             {}
 func (noDisplay) Phase(algo.Phase)                  {}
 func (noDisplay) Progress(int, string)              {}
@@ -104,8 +105,17 @@ func (noDisplay) Validated(rundir.Validation)       {}
 type Progress interface {
 	// Set reports n finished units. The parameter note is a short text beside the bar.
 	Set(n int, note string)
+	// Live sets a function that returns a second note. The display calls it every second, until Done returns.
+	Live(note func() string)
 	// Done ends the display. Further calls have no effect.
 	Done()
+}
+
+// during calls f while the elapsed time is shown beside the label.
+func (h *Host) during(label string, f func() error) error {
+	bar := h.Progress(label, 0)
+	defer bar.Done()
+	return f()
 }
 
 // Path resolves a path of the command line or of a configuration against Dir. An

@@ -129,7 +129,11 @@ func OpenModel(ctx context.Context, h *Host, open *Closers, m configs.Model, o m
 		return nil, err
 	}
 	o.DType = dt
-	b, err := model.Open(ctx, thread, ModelPath(h, m.Path), o)
+	var b *model.Bundle
+	err = h.during("opening the model", func() (err error) {
+		b, err = model.Open(ctx, thread, ModelPath(h, m.Path), o)
+		return err
+	})
 	if err != nil {
 		return nil, errext.With(errext.Model, "", err)
 	}

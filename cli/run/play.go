@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/openmanus/openmanus/agent"
@@ -37,6 +38,7 @@ type player struct {
 	open     Closers
 	world    *World
 	bundle   *model.Bundle  // nil: the endpoint generates the replies
+	sampler  *Sampler       // nil: the endpoint generates the replies
 	endpoint *openai.Client // nil: the model generates the replies
 	env      rollout.Env
 	tasks    []data.Task
@@ -112,7 +114,7 @@ func (p *player) openLocal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.bundle = b
+	p.bundle, p.sampler = b, sampler
 	p.env.Setup.Engine, p.env.Setup.Renderer = sampler.Scheduler, sampler.Renderer
 	p.env.Setup.Options.MaxContext = sampler.MaxContext
 	return nil
@@ -166,6 +168,7 @@ func (p *player) play(ctx context.Context, o PlayOptions, more func(*rollout.Opt
 	name, total := p.cfg.Env[0].Name, p.total()
 	bar := p.host.Progress("playing "+name, total)
 	defer bar.Done()
+	bar.Live(p.sampled)
 	ro := rolloutOptions(p.host, p.cfg)
 	ro.GroupSize = p.samples()
 	ro.MaxFailed = max(o.MaxLost, math.SmallestNonzeroFloat64) // 0 would mean no limit
@@ -180,6 +183,15 @@ func (p *player) play(ctx context.Context, o PlayOptions, more func(*rollout.Opt
 	}
 	met := eval.Infrastructure{Retries: stats.Retries, Replays: stats.Replays, Servers: p.world.Pool.Counts(), MixedStarts: stats.MixedStarts, BadTasks: stats.BadTasks}
 	return episodes, met, p.playError(err)
+}
+
+// sampled describes the tokens that were sampled so far.
+func (p *player) sampled() string {
+	if p.endpoint != nil {
+		u := p.endpoint.Usage()
+		return strings.TrimSpace(fmt.Sprintf("%d requests %s", u.Requests, SampledNote(int(u.CompletionTokens))))
+	}
+	return SampledNote(int(p.sampler.Scheduler.Stats().SampledTokens))
 }
 
 // playError adds the exit code and the hint to an error of a rollout.

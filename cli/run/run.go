@@ -118,15 +118,17 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 		h.Opened(folder.Folder, cfg)
 	}
 
+	starting := h.Progress("starting", 0)
+	defer starting.Done()
 	t, err := openTraining(ctx, &h, cfg, folder, m)
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err != nil {
 		return nil, err
 	}
-	if err := t.openSampler(ctx); err != nil {
+	if err := h.during("starting the engine", func() error { return t.openSampler(ctx) }); err != nil {
 		return nil, err
 	}
-	if err := t.renderExperts(); err != nil {
+	if err := h.during("rendering trajectories", t.renderExperts); err != nil {
 		return nil, err
 	}
 	if err := t.read(ctx, soft, readingEvents{h.Events}); err != nil {
@@ -139,6 +141,7 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 	if err := t.startScorer(ctx); err != nil {
 		return nil, err
 	}
+	starting.Done()
 	if err := trainer.Fit(ctx, soft); err != nil {
 		return nil, trainError(folder, err)
 	}

@@ -72,8 +72,14 @@ func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *runFold
 		return t, err
 	}
 	t.warnOffloadOnCPU()
-	for _, open := range []func(context.Context) error{t.openEnvs, t.openScorer, t.playWalks, t.loadExperts, t.openModel} {
-		if err := open(ctx); err != nil {
+	for _, part := range []struct {
+		label string
+		open  func(context.Context) error
+	}{
+		{"opening the environments", t.openEnvs}, {"opening the score functions", t.openScorer}, {"playing walks", t.playWalks},
+		{"opening trajectories", t.loadExperts}, {"opening the model", t.openModel},
+	} {
+		if err := h.during(part.label, func() error { return part.open(ctx) }); err != nil {
 			return t, err
 		}
 	}
@@ -175,8 +181,6 @@ func (t *training) startScorer(ctx context.Context) error {
 // a checkpoint.
 func (t *training) openModel(ctx context.Context) error {
 	cfg := t.cfg
-	bar := t.host.Progress("opening the model", 0)
-	defer bar.Done()
 	var err error
 	if cfg.Model.Fresh.Layers > 0 && t.run.checkpoint == nil {
 		t.bundle, err = FreshModel(ctx, t.thread, cfg.Model.Fresh, cfg.Rollout.MaxContextTokens, cfg.Trainer.Seed, slices.Concat(t.walks, t.experts))

@@ -31,7 +31,7 @@ func (t *training) loadExperts(ctx context.Context) error {
 				return fmt.Errorf("environment %s: %w", e.name(), err)
 			}
 		}
-		made, err := playExperts(ctx, e)
+		made, err := playExperts(ctx, t.host, e)
 		if err != nil {
 			return err
 		}
@@ -76,13 +76,19 @@ func (e *trainingEnv) name() string {
 }
 
 // playExperts plays the expert_tasks of an environment.
-func playExperts(ctx context.Context, e *trainingEnv) ([]data.Task, error) {
+func playExperts(ctx context.Context, h *Host, e *trainingEnv) ([]data.Task, error) {
 	indices, err := parseIndices("expert_tasks", e.cfg.ExpertTasks)
 	if err != nil {
 		return nil, err
 	}
+	if len(indices) == 0 {
+		return nil, nil
+	}
+	bar := h.Progress("playing expert tasks of "+e.name(), len(indices))
+	defer bar.Done()
 	var made []data.Task
-	for _, index := range indices {
+	for i, index := range indices {
+		bar.Set(i, "")
 		if err := e.Spec.CheckIndex(index); err != nil {
 			return nil, errext.With(errext.Input, "", fmt.Errorf("expert_tasks: %w", err))
 		}

@@ -56,6 +56,8 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 	case o.SpecOnly && (e.Launch || len(urls) > 0):
 		return w, nil
 	case e.Launch:
+		starting := h.Progress("starting the servers of "+e.Name, 0)
+		defer starting.Done()
 		group, err := LaunchServers(ctx, h, e, o.Logs,
 			func(url string, restarts int) {
 				if p := opened.Load(); p != nil && restarts > 0 {
@@ -101,7 +103,7 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 	w.closers = append(w.closers, w.Pool.Close)
 	opened.Store(w.Pool)
 	if len(e.Servers) > 0 {
-		if err := w.Pool.Check(ctx); err != nil {
+		if err := h.during("checking the servers of "+e.Name, func() error { return w.Pool.Check(ctx) }); err != nil {
 			return nil, errors.Join(withServerHint(err), w.Close())
 		}
 	}

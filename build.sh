@@ -208,8 +208,8 @@ model() {
 peer_venv() { venv peer "transformers (downloads 2 GB unless cached)" torch transformers gguf trl peft; }
 
 # Installs into build/readers (160 MB to download) the programs that read the output
-# of openmanus in tests: TensorBoard, MLflow, wandb, the client of OpenAI and gguf.
-readers() { venv readers "the programs that read openmanus' output in tests" tensorboard mlflow wandb openai gguf; }
+# of openmanus in tests: TensorBoard, MLflow, wandb, huggingface_hub, the client of OpenAI and gguf.
+readers() { venv readers "the programs that read openmanus' output in tests" tensorboard mlflow wandb huggingface_hub openai gguf; }
 
 python_version() { python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
 

@@ -1,5 +1,5 @@
 // Package readertest runs the Python programs that read the output of openmanus in tests: TensorBoard, MLflow, wandb,
-// the client of OpenAI and gguf. ./build.sh readers installs them into build/readers.
+// huggingface_hub, the client of OpenAI and gguf. ./build.sh readers installs them into build/readers.
 package readertest
 
 import (

@@ -3,6 +3,9 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
+
+	"github.com/openmanus/openmanus/data"
 )
 
 // The sides on which Options.Truncation removes text from the first observation
@@ -58,6 +61,10 @@ func (p *player) firstIDs(ctx context.Context) ([]int32, error) {
 func (p *player) firstPrompt(ctx context.Context, observation string) ([]int32, error) {
 	var err error
 	p.state.Observation = observation
+	if p.Spec.Prompts {
+		p.ep.Messages = promptMessages(p.Task, observation)
+		return p.render(p.ep.Messages)
+	}
 	p.ep.Messages, err = Opening(p.ep.Instruction, observation, p.Options.InstructionRole)
 	if err != nil {
 		return nil, err
@@ -67,6 +74,13 @@ func (p *player) firstPrompt(ctx context.Context, observation string) ([]int32, 
 		return p.prompt(ctx)
 	}
 	return p.render(p.ep.Messages)
+}
+
+// promptMessages returns the messages of a prompt task with another text of the last one.
+func promptMessages(task data.Task, last string) []data.Message {
+	messages := slices.Clone(task.Prompt)
+	messages[len(messages)-1].Content = last
+	return messages
 }
 
 // checkPromptLength returns a *PromptError if the first prompt leaves no room

@@ -88,7 +88,7 @@ func (p *player) replay(ctx context.Context) (at int, err error) {
 	if !p.started {
 		return 0, nil
 	}
-	obs, err := p.Client.Reset(ctx, p.ep.Task.Index)
+	obs, err := env.ResetTask(ctx, p.Client, p.ep.Task)
 	if err != nil {
 		return 0, err
 	}

@@ -16,7 +16,7 @@ import (
 func (p *player) reset(ctx context.Context) error {
 	var obs env.Obs
 	err := p.onInstance(ctx, func() (err error) {
-		obs, err = p.Client.Reset(ctx, p.Task.Index)
+		obs, err = env.ResetTask(ctx, p.Client, p.Task)
 		return err
 	})
 	if err != nil {

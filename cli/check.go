@@ -9,6 +9,7 @@ import (
 
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/check"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -19,8 +20,9 @@ func checkCommand(s *State) *cli.Command {
 		Usage:     "check that an idle server conforms to AgentGym's protocol",
 		ArgsUsage: "URL",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "env", Usage: "environment of the server: " + strings.Join(check.Names(), ", ")},
+			&cli.StringFlag{Name: "env", Usage: "environment of the server; agentgym is a server of your own: " + strings.Join(check.Names(), ", ")},
 			&cli.StringFlag{Name: "tasks", Usage: "two or more task indices that the server has, such as 0,1; default: indices that every server of the environment has"},
+			&cli.StringFlag{Name: "actions", Usage: "actions to send to a server of your own (--env agentgym), separated by commas; they should not end the episode"},
 			&cli.Float64Flag{Name: "timeout", Value: check.DefaultTimeout.Seconds(), Usage: "timeout of a request in seconds"},
 			&cli.IntFlag{Name: "steps", Value: check.DefaultSteps, Usage: "number of steps whose duration is measured"},
 			&cli.BoolFlag{Name: "limit", Usage: "also check what happens when a server of sqlgym runs out of instances; this disturbs other clients"},
@@ -71,6 +73,11 @@ func parseCheck(c *cli.Context) (check.Options, error) {
 			f.add("tasks", "%v", err)
 		} else if len(o.Tasks) < 2 {
 			f.add("tasks", "give two indices, such as 0,1, to distinguish sessions")
+		}
+	}
+	if list := c.String("actions"); list != "" {
+		if o.Actions = strings.Split(list, ","); o.Env != env.KindAgentGym {
+			f.add("actions", "only used with --env %s", env.KindAgentGym)
 		}
 	}
 	timeout := c.Float64("timeout")

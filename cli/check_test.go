@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/check"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -141,7 +142,11 @@ func startServer(t *testing.T, r *docRun, _ string) {
 		r.args = append([]string{"http://127.0.0.1:36001"}, r.args...)
 	}
 	r.need("--env", "maze")
-	h, err := builtin.New(r.value("--env"), builtin.Options{})
+	name := r.value("--env")
+	if name == env.KindAgentGym { // textcraft has the protocol of servers of one's own
+		name = "textcraft"
+	}
+	h, err := builtin.New(name, builtin.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

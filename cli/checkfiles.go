@@ -9,7 +9,6 @@ import (
 
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
-	"github.com/openmanus/openmanus/env"
 )
 
 // missingFiles returns a fault for each missing file, folder or program that a
@@ -69,7 +68,7 @@ func (s *State) missingFiles(ctx context.Context, source string, cfg configs.Con
 	for _, file := range cfg.SFT.ValFiles {
 		look("sft.val_files", file, "give files of trajectories")
 	}
-	add("reward", run.CheckPrograms(&s.Host, cfg.Reward))
+	add("reward", run.CheckPrograms(&s.Host, cfg))
 	return missing
 }
 
@@ -77,7 +76,7 @@ func (s *State) missingFiles(ctx context.Context, source string, cfg configs.Con
 func (s *State) checkTasks(ctx context.Context, cfg configs.Config) error {
 	var errs []error
 	for _, e := range cfg.Env {
-		spec, err := env.Lookup(e.Name)
+		spec, err := run.SpecOf(e)
 		if err != nil {
 			return err
 		}

@@ -85,8 +85,9 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, er
 	name := e.Name
 	f.override(c, playKeys(), &cfg, file == "")
 	e.Name = name // if --env is the label of the table, f.override has stored the label as the name
+	cfg.ResolveKinds()
 	if e.MaxTurns == 0 {
-		if spec, err := env.Lookup(name); err == nil {
+		if spec, err := run.SpecOf(*e); err == nil {
 			e.MaxTurns = spec.MaxTurns
 		}
 	}

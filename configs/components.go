@@ -22,13 +22,16 @@ func ExternalScoreFn(fn string) bool {
 	return strings.HasPrefix(fn, "http://") || strings.HasPrefix(fn, "https://") || strings.HasPrefix(fn, "exec:")
 }
 
+// external lists the forms of external score functions, after the names of others.
+const external = " | http://… | https://… | exec:COMMAND"
+
 // ScoreFn returns the error text for an invalid score function name, or "".
 func (s *Schema) ScoreFn(fn string) string { return s.scoreFn().Problem(fn) }
 
 // scoreFn allows the registered score functions and external ones.
 func (s *Schema) scoreFn() registry.Range {
 	names := s.ScoreFns()
-	allowed := strings.Join(names, " | ") + " | http://… | https://… | exec:COMMAND"
+	allowed := strings.Join(names, " | ") + external
 	return registry.Range{Allowed: allowed, Check: func(v any) string {
 		switch fn := v.(string); {
 		case strings.HasPrefix(fn, "exec:"):
@@ -82,7 +85,7 @@ func (c *Config) checkReward(fs *Faults) {
 	}
 	if r.Signal == "sum" {
 		for _, e := range c.Env {
-			if c.environment(e.Name).Cumulative {
+			if c.environmentOf(e).Cumulative {
 				fs.add("reward.signal", "the rewards of %s are running totals, so a sum counts the same points in every turn: write last", e.Name)
 				break
 			}
@@ -90,7 +93,7 @@ func (c *Config) checkReward(fs *Faults) {
 	}
 	if r.Signal == "env_score" {
 		for _, e := range c.Env {
-			if !c.environment(e.Name).KeepsScore {
+			if !c.environmentOf(e).KeepsScore {
 				fs.add("reward.signal", "%s keeps no score besides its reward; environments with a score: %s; write last", e.Name,
 					c.environmentsThat(func(e registry.Environment) bool { return e.KeepsScore }))
 				break

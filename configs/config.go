@@ -72,6 +72,7 @@ type Fresh struct {
 // Env is one environment of the mixture.
 type Env struct {
 	Name            string   `toml:"name"`
+	Kind            string   `toml:"kind"`
 	Label           string   `toml:"label"`
 	Servers         []string `toml:"servers"`
 	Tasks           []string `toml:"tasks"`
@@ -102,6 +103,16 @@ type Env struct {
 	InstructionFile string   `toml:"instruction_file"`
 	Recipes         string   `toml:"recipes"`
 	Vocabulary      string   `toml:"vocabulary"`
+	// Keys of the environments of a user's own.
+	SuccessReward float64 `toml:"success_reward"`
+	Deterministic bool    `toml:"deterministic"`
+	Cumulative    bool    `toml:"cumulative"`
+	// Keys of prompt tasks.
+	ScoreFn     string            `toml:"score_fn"`
+	ScoreParams map[string]string `toml:"score_params"`
+	PromptKey   string            `toml:"prompt_key"`
+	AnswerKey   string            `toml:"answer_key"`
+	SourceKey   string            `toml:"source_key"`
 	// Keys of the servers that the program starts if Launch is set.
 	Launch        bool              `toml:"launch"`
 	NumServers    int               `toml:"num_servers"`
@@ -446,8 +457,22 @@ func (c *Config) environmentsThat(have func(registry.Environment) bool) string {
 	return strings.Join(registry.NamesOf(c.Schema.words.Environments, have), ", ")
 }
 
-// environment returns the properties of an environment.
+// environment returns the properties of an environment by its name.
 func (c *Config) environment(name string) registry.Environment {
 	e, _ := registry.Find(c.Schema.words.Environments, name)
 	return e
+}
+
+// environmentOf returns the properties of the environment of an [[env]] table. The
+// result has no name if the environment is not known.
+func (c *Config) environmentOf(e Env) registry.Environment {
+	own := registry.Environment{Entry: registry.Entry{Name: e.Name}, Cumulative: e.Cumulative}
+	switch e.Kind {
+	case KindAgentGym:
+		own.Tools = true
+		return own
+	case KindPrompt:
+		return own
+	}
+	return c.environment(e.Name)
 }

@@ -78,8 +78,12 @@ func (c *Config) resolve() {
 			p.Fn = p.Name
 		}
 	}
+	c.ResolveKinds()
 	for i := range c.Env {
 		e := &c.Env[i]
+		if e.Kind == KindPrompt { // one reply, and the whole reply is the answer
+			continue
+		}
 		if e.Format == "" && c.Schema.format(e.ActionFormat).Calls {
 			e.Format = e.ActionFormat
 		}

@@ -45,7 +45,9 @@ func (c *Config) PlayFaults() Faults {
 	var across Faults
 	c.checkAPI(&across)
 	for i, e := range c.Env {
-		c.checkPlayed(&across, "env."+strconv.Itoa(i)+".", e)
+		if at := "env." + strconv.Itoa(i) + "."; c.checkKind(&across, at, e) {
+			c.checkPlayed(&across, at, e)
+		}
 	}
 	c.checkLaunch(&across)
 	return fs.with(across)
@@ -63,7 +65,8 @@ var episodeKeys = slices.Concat([]string{
 // content.
 var contractKeys = []string{
 	"model.compute_dtype",
-	"env.name", "env.max_turns", "env.format", "env.history_length", "env.use_summary", "env.final_ends", "env.parser", "env.action_format",
+	"env.name", "env.kind", "env.success_reward", "env.deterministic", "env.cumulative",
+	"env.score_fn", "env.score_params", "env.prompt_key", "env.answer_key", "env.source_key", "env.max_turns", "env.format", "env.history_length", "env.use_summary", "env.final_ends", "env.parser", "env.action_format",
 	"agent.max_obs_tokens", "agent.max_parse_failures", "agent.summary.model", "agent.summary.max_tokens", "agent.summary.temperature",
 	"rollout.engine", "rollout.top_p", "rollout.top_k", "rollout.max_new_tokens", "rollout.max_context_tokens",
 	"rollout.val.temperature", "rollout.val.group_size",
@@ -83,6 +86,9 @@ func (c *Config) read(keys []string) map[string]any {
 	values := map[string]any{}
 	for _, key := range keys {
 		path := instance(key, 0)
+		if key == "env.kind" && !own.met(c, 0) { // results of earlier versions have no kind
+			continue
+		}
 		if c.Unmet(path) != "" || c.Rollout.Engine == openai && strings.HasPrefix(key, "model.") {
 			continue
 		}

@@ -60,6 +60,11 @@ var (
 	reference  = policyGradient.and(either("actor.use_kl_loss = true or algo.use_kl_in_reward = true", (*Config).UsesReference))
 	fromDump   = either("a dump in data.from_dump", func(c *Config) bool { return c.Data.FromDump != "" })
 
+	own       = among("env.kind", KindAgentGym, KindPrompt)
+	ownServer = among("env.kind", KindAgentGym)
+	prompts   = among("env.kind", KindPrompt)
+	played    = use{{"an environment with servers", func(c *Config, i int) bool { return c.Env[i].Kind != KindPrompt }}}
+
 	withTrajectories = either("sft.epochs above 0, model.fresh.layers above 0 or algo.name = \"agentevol\"", func(c *Config) bool {
 		return c.SFT.Epochs > 0 || c.Model.Fresh.Layers > 0 || c.Evolves()
 	})

@@ -139,13 +139,23 @@ func (c *Config) checkEnvs(fs *Faults) {
 		if len(e.Tasks) == 0 && e.Weight > 0 {
 			fs.add(at+"tasks", "no tasks to train on: give an index range such as \"0-199\" or files")
 		}
-		if c.environment(e.Name).Name == "" {
-			continue // the fault of env.name is enough
+		if !c.checkKind(fs, at, e) {
+			continue
 		}
-		if len(e.Servers) == 0 && !e.Launch && !c.environment(e.Name).Builtin && c.Data.FromDump == "" {
-			fs.add(at+"servers", "%s has no built-in server: give the addresses of running ones, or launch = true and a checkout", e.Name)
+		if e.Kind == KindPrompt {
+			if c.Model.Fresh.Walks > 0 {
+				fs.add("model.fresh.walks", "random walks exist only in maze, not in %s: set it to 0", e.Name)
+			}
+			continue
 		}
-		if len(e.ExpertTasks) > 0 && !c.environment(e.Name).Builtin {
+		if len(e.Servers) == 0 && !e.Launch && !c.environmentOf(e).Builtin && c.Data.FromDump == "" {
+			start := "a checkout"
+			if e.Kind == KindAgentGym {
+				start = "a command"
+			}
+			fs.add(at+"servers", "%s has no built-in server: give the addresses of running ones, or launch = true and %s", e.Name, start)
+		}
+		if len(e.ExpertTasks) > 0 && !c.environmentOf(e).Builtin {
 			fs.add(at+"expert_tasks", "%s has no built-in solver: give trajectories in sft.files", e.Name)
 		}
 		if c.Model.Fresh.Walks > 0 && e.Name != "maze" {
@@ -175,12 +185,12 @@ func (c *Config) checkLaunch(fs *Faults) {
 			fs.add(at+"servers", "launch = true starts servers, so addresses are not used: take out one of the two")
 		}
 		if e.Checkout == "" && len(e.Command) == 0 {
-			fs.add(at+"checkout", "launch = true needs the folder of AgentGym's checkout, or a command")
+			fs.add(at+"checkout", "launch = true needs the folder of AgentGym's checkout, or a command; an environment of your own needs a command")
 		}
 		if e.Python != "" && e.Venv != "" {
 			fs.add(at+"venv", "python names the interpreter already: take out one of the two")
 		}
-		if e.NumServers > 1 && c.environment(e.Name).SharedAccount {
+		if e.NumServers > 1 && c.environmentOf(e).SharedAccount {
 			fs.add(at+"num_servers", "launched servers of %s share one account and disturb each other's episodes: set it to 1", e.Name)
 		}
 		if e.BasePort+e.NumServers-1 > 65535 {
@@ -230,7 +240,7 @@ func (c *Config) checkActionFormat(fs *Faults, at string, e Env) {
 	switch {
 	case c.Schema.format(e.ActionFormat).Calls:
 		switch {
-		case !slices.Contains(c.environment(e.Name).Calls, e.ActionFormat):
+		case !slices.Contains(c.environmentOf(e).Calls, e.ActionFormat):
 			fs.add(at+"action_format", "%s has no functions to call; environments with functions: %s; take it out", e.Name, c.environmentsThat(func(e registry.Environment) bool { return len(e.Calls) > 0 }))
 		case e.Parser != "g2":
 			fs.add(at+"action_format", "%q needs parser = \"g2\"", e.ActionFormat)
@@ -275,7 +285,7 @@ func (c *Config) checkFormat(fs *Faults, at string, e Env) {
 	if e.MemoryFile != "" && c.Rollout.Deterministic {
 		fs.add(at+"memory_file", "its content depends on when the run was started and resumed, which conflicts with rollout.deterministic: take out one of the two")
 	}
-	if c.Schema.format(e.Format).Tools && !c.environment(e.Name).Tools {
+	if c.Schema.format(e.Format).Tools && !c.environmentOf(e).Tools {
 		fs.add(at+"format", "%s has no tools to call; environments with tools: %s; use react or action_tags", e.Name, c.environmentsThat(func(e registry.Environment) bool { return e.Tools }))
 	}
 	switch {

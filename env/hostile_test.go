@@ -26,7 +26,7 @@ func TestNoReply(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {
 			url := transporttest.Serve(t, what)
-			c, err := newCaller("textcraft", Options{BaseURL: url, Timeout: time.Hour, Attempts: 1}, server{})
+			c, err := newCaller(Spec{Name: "textcraft"}, Options{BaseURL: url, Timeout: time.Hour, Attempts: 1}, server{})
 			if err != nil {
 				t.Fatal(err)
 			}

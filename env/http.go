@@ -70,13 +70,10 @@ type caller struct {
 	base    string // the server's address, without trailing slash
 }
 
-// newCaller returns the caller of an instance of the environment called name.
-func newCaller(name string, o Options, s server) (*caller, error) {
-	spec, err := Lookup(name)
-	if err != nil {
-		return nil, err
-	}
+// newCaller returns the caller of an instance of an environment.
+func newCaller(spec Spec, o Options, s server) (*caller, error) {
 	c := &caller{o: o, spec: spec, server: s}
+	var err error
 	if c.grammar, err = o.grammar(spec); err != nil {
 		return nil, err
 	}

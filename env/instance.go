@@ -81,6 +81,12 @@ type instance struct {
 
 // register adds the environment called name; s describes its servers.
 func register(name string, s server, spec Spec) {
+	spec.Name = name
+	Register(name, s.over(spec))
+}
+
+// over returns spec with clients of the servers that s describes.
+func (s server) over(spec Spec) Spec {
 	s.idKey = "id"
 	if s.indexed {
 		s.idKey = "env_idx"
@@ -94,13 +100,14 @@ func register(name string, s server, spec Spec) {
 	s.textKey = cmp.Or(s.textKey, "observation")
 	s.rewardKey = cmp.Or(s.rewardKey, "reward")
 	s.doneKey = cmp.Or(s.doneKey, "done")
-	spec.New = func(ctx context.Context, o Options) (Client, error) { return newInstance(ctx, name, s, o) }
-	Register(name, spec)
+	own := spec
+	spec.New = func(ctx context.Context, o Options) (Client, error) { return newInstance(ctx, own, s, o) }
+	return spec
 }
 
-// newInstance creates an instance of the environment called name.
-func newInstance(ctx context.Context, name string, s server, o Options) (Client, error) {
-	c, err := newCaller(name, o, s)
+// newInstance creates an instance of an environment.
+func newInstance(ctx context.Context, spec Spec, s server, o Options) (Client, error) {
+	c, err := newCaller(spec, o, s)
 	if err != nil {
 		return nil, err
 	}

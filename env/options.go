@@ -80,6 +80,10 @@ func (o Options) grammar(s Spec) (action.Grammar, error) {
 	case "":
 		g.Parser = action.ParserG2
 	case action.ParserG1, action.ParserG2:
+	case action.ParserWhole:
+		if !s.Own {
+			return g, fmt.Errorf("%s does not support the parser %q, which is for servers of your own: use %q or %q", s.Name, g.Parser, action.ParserG2, action.ParserG1)
+		}
 	default:
 		return g, fmt.Errorf("unknown parser %q: use %q or %q", g.Parser, action.ParserG1, action.ParserG2)
 	}

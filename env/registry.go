@@ -74,6 +74,12 @@ type Spec struct {
 	// external service, so that a second server would disturb the episodes of the
 	// first.
 	SharedAccount bool
+	// Own means that the environment is a user's own (see AgentGym), so that only the
+	// configuration describes it.
+	Own bool
+	// Prompts means that a task is the messages of its data row with one reply (see
+	// Prompts): instances live in this process, and there are no servers.
+	Prompts bool
 	// Greeting is the server's reply to GET /, "" if unknown. Most servers send it as
 	// a JSON string, some as plain text.
 	Greeting string

@@ -16,7 +16,8 @@ import (
 //
 // Differs in: thousands commas, $ and a final full stop are removed in both
 // methods and on both sides, so "42." and "1,234" are 42 and 1234. Upstream's
-// flexible method keeps these characters and rejects such correct answers.
+// flexible method keeps these characters and rejects such correct answers. A ground
+// truth may be a worked solution with its number after ####, as in GSM8K's own files.
 var gsm8kMethod = registry.NewParam("gsm8k_method", "strict", "strict: the number after ####; flexible: the last number",
 	registry.OneOf([]string{"strict", "flexible"}))
 
@@ -33,7 +34,7 @@ func init() {
 		if !ok {
 			return Score{}, nil
 		}
-		return oneIf(v, slices.ContainsFunc(Targets(s.GroundTruth), func(target string) bool { return answer == plainNumber(target) })), nil
+		return oneIf(v, slices.ContainsFunc(Targets(s.GroundTruth), func(target string) bool { return answer == gsm8kTarget(target) })), nil
 	}})
 }
 
@@ -59,6 +60,15 @@ func gsm8kFlexible(text string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// gsm8kTarget returns the number of a ground truth. A worked solution, as in GSM8K's
+// own files, ends with its number after ####.
+func gsm8kTarget(text string) string {
+	if n, ok := gsm8kStrict(text); ok {
+		return n
+	}
+	return plainNumber(text)
 }
 
 // plainNumber removes commas, $ and a final full stop from a number.

@@ -60,7 +60,7 @@ func (s Setup) Replayable(e *data.Episode) string {
 		return "its ids are not in the dump"
 	case len(e.Tokens) > 0 && s.ByText:
 		return "it has ids, but episodes of an endpoint have none"
-	case len(e.Exchanges) == 0:
+	case len(e.Exchanges) == 0 && !s.Agent.Spec.Prompts:
 		return "its exchanges with the server are not in the dump"
 	}
 	return ""
@@ -125,6 +125,9 @@ func newPlay(s Setup, e *data.Episode) *play {
 	a := &p.Agent
 	a.Engine = p.reader
 	a.Options.Instruction = e.Instruction
+	if a.Spec.Prompts {
+		p.recallPrompt()
+	}
 	if p.ByText {
 		a.Engine, a.Renderer, a.NoIDs = &text.Engine{Speaker: speaker{p.reader}}, text.Renderer{}, true
 	}
@@ -133,6 +136,26 @@ func newPlay(s Setup, e *data.Episode) *play {
 		a.Options.MaxObsTokens = 0 // tokens cannot be counted without a tokenizer
 	}
 	return p
+}
+
+// recallPrompt takes the prompt of a prompt task from the recorded messages, and the
+// score from the record: the dump has no ground truth to score the reply with.
+func (p *play) recallPrompt() {
+	rec := *p.rec
+	for _, m := range rec.Messages {
+		if m.Role == "assistant" {
+			break
+		}
+		rec.Task.Prompt = append(rec.Task.Prompt, m)
+	}
+	if n := len(rec.Task.Prompt); n > 0 {
+		rec.Task.Prompt[n-1].Content = rec.FirstObservation
+	}
+	p.rec = &rec
+	spec := p.Agent.Spec
+	p.Agent.Spec = env.Prompts(spec.Name, spec.SuccessReward, func(context.Context, data.Task, string) (float64, error) {
+		return rec.Turns[0].Reward, nil
+	})
 }
 
 func (p *play) start() agent.Start {

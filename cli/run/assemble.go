@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/openmanus/openmanus/agent"
@@ -16,6 +17,7 @@ import (
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
@@ -43,9 +45,37 @@ func agentOptions(h *Host, cfg configs.Config, e configs.Env) (agent.Options, er
 		TopK:         max(cfg.Rollout.TopK, 0),
 		IgnoreEOS:    cfg.Rollout.IgnoreEOS,
 	}
+	if e.Kind == configs.KindPrompt { // loadPrompts puts the instruction into the prompts
+		o.MaxTurns, o.ParseLimit, o.MaxObsTokens = 1, 0, 0
+		return o, nil
+	}
 	var err error
 	o.Instruction, err = ReadInstruction(h, e.Instruction, e.InstructionFile)
+	if err == nil && e.Kind == configs.KindAgentGym {
+		o.Instruction, err = ownInstruction(o.Instruction, e)
+	}
 	return o, err
+}
+
+// ownInstruction adds the shape of a reply to the text that describes a user's own
+// environment.
+func ownInstruction(text string, e configs.Env) (string, error) {
+	spec, err := SpecOf(e)
+	if err != nil {
+		return "", err
+	}
+	shape := spec.Instruction(e.Format)
+	if !env.Worded(e.Format) {
+		f, err := agent.Formats.Lookup(e.Format)
+		if err != nil {
+			return "", errext.With(errext.Input, "", err)
+		}
+		shape = f.Prompt()
+	}
+	if text == "" {
+		return shape, nil
+	}
+	return strings.TrimRight(text, "\n") + "\n\n" + shape, nil
 }
 
 // valOptions returns the options of validation episodes.

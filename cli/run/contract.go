@@ -23,7 +23,7 @@ func (p *player) contract(ctx context.Context, program string) (_ eval.Contract,
 	parts := map[string]string{
 		"program":     program,
 		"server":      "built-in",
-		"tasks":       tasksPart(p.tasks),
+		"tasks":       tasksPart(p.tasks, p.world.Spec.Prompts),
 		"instruction": instructionPart(p.tasks, p.env.Setup),
 	}
 	for key, value := range p.cfg.ContractValues() {
@@ -62,11 +62,16 @@ func textPart(text string) string {
 	return fmt.Sprintf("%s (%d bytes)", eval.Digest([]byte(text)), len(text))
 }
 
-// tasksPart is the digest of the ordered list of tasks.
-func tasksPart(tasks []data.Task) string {
+// tasksPart is the digest of the ordered list of tasks. For prompt tasks it includes
+// the ground truths.
+func tasksPart(tasks []data.Task, prompts bool) string {
 	var b strings.Builder
 	for _, t := range tasks {
-		fmt.Fprintf(&b, "%q %d\n", t.ID, t.Index)
+		fmt.Fprintf(&b, "%q %d", t.ID, t.Index)
+		if prompts {
+			fmt.Fprintf(&b, " %q %q", t.Source, t.GroundTruth)
+		}
+		b.WriteByte('\n')
 	}
 	return fmt.Sprintf("%s (%d tasks, %s to %s)", eval.Digest([]byte(b.String())), len(tasks), tasks[0].ID, tasks[len(tasks)-1].ID)
 }

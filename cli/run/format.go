@@ -16,6 +16,9 @@ import (
 // OpenFormat returns the prompt format of an [[env]] table. If the format uses an
 // endpoint of summaries, the function that disconnects is added to the parameter open.
 func OpenFormat(ctx context.Context, h *Host, open *Closers, spec env.Spec, cfg configs.Config, e configs.Env) (agent.Format, error) {
+	if spec.Prompts {
+		return agent.Plain{}, nil
+	}
 	o := agent.FormatOptions{HistoryLength: e.HistoryLength, MemoryFile: h.Path(e.MemoryFile)}
 	if e.UseSummary {
 		s := cfg.Agent.Summary

@@ -98,7 +98,7 @@ func (t *training) checkModels() error {
 			return errext.With(errext.Model, "", fmt.Errorf("reward.model_path: %w", err))
 		}
 	}
-	if err := CheckPrograms(t.host, cfg.Reward); err != nil {
+	if err := CheckPrograms(t.host, cfg); err != nil {
 		return err
 	}
 	if cfg.Ref.Path == "" || cfg.Model.Path == "" {

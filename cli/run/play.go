@@ -79,6 +79,7 @@ func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*playe
 	}
 	p.world = w
 	list := TaskList{Key: h.name("env.0.val_tasks"), Entries: e.ValTasks, SkipKey: h.name("env.0.skip_tasks"), Skip: e.SkipTasks}
+	list.ofPrompts(e)
 	if p.tasks, err = LoadTasks(ctx, h, w.Spec, list); err != nil {
 		return p, err
 	}
@@ -197,8 +198,11 @@ func (p *player) sampled() string {
 // playError adds the exit code and the hint to an error of a rollout.
 func (p *player) playError(err error) error {
 	if is[*agent.PromptError](err) {
-		return errext.With(errext.Input, fmt.Sprintf("raise %s, at most to the number of positions of the model, or skip the task with %s",
-			p.host.name("rollout.max_context_tokens"), p.host.name("env.0.skip_tasks")), err)
+		leave := "skip the task with " + p.host.name("env.0.skip_tasks")
+		if p.world.Spec.Prompts {
+			leave = "remove its row"
+		}
+		return errext.With(errext.Input, fmt.Sprintf("raise %s, at most to the number of positions of the model, or %s", p.host.name("rollout.max_context_tokens"), leave), err)
 	}
 	if failed, lost := errors.AsType[*rollout.FailedError](err); p.endpoint != nil && lost && failed.Outcome == data.EngineError {
 		return errext.With(errext.Env, "", err) // the failed engine is the endpoint, not the native library

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/replay"
 	"github.com/openmanus/openmanus/configs"
@@ -104,8 +103,8 @@ func (p *replaying) prepare(ctx context.Context) error {
 	}
 	p.report.ByText = p.setup.ByText
 	a := &p.setup.Agent
-	if a.Spec, err = env.Lookup(e.Name); err != nil {
-		return errext.With(errext.Input, "", err)
+	if a.Spec, err = SpecOf(e); err != nil {
+		return err
 	}
 	if e.MemoryFile != "" {
 		return errext.With(errext.Input, "replay a rollout without a memory file",
@@ -115,8 +114,8 @@ func (p *replaying) prepare(ctx context.Context) error {
 		return errext.With(errext.Input, "replay a rollout without --use-summary",
 			errors.New("it was played with summaries of another model, which a replay does not request again"))
 	}
-	if a.Format, err = agent.FormatFor(e.Format, a.Spec, agent.FormatOptions{HistoryLength: e.HistoryLength}); err != nil {
-		return errext.With(errext.Input, "", err)
+	if a.Format, err = OpenFormat(ctx, p.host, &p.open, a.Spec, played, e); err != nil {
+		return err
 	}
 	a.Options = *p.played.Episode
 	p.setup.Client = env.Options{Parser: action.Parser(e.Parser), ActionFormat: action.Format(e.ActionFormat)}

@@ -62,7 +62,7 @@ func (r *Run) Rollout(ctx context.Context, o RolloutOptions) (result *RolloutRes
 		return nil, err
 	}
 	options := p.dumpOptions()
-	options[dump.TasksOption] = tasksPart(p.tasks)
+	options[dump.TasksOption] = tasksPart(p.tasks, p.world.Spec.Prompts)
 	held, err := p.openDump(o, was, dump.Header{Weights: hash, Options: options})
 	if err != nil {
 		return nil, err

@@ -89,8 +89,15 @@ func scoreFnsOf(r configs.Reward) []string {
 }
 
 // CheckPrograms checks that the programs of score functions exist.
-func CheckPrograms(h *Host, r configs.Reward) error {
-	for _, fn := range scoreFnsOf(r) {
+func CheckPrograms(h *Host, cfg configs.Config) error {
+	r := cfg.Reward
+	fns := scoreFnsOf(r)
+	for _, e := range cfg.Env {
+		if e.Kind == configs.KindPrompt {
+			fns = append(fns, e.ScoreFn)
+		}
+	}
+	for _, fn := range fns {
 		if !configs.ExternalScoreFn(fn) {
 			continue
 		}

@@ -24,31 +24,33 @@ type TaskList struct {
 	Skip    []string // index ranges
 	Limit   int      // number of tasks to draw from the list; 0: all
 	Seed    uint64   // seed of the draw of Limit tasks
+
+	// Prompts is the [[env]] table of prompt tasks, nil for other tasks.
+	Prompts *configs.Env
 }
 
 // ConfiguredTasks returns the list under a key of an [[env]] table.
 func ConfiguredTasks(e configs.Env, key string, entries []string, limit int, d configs.Data) TaskList {
 	at := "env." + e.Called() + "."
-	return TaskList{Key: at + key, Entries: entries, Label: e.Label, SkipKey: at + "skip_tasks", Skip: e.SkipTasks, Limit: limit, Seed: d.Seed}
+	list := TaskList{Key: at + key, Entries: entries, Label: e.Label, SkipKey: at + "skip_tasks", Skip: e.SkipTasks, Limit: limit, Seed: d.Seed}
+	list.ofPrompts(e)
+	return list
+}
+
+// ofPrompts sets Prompts for an [[env]] table of prompt tasks.
+func (l *TaskList) ofPrompts(e configs.Env) {
+	if e.Kind == configs.KindPrompt {
+		l.Prompts = &e
+	}
 }
 
 // LoadTasks reads the tasks of a list without the skipped tasks. It returns
 // an error if the environment lacks an index, or if no task is
 // left.
 func LoadTasks(ctx context.Context, h *Host, spec env.Spec, list TaskList) ([]data.Task, error) {
-	var tasks []data.Task
-	for _, entry := range list.Entries {
-		parts := strings.Split(entry, ",")
-		for i, part := range parts {
-			if part = strings.TrimSpace(part); Schema.IsTaskFile(part) {
-				parts[i] = h.Path(part)
-			}
-		}
-		more, err := table.ParseTaskSpec(ctx, strings.Join(parts, ","), table.LoadOptions{Env: spec.Name})
-		if err != nil {
-			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", list.Key, err))
-		}
-		tasks = append(tasks, more...)
+	tasks, err := list.read(ctx, h, spec)
+	if err != nil {
+		return nil, err
 	}
 	skipped, err := parseIndices(list.SkipKey, list.Skip)
 	if err != nil {
@@ -79,6 +81,28 @@ func LoadTasks(ctx context.Context, h *Host, spec env.Spec, list TaskList) ([]da
 	}
 	if list.Limit > 0 {
 		tasks = data.SampleTasks(tasks, list.Limit, list.Seed)
+	}
+	return tasks, nil
+}
+
+// read reads the entries of the list.
+func (l *TaskList) read(ctx context.Context, h *Host, spec env.Spec) ([]data.Task, error) {
+	if l.Prompts != nil {
+		return loadPrompts(ctx, h, *l.Prompts, *l)
+	}
+	var tasks []data.Task
+	for _, entry := range l.Entries {
+		parts := strings.Split(entry, ",")
+		for i, part := range parts {
+			if part = strings.TrimSpace(part); Schema.IsTaskFile(part) {
+				parts[i] = h.Path(part)
+			}
+		}
+		more, err := table.ParseTaskSpec(ctx, strings.Join(parts, ","), table.LoadOptions{Env: spec.Name})
+		if err != nil {
+			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", l.Key, err))
+		}
+		tasks = append(tasks, more...)
 	}
 	return tasks, nil
 }

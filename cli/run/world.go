@@ -45,16 +45,27 @@ const closeTimeout = 20 * time.Second
 // OpenWorld opens the environment of an [[env]] table and starts its
 // servers if needed. Servers started by env.launch stop when ctx ends.
 func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*World, error) {
-	spec, err := env.Lookup(e.Name)
-	if err != nil {
-		return nil, errext.With(errext.Input, "", err)
+	w := &World{log: h.Log}
+	var judge env.Judge
+	var err error
+	if e.Kind == configs.KindPrompt && !o.SpecOnly {
+		var closeJudge func(context.Context) error
+		if judge, closeJudge, err = openJudge(ctx, h, e); err != nil {
+			return nil, err
+		}
+		w.closers = append(w.closers, closeJudge)
 	}
-	w := &World{log: h.Log, Spec: spec}
+	spec, err := specOf(e, judge)
+	if err != nil {
+		return nil, err
+	}
+	w.Spec = spec
 	urls := e.Servers
 	var opened atomic.Pointer[pool.Pool] // set when the pool is open; the pool gets reports of server restarts
 	switch {
-	case o.SpecOnly && (e.Launch || len(urls) > 0):
+	case o.SpecOnly && (e.Launch || len(urls) > 0 || spec.Prompts):
 		return w, nil
+	case spec.Prompts: // no servers
 	case e.Launch:
 		starting := h.Progress("starting the servers of "+e.Name, 0)
 		defer starting.Done()

@@ -10,6 +10,9 @@ type Parser string
 const (
 	ParserG1 Parser = "g1" // the copy inside OpenManus-RL
 	ParserG2 Parser = "g2" // AgentGym's current client
+
+	// ParserWhole sends the whole reply. Only servers of a user's own environment have it.
+	ParserWhole Parser = "whole"
 )
 
 // Format selects how a reply states its action, in the environments whose

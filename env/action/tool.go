@@ -67,6 +67,29 @@ func ToolAnswer(text string) string {
 	return "Action: finish with Action Input: " + pythonLiteral(map[string]any{"answer": v})
 }
 
+// NamedCall returns the action that calls a tool of a user's own server: the tool's
+// name, a space, and the input as JSON on one line. ok is false if name is no tool name
+// or input is no JSON object.
+func NamedCall(name string, input json.RawMessage) (string, bool) {
+	if !isToolName(name) {
+		return "", false
+	}
+	var fields map[string]any
+	if plainjson.Unmarshal(input, &fields) != nil || fields == nil {
+		return "", false
+	}
+	return named(name, fields), true
+}
+
+// NamedAnswer returns the action that answers a task of a user's own server.
+func NamedAnswer(text string) string { return named("finish", map[string]any{"answer": text}) }
+
+// named escapes the mark of an action in the input, where a parser would find it.
+func named(tool string, input map[string]any) string {
+	text, _ := plainjson.Marshal(input) // decoded JSON always encodes
+	return actionMark + " " + tool + " " + strings.ReplaceAll(string(text), actionMark, `Action\u003a`)
+}
+
 // SheetAnswer returns the action that ends a task of the sheet server, which takes
 // no answer.
 func SheetAnswer(string) string { return "Action: finish with Action Input: {}" }

@@ -30,8 +30,10 @@ const maxTimeouts = 3
 
 // Options selects the server and the checks.
 type Options struct {
-	URL     string
-	Env     string        // one of Names
+	URL string
+	Env string // one of Names
+	// Actions replaces the actions that are sent to a server of env.KindAgentGym.
+	Actions []string
 	Tasks   []int         // two or more valid tasks; nil: tasks that exist on every server of the environment
 	Timeout time.Duration // limit of one call; 0: DefaultTimeout
 	Steps   int           // steps for the latency measurement; 0: DefaultSteps
@@ -57,6 +59,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return nil, fmt.Errorf("tasks %v: two different tasks are needed to distinguish sessions", o.Tasks)
 		}
 		e.tasks = o.Tasks
+	}
+	if o.Actions != nil {
+		if e.name != env.KindAgentGym {
+			return nil, fmt.Errorf("the actions of %s are known: give none", e.name)
+		}
+		e.actions = always(o.Actions...)
 	}
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Steps = cmp.Or(o.Steps, DefaultSteps)

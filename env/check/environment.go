@@ -55,7 +55,9 @@ type environment struct {
 	varies string // reason why the same actions can give different texts, or ""
 	limit  int    // number of instances after which the server reuses ids; 0: none
 	quart  bool   // the server uses Quart, not FastAPI: invalid requests are not tested
-	extra  check  // a check for this environment only
+	// noDialect means that the server may reject invalid requests in its own words.
+	noDialect bool
+	extra     check // a check for this environment only
 }
 
 // observedText is the text that GET /observation returns.
@@ -86,7 +88,7 @@ const (
 	closeObject                // {"closed": text}
 )
 
-var environments = slices.Concat(games, tools)
+var environments = slices.Concat(games, tools, []environment{own})
 
 // Names returns the environments that can be checked, sorted.
 func Names() []string {
@@ -101,6 +103,10 @@ func Names() []string {
 func lookup(name string) (environment, error) {
 	for _, e := range environments {
 		if e.name == name {
+			if name == env.KindAgentGym {
+				e.spec = env.AgentGym(name, env.Own{})
+				return e, nil
+			}
 			var err error
 			e.spec, err = env.Lookup(name)
 			return e, err

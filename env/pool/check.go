@@ -118,6 +118,9 @@ func (s *server) unidentified() bool { return s.identified.Load() != s.starts.Lo
 // Version returns the sorted versions of the pool's servers (env.ServerVersion)
 // without duplicates. It fails if a server does not answer.
 func (p *Pool) Version(ctx context.Context) (string, error) {
+	if p.spec.Prompts {
+		return "none", nil
+	}
 	var names []string
 	for _, s := range p.servers {
 		name, err := env.ServerVersion(ctx, p.o.Client.HTTPClient(), s.root)

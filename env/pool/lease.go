@@ -34,6 +34,12 @@ func (c leased) Reset(ctx context.Context, index int) (env.Obs, error) {
 	return c.Client.Reset(ctx, index)
 }
 
+// ResetTask implements env.TaskClient.
+func (c leased) ResetTask(ctx context.Context, task data.Task) (env.Obs, error) {
+	c.slot.task = task.Index
+	return env.ResetTask(ctx, c.Client, task)
+}
+
 // Recall implements env.Recaller. The second result is false if c.Client is not a Recaller.
 func (c leased) Recall(ctx context.Context) (env.StepResult, bool, error) {
 	if r, ok := c.Client.(env.Recaller); ok {

@@ -111,9 +111,10 @@ type slot struct {
 	task    int             // task of the last reset
 }
 
-// New returns a pool over the servers at urls. It sends no requests.
+// New returns a pool over the servers at urls, which must be empty for an environment
+// with Spec.Prompts. It sends no requests.
 func New(spec env.Spec, urls []string, o Options) (*Pool, error) {
-	if len(urls) == 0 {
+	if len(urls) == 0 && !spec.Prompts {
 		return nil, fmt.Errorf("environment %s: no server address given", spec.Name)
 	}
 	o.WaitHealthy = cmp.Or(o.WaitHealthy, defaultWaitHealthy)
@@ -129,6 +130,9 @@ func New(spec env.Spec, urls []string, o Options) (*Pool, error) {
 		return nil, fmt.Errorf("environment %s: %w", spec.Name, err)
 	}
 	p := &Pool{spec: spec, o: o, log: o.Log, changed: make(chan struct{}), counts: Counts{Faults: map[string]int64{}}, warned: map[string]bool{}}
+	if spec.Prompts { // the instances live in this process
+		p.servers = []*server{{held: map[string]*slot{}, health: health{limit: o.QuarantineAfter}}}
+	}
 	for _, u := range urls {
 		base, err := env.BaseURL(u, spec.PathSuffix)
 		if err != nil {

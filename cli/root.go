@@ -59,6 +59,7 @@ func commands(s *State) []*cli.Command {
 		replayCommand(s),
 		generateCommand(s),
 		scoreCommand(s),
+		serveModelCommand(s),
 		modelCommand(s),
 		envCommand(s),
 		dataCommand(s),

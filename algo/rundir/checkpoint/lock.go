@@ -45,6 +45,18 @@ func AcquireLock(dir string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
+// Held reports whether a process holds the lock of the run folder dir.
+func Held(dir string) (bool, error) {
+	held, err := filelock.Held(filepath.Join(dir, LockFile))
+	if errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.ENOTSUP) { // a file system without locks
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("test the lock of the run folder: %w", err)
+	}
+	return held, nil
+}
+
 // holder returns the process id in the file, for the text of an error.
 func holder(f *os.File) string {
 	text, err := io.ReadAll(io.LimitReader(f, 32))

@@ -173,28 +173,43 @@ func (s *JSONL) Close() error {
 // were not finite are NaN. An incomplete last line is skipped. Lines of older versions lack
 // the phase and the time: Read derives the phase, and the time is zero.
 func Read(path string, each func(l Line) error) error {
+	_, err := ReadFrom(path, 0, each)
+	return err
+}
+
+// ReadFrom is Read from an offset, which is 0 or the result of an earlier call. It returns the
+// offset after the last complete line.
+func ReadFrom(path string, offset int64, each func(l Line) error) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("read metrics: %w", err)
+		return offset, fmt.Errorf("read metrics: %w", err)
 	}
 	defer f.Close()
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return offset, fmt.Errorf("read metrics: %w", err)
+	}
 	text, err := io.ReadAll(f)
 	if err != nil {
-		return fmt.Errorf("read metrics %s: %w", path, err)
+		return offset, fmt.Errorf("read metrics %s: %w", path, err)
 	}
+	from := offset
 	for n := 1; ; n++ {
 		line, rest, complete := bytes.Cut(text, []byte{'\n'})
 		if !complete {
-			return nil
+			return offset, nil
 		}
 		l, err := decode(line)
 		if err != nil {
-			return fmt.Errorf("read metrics %s: line %d: %w", path, n, err)
+			where := fmt.Sprintf("line %d", n)
+			if from > 0 {
+				where += fmt.Sprintf(" after byte %d", from)
+			}
+			return offset, fmt.Errorf("read metrics %s: %s: %w", path, where, err)
 		}
 		if err := each(l); err != nil {
-			return err
+			return offset, err
 		}
-		text = rest
+		text, offset = rest, offset+int64(len(line))+1
 	}
 }
 

@@ -233,3 +233,46 @@ func TestReadRefuses(t *testing.T) {
 		t.Errorf("Read = %v, want the callback's error", err)
 	}
 }
+
+// TestReadFrom continues to read a file after the last complete line.
+func TestReadFrom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "metrics.jsonl")
+	extend := func(text string) {
+		t.Helper()
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err == nil {
+			_, err = f.WriteString(text)
+		}
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var offset int64
+	steps := func() (out []int) {
+		t.Helper()
+		var err error
+		offset, err = ReadFrom(path, offset, func(l Line) error {
+			out = append(out, l.Step)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	extend("{\"step\":1}\n{\"step\":2")
+	if d := cmp.Diff([]int{1}, steps()); d != "" {
+		t.Error(d)
+	}
+	extend("}\n{\"step\":3}\n")
+	if d := cmp.Diff([]int{2, 3}, steps()); d != "" {
+		t.Error(d)
+	}
+	extend("{}\n")
+	if _, err := ReadFrom(path, offset, func(Line) error { return nil }); err == nil || !strings.Contains(err.Error(), "line 1 after byte 33") {
+		t.Errorf("a line without a step: %v, want an error with its place", err)
+	}
+}

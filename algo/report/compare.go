@@ -1,0 +1,184 @@
+package report
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/data/dump"
+)
+
+// Comparison compares runs: their settings, and their last validations.
+type Comparison struct {
+	Runs        []Facts      `json:"runs"`
+	Differences []Difference `json:"differences"`
+	Results     []RunResult  `json:"results"`
+	Pairs       []Pair       `json:"pairs"`
+}
+
+// RunResult is the result of a run's last validation in one environment.
+type RunResult struct {
+	Run   string `json:"run"`
+	Label string `json:"label"`
+	Step  int    `json:"step"`
+	rundir.Result
+}
+
+// Pair compares the last validation of a run in one environment with that of the first run,
+// task by task.
+type Pair struct {
+	A          string           `json:"a"`
+	B          string           `json:"b"`
+	Env        string           `json:"env"`
+	Comparison *eval.Comparison `json:"comparison,omitempty"` // nil if Missing is set
+	Missing    string           `json:"missing,omitempty"`    // reason why there is no comparison
+}
+
+// Compare compares runs with the first one.
+func Compare(runs []*Run) (Comparison, error) {
+	c := Comparison{Differences: Differences(runs)}
+	for _, r := range runs {
+		c.Runs = append(c.Runs, FactsOf(r))
+		if v := r.lastValidation(); v != nil {
+			for _, x := range v.Results {
+				c.Results = append(c.Results, RunResult{r.Name, v.Label, v.Step, x})
+			}
+		}
+	}
+	first := runs[0]
+	if first.lastValidation() == nil {
+		return c, nil
+	}
+	for _, env := range first.validated() {
+		a, missing, err := first.evaluation(env)
+		if err != nil {
+			return c, err
+		}
+		for _, r := range runs[1:] {
+			p := Pair{A: first.Name, B: r.Name, Env: env, Missing: missing}
+			if missing == "" {
+				var b *eval.Result
+				if b, p.Missing, err = r.evaluation(env); err != nil {
+					return c, err
+				}
+				if p.Missing == "" {
+					compared, err := eval.Compare(*a, *b, true)
+					if err != nil {
+						return c, fmt.Errorf("compare %s with %s: %w", first.Name, r.Name, err)
+					}
+					p.Comparison = &compared
+				}
+			}
+			c.Pairs = append(c.Pairs, p)
+		}
+	}
+	return c, nil
+}
+
+// lastValidation returns the last validation that played episodes, or nil.
+func (r *Run) lastValidation() *Validation {
+	for i := len(r.Validations) - 1; i >= 0; i-- {
+		if len(r.Validations[i].Results) > 0 {
+			return &r.Validations[i]
+		}
+	}
+	return nil
+}
+
+// validated returns the environments of the last validation.
+func (r *Run) validated() []string {
+	var envs []string
+	list := r.lastValidation().Results
+	if len(list) > 1 {
+		list = list[:len(list)-1] // the last one is the result over all environments
+	}
+	for _, x := range list {
+		envs = append(envs, x.Env)
+	}
+	return envs
+}
+
+// conditions are the beginnings of the settings that change the result of a validation of given weights.
+var conditions = []string{"agent.", "rollout.val.", "rollout.max_context_tokens", "rollout.max_new_tokens", "data.max_prompt_tokens", "data.truncation", "reward."}
+
+// evaluation returns the last validation in an environment as the result of an evaluation, from the
+// recorded episodes. missing is the reason if there is none.
+func (r *Run) evaluation(env string) (result *eval.Result, missing string, err error) {
+	v := r.lastValidation()
+	if v == nil || !slices.ContainsFunc(v.Results, func(x rundir.Result) bool { return x.Env == env }) {
+		return nil, fmt.Sprintf("%s has no validation in %s", r.Name, env), nil
+	}
+	file := ""
+	for _, label := range []string{v.Label, rundir.StepLabel(v.Step), rundir.LabelAfter} {
+		name := fmt.Sprintf("val_%s_%s.jsonl", strings.ReplaceAll(label, " ", "_"), env)
+		if i := slices.IndexFunc(r.Rollouts, func(f string) bool { return f == name || f == name+".zst" }); i >= 0 {
+			file = r.Rollouts[i]
+			break
+		}
+	}
+	if file == "" {
+		return nil, fmt.Sprintf("%s has not kept the episodes of its validation (%s)", r.Name, v.Label), nil
+	}
+	episodes, err := dump.ReadFile(filepath.Join((&rundir.Folder{Dir: r.Folder}).Rollouts(), file))
+	if err != nil {
+		return nil, "", fmt.Errorf("read the validation of %s: %w", r.Name, err)
+	}
+	if len(episodes) == 0 {
+		return nil, fmt.Sprintf("%s has no episodes in %s", r.Name, file), nil
+	}
+	parts := map[string]string{"env": env}
+	for _, s := range r.Config {
+		key, own := strings.CutPrefix(s.Key, "env."+env+".")
+		if own && key != "tasks" && key != "weight" && key != "expert_tasks" ||
+			slices.ContainsFunc(conditions, func(p string) bool { return strings.HasPrefix(s.Key, p) }) {
+			parts[s.Key] = s.Value
+		}
+	}
+	tasks, most := eval.Tasks(episodes, nil), 0
+	for _, t := range tasks {
+		most = max(most, len(t.Trials))
+	}
+	out := eval.New(env, tasks, most, 1)
+	out.Contract = eval.NewContract(parts)
+	return &out, "", nil
+}
+
+// String returns the comparison for a terminal.
+func (c Comparison) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "  %-20s %-12s %9s  %9s  %s\n", "run", "state", "step", "success", "best validation")
+	for _, f := range c.Runs {
+		r := f.Row(time.Time{})
+		fmt.Fprintf(&b, "  %-20s %-12s %9s  %9s  %s\n", r.Name, r.State, r.Steps, r.Success, r.Best)
+	}
+	fmt.Fprintf(&b, "\n%d settings differ\n", len(c.Differences))
+	for _, d := range c.Differences {
+		fmt.Fprintf(&b, "  %s\n", d.Key)
+		for i, v := range d.Values {
+			if v == "" {
+				v = `""`
+			}
+			fmt.Fprintf(&b, "    %-20s %s\n", c.Runs[i].Name, v)
+		}
+	}
+	if len(c.Results) > 0 {
+		fmt.Fprintf(&b, "\nlast validations\n  %-20s %-10s %-10s %9s  %-15s %9s %9s %9s\n", "run", "when", "env", "success", "95% interval", "score", "turns", "episodes")
+	}
+	for _, r := range c.Results {
+		fmt.Fprintf(&b, "  %-20s %-10s %-10s %9.3f  %-15s %9.3f %9.1f %9.0f\n", r.Run, r.Label, r.Env, r.Success,
+			fmt.Sprintf("%.3f - %.3f", r.Low, r.High), r.Score, r.Turns, r.Episodes)
+	}
+	for _, p := range c.Pairs {
+		fmt.Fprintf(&b, "\nA = %s, B = %s\n", p.A, p.B)
+		if p.Missing != "" {
+			fmt.Fprintf(&b, "no comparison by tasks in %s: %s\n", p.Env, p.Missing)
+			continue
+		}
+		b.WriteString(p.Comparison.String())
+	}
+	return b.String()
+}

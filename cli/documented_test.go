@@ -114,6 +114,27 @@ func (r *docRun) dataFiles(t *testing.T, names ...string) {
 	}
 }
 
+// runFolders copies a finished run of two steps to the given paths.
+func (r *docRun) runFolders(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		copyRun(t, filepath.Join(r.dir, name))
+	}
+}
+
+// copyRun copies a finished run of two steps, which has no log, to the folder dir.
+func copyRun(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.CopyFS(dir, os.DirFS("testdata/before/runs/tiny")); err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(filepath.Join(dir, "checkpoints", "step_000002", "config.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, "config.toml", string(config))
+}
+
 // completeFresh reduces the training of a fresh model to about a second.
 func (r *docRun) completeFresh(t *testing.T) {
 	if file := r.first(); file != "" {
@@ -468,6 +489,28 @@ var documented = map[string]struct {
 				text = one(t, r.dir, r.value("--html"))
 			}
 			mustContain(t, "stdout", text, "maze_1", "success")
+		},
+	},
+	"report": {
+		func(t *testing.T, r *docRun, _ string) { r.runFolders(t, r.leading("runs/tiny")...) },
+		func(t *testing.T, r *docRun) {
+			if r.has("--html") {
+				mustContain(t, "page", one(t, r.dir, r.value("--html")), "<h2 id=\"h-validations\">Validations</h2>", "trainer.experiment")
+				return
+			}
+			mustContain(t, "stdout", r.stdout, "episode/success_rate", "95% interval", "playing")
+		},
+	},
+	"runs": {
+		func(t *testing.T, r *docRun, _ string) {
+			r.runFolders(t, filepath.Join(cmp.Or(r.first(), "runs"), "tiny"))
+		},
+		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "tiny", "finished", "2/2") },
+	},
+	"runs compare": {
+		func(t *testing.T, r *docRun, _ string) { r.runFolders(t, r.leading("runs/a", "runs/b")...) },
+		func(t *testing.T, r *docRun) {
+			mustContain(t, "stdout", r.stdout, "0 settings differ", "last validations")
 		},
 	},
 	"version": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, Version) }},

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestReportPrefixesEveryLine(t *testing.T) {
 	ts := newTestState(t)
-	report(ts.State, errors.New("one\ntwo\n"))
+	printError(ts.State, errors.New("one\ntwo\n"))
 	if diff := cmp.Diff("openmanus: one\nopenmanus: two\n", ts.err.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

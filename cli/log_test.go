@@ -12,7 +12,7 @@ func TestLoggerForm(t *testing.T) {
 	ts := newTestState(t)
 	ts.Log.Debug("hidden")
 	ts.Log.Info("saved", "step", 3)
-	report(ts.State, errext.ErrInterrupted)
+	printError(ts.State, errext.ErrInterrupted)
 	if !regexp.MustCompile(`^time="\d{4}-\d\d-\d\d \d\d:\d\d:\d\d" level=INFO msg=saved step=3\nopenmanus: interrupted\n$`).MatchString(ts.err.String()) {
 		t.Errorf("log lines in a file: %q", ts.err)
 	}

@@ -41,7 +41,7 @@ func Main(s *State) (exit int) {
 	code := run.CodeOf(ctx, err)
 	// Do not report an interrupt: the signal handler has printed a message.
 	if err != nil && !(code == errext.Interrupted && errors.Is(err, context.Canceled)) {
-		report(s, err)
+		printError(s, err)
 	}
 	return int(code)
 }
@@ -59,11 +59,12 @@ func commands(s *State) []*cli.Command {
 		replayCommand(s),
 		generateCommand(s),
 		scoreCommand(s),
-		serveModelCommand(s),
 		modelCommand(s),
 		envCommand(s),
 		dataCommand(s),
 		viewCommand(s),
+		reportCommand(s),
+		runsCommand(s),
 		configCommand(s),
 		versionCommand(s),
 	}
@@ -246,8 +247,8 @@ func usagef(format string, args ...any) error {
 	return errext.With(errext.Usage, "", fmt.Errorf(format, args...))
 }
 
-// report prints an error. Each of its lines starts with the name of the program.
-func report(s *State, err error) {
+// printError prints an error. Each of its lines starts with the name of the program.
+func printError(s *State, err error) {
 	for line := range strings.SplitSeq(strings.TrimRight(err.Error(), "\n"), "\n") {
 		fmt.Fprintf(s.Stderr, "openmanus: %s\n", line)
 	}

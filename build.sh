@@ -38,6 +38,7 @@ check_tools() { # check_tools COMMAND
   local missing=() want
   want=$(awk '$1=="go"{print $2}' go.mod)
   need go "Go $want or newer, from the Go download page (the package of Debian 12 is too old)"
+  [ "$1" != docs ] || { [ ${#missing[@]} -eq 0 ] || die "missing tools: ${missing[*]}"; return; }
   need g++ "Debian and Ubuntu: apt-get install g++"
   need python3 "Debian and Ubuntu: apt-get install python3 python3-pip"
   need flock "Debian and Ubuntu: apt-get install util-linux"
@@ -574,6 +575,7 @@ Usage: ./build.sh [COMMAND]
   accept [CHECK]  build, then run an acceptance check. Without a name: learning, which trains the quickstart
                   with ten seeds and checks the success rates (30 minutes). ./build.sh accept help lists the
                   checks, accept CHECK --help the options of one
+  docs            write docs/ as a website into build/docs; it needs Go only
   peer            install transformers and TRL, for benchmarks, into build/peer (2 GB)
   readers         install TensorBoard, MLflow and other readers of the output, for tests, into build/readers
   clean           remove build/; downloads stay in the cache
@@ -590,7 +592,7 @@ main() {
   [ $# -eq 0 ] || shift
   case $cmd in
     help | -h | --help) help; return ;;
-    build | native | model | peer | readers | test | clean)
+    build | native | model | peer | readers | test | docs | clean)
       [ $# -eq 0 ] || die "$cmd takes no arguments, got '$*' (to test one package, run ./build.sh, then go test ./PACKAGE)" ;;
   esac
   [ "$cmd" != clean ] || { rm -rf "$build"; return; }
@@ -603,6 +605,7 @@ main() {
   flock -n 9 || { say "waiting for another build in this folder to finish"; flock 9; }
   case $cmd in
     build) binary ;;
+    docs) go run ./internal/site ;;
     native) native ;;
     model) model ;;
     peer) peer_venv ;;

@@ -102,6 +102,7 @@ var arrows = map[string]string{
 	"internal/browsertest": "",
 	"internal/process":     "",
 	"internal/readertest":  "",
+	"internal/site":        "",
 }
 
 // pure lists the packages that must build without cgo.
@@ -109,7 +110,7 @@ var pure = []string{
 	"configs", "configs/hydra", "algo/advantage", "algo/report", "algo/rundir", "algo/rundir/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
 	"agent/rollout", "agent/llm/engine", "agent/eval", "agent/openai", "agent/text", "agent/llm/gguf", "agent/llm/hub", "agent/llm/chat", "agent/llm/tokenizer",
 	"env", "env/action", "env/pool", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/dump", "data/registry", "data/table",
-	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise", "internal/backoff", "internal/plainjson",
+	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise", "internal/backoff", "internal/plainjson", "internal/site",
 }
 
 func TestArrows(t *testing.T) {

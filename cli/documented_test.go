@@ -353,6 +353,21 @@ var documented = map[string]struct {
 			mustContain(t, "stdout", r.stdout, want...)
 		},
 	},
+	"chat": {
+		func(t *testing.T, r *docRun, tiny string) {
+			if r.first() == "" {
+				r.args = append([]string{"my-model"}, r.args...)
+			}
+			link(t, tiny, r.dir, r.first())
+			r.stdin = "hello\n"
+			r.args = append(r.args, "--max-new-tokens", "8")
+		},
+		func(t *testing.T, r *docRun) {
+			if r.stdout == "" {
+				t.Error("no reply")
+			}
+		},
+	},
 	"model info": {
 		func(t *testing.T, r *docRun, tiny string) {
 			if r.first() == "" && !r.has("--model") {

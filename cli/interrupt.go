@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -17,6 +18,9 @@ type Interrupts struct {
 	// since native work cannot be cancelled. SIGHUP does not count as the second
 	// signal: the shell and the kernel each send one when a terminal closes.
 	Hard context.Context
+	// Claim makes f receive the next SIGINTs in place of the contexts above, until release is
+	// called. A SIGINT for which f returns false is handled as usual.
+	Claim func(f func() bool) (release func())
 }
 
 // watch returns contexts that end at signals. The function stop ends the handling of signals and
@@ -27,6 +31,7 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 	signals := make(chan Signal, 2)
 	unsubscribe := s.Notify(signals)
 	quit := make(chan struct{})
+	var claim atomic.Pointer[func() bool]
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -36,7 +41,9 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 				return
 			case sig = <-signals:
 			}
+			f := claim.Load()
 			switch {
+			case sig == ctrlC && f != nil && (*f)():
 			case soft.Err() == nil:
 				fmt.Fprintln(s.Stderr, "openmanus: interrupted: finishing and saving; interrupt again to stop immediately")
 				endSoft(errext.ErrInterrupted)
@@ -47,7 +54,11 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 			}
 		}
 	})
-	return Interrupts{Soft: soft, Hard: hard}, func() {
+	in = Interrupts{Soft: soft, Hard: hard, Claim: func(f func() bool) func() {
+		claim.Store(&f)
+		return func() { claim.Store(nil) }
+	}}
+	return in, func() {
 		unsubscribe()
 		close(quit)
 		wg.Wait()

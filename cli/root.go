@@ -58,6 +58,7 @@ func commands(s *State) []*cli.Command {
 		rolloutCommand(s),
 		replayCommand(s),
 		generateCommand(s),
+		chatCommand(s),
 		scoreCommand(s),
 		modelCommand(s),
 		envCommand(s),

@@ -15,8 +15,11 @@ import (
 // Signal is the type of signals that Notify delivers.
 type Signal = os.Signal
 
-// hangUp is sent when a terminal closes.
-const hangUp = syscall.SIGHUP
+// The signals that commands distinguish: hangUp is sent when a terminal closes, ctrlC by the key.
+const (
+	hangUp = syscall.SIGHUP
+	ctrlC  = syscall.SIGINT
+)
 
 // State is the process as commands see it. Tests run commands in-process with
 // another State. Main sets Log, Progress and the unexported fields.
@@ -27,6 +30,7 @@ type State struct {
 	Stdout, Stderr io.Writer
 	Terminal       bool       // Stderr is a terminal
 	Columns        func() int // width of the terminal; nil or 0 if unknown
+	Keyboard       *Keyboard  // nil unless Stdin and Stderr are a terminal
 
 	Notify func(chan<- Signal) (stop func()) // delivers SIGINT, SIGTERM, and SIGHUP unless the process ignores it
 	Exit   func(code int)                    // ends the process immediately, on the second Ctrl-C
@@ -59,8 +63,24 @@ func NewState() *State {
 			signal.Notify(c, signals...)
 			return func() { signal.Stop(c) }
 		},
-		Exit: os.Exit,
+		Exit:     os.Exit,
+		Keyboard: keyboard(os.Stdin, os.Stderr),
 	}
+}
+
+// keyboard returns the terminal of in and out, or nil if one of them is none.
+func keyboard(in, out *os.File) *Keyboard {
+	fd := int(in.Fd())
+	if !term.IsTerminal(fd) || !term.IsTerminal(int(out.Fd())) {
+		return nil
+	}
+	return &Keyboard{Reader: in, Writer: out, Raw: func() (func(), error) {
+		before, err := term.MakeRaw(fd)
+		if err != nil {
+			return nil, err
+		}
+		return func() { _ = term.Restore(fd, before) }, nil // fails if the terminal is closed
+	}}
 }
 
 // duplicate returns f under another descriptor. Go ends a program that writes to a closed

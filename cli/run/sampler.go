@@ -20,7 +20,7 @@ import (
 type Sampler struct {
 	Backend   *generate.Backend
 	Scheduler *engine.Scheduler
-	Renderer  *chat.Renderer
+	Renderer  *chat.Renderer // nil with SamplerOptions.Plain
 
 	MaxContext int   // maximum tokens of a session
 	KVBytes    int64 // size of the KV cache
@@ -33,6 +33,7 @@ type SamplerOptions struct {
 	PrefillTokens int  // prompt tokens per prefill batch; 0: the engine's default
 	NoSharing     bool // disables prefix caching
 	Deterministic bool
+	Plain         bool                                // do not use the chat template, which the model may lack
 	MemoryShare   float64                             // share of the free memory that the KV cache may take
 	Hint          string                              // hint of the error if the KV cache is too large
 	Teacher       engine.Teacher                      // forces the sampled tokens; nil: draw them
@@ -65,9 +66,14 @@ func openLocal(ctx context.Context, h *Host, open *Closers, cfg configs.Config, 
 
 // NewSampler returns a sampler of m, which is b.Model or a copy of b.Model in another dtype (model.Shadow).
 func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerOptions) (*Sampler, error) {
-	renderer, err := NewRenderer(b, o.Day)
-	if err != nil {
-		return nil, err
+	var renderer *chat.Renderer
+	newDecoder := func() func(int32) string { return b.Tokenizer.Stream(true).Next }
+	if !o.Plain {
+		var err error
+		if renderer, err = NewRenderer(b, o.Day); err != nil {
+			return nil, err
+		}
+		newDecoder = renderer.Stream
 	}
 	free, known := torch.FreeMemory()
 	tokens, err := o.kvTokens(m.CacheBytesPerToken(), free, known && !m.Thread().Device().CUDA)
@@ -85,7 +91,7 @@ func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerO
 	sched, err := engine.New(used, engine.Options{
 		PrefillTokens: o.PrefillTokens,
 		ExpectTokens:  o.MaxContext,
-		NewDecoder:    renderer.Stream,
+		NewDecoder:    newDecoder,
 		NoSharing:     o.NoSharing,
 		Deterministic: o.Deterministic,
 	})

@@ -103,6 +103,10 @@ func TestDocumentedCommands(t *testing.T) {
 				checkServe(t, args)
 				return
 			}
+			if command == "serve" {
+				checkServeModel(t, tiny, args)
+				return
+			}
 			if command == "env up" {
 				checkUp(t, args)
 				return

@@ -60,6 +60,7 @@ func commands(s *State) []*cli.Command {
 		generateCommand(s),
 		chatCommand(s),
 		scoreCommand(s),
+		serveModelCommand(s),
 		modelCommand(s),
 		envCommand(s),
 		dataCommand(s),

@@ -23,6 +23,10 @@ func (t *Tokenizer) piece(id int32, skipSpecial bool) string {
 	return t.bytes[id]
 }
 
+// Bytes returns the bytes of a token, which may be a part of a rune, or nil for an id
+// outside the vocabulary.
+func (t *Tokenizer) Bytes(id int32) []byte { return []byte(t.piece(id, false)) }
+
 // StreamDecoder decodes ids one at a time. It buffers the bytes of an
 // incomplete rune, so that the joined results of Next and a final Flush equal
 // Decode of all ids.

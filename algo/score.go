@@ -43,7 +43,7 @@ func (p *player) score(ctx context.Context, episodes []*data.Episode, found *sco
 	if err != nil {
 		return nil, err
 	}
-	scores, parts, err := p.scores(ctx, usable, found)
+	scores, parts, turns, err := p.scores(ctx, usable, found)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (p *player) score(ctx context.Context, episodes []*data.Episode, found *sco
 			r := &episodes[i]
 			signal := p.signal.Of(usable[i])
 			r.Score, r.EnvReward = scores[i], signal(r.Turns)
-			paid := reward.Paid{Mask: r.Mask, Turns: r.Turns, Signal: signal, Gamma: p.o.AllocationGamma}
+			paid := reward.Paid{Mask: r.Mask, Turns: r.Turns, Signal: signal, Shares: turns[i], Gamma: p.o.AllocationGamma}
 			paid.Score = reward.LessTurns(r.Score, r.Turns, p.o.TurnPenalty)
 			if !p.estimator.PenaltyByTurn {
 				paid.Score = reward.LessInvalid(paid.Score, r.Turns, p.o.InvalidActionPenalty)
@@ -83,9 +83,10 @@ func (p *player) withPenalties(parts []data.RewardPart, turns []data.Turn) []dat
 	return parts
 }
 
-// scores returns the score of each episode and the parts of the score, from the
-// environment's signal or from the score functions.
-func (p *player) scores(ctx context.Context, episodes []*data.Episode, found *scored) ([]float64, [][]data.RewardPart, error) {
+// scores returns the score of each episode, the parts of the score, and the shares of
+// the episode's turns in it, from the environment's signal or from the score functions.
+// The signal gives no shares; the allocation computes them.
+func (p *player) scores(ctx context.Context, episodes []*data.Episode, found *scored) ([]float64, [][]data.RewardPart, [][]float64, error) {
 	out, parts := make([]float64, len(episodes)), make([][]data.RewardPart, len(episodes))
 	samples := make([]reward.Sample, len(episodes))
 	for i, ep := range episodes {
@@ -99,11 +100,11 @@ func (p *player) scores(ctx context.Context, episodes []*data.Episode, found *sc
 		for i, score := range out {
 			parts[i] = []data.RewardPart{{Weight: 1, Value: score}}
 		}
-		return out, parts, nil
+		return out, parts, make([][]float64, len(out)), nil
 	}
 	composed, err := p.o.Scorer.Score(ctx, samples)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if found.parts == nil {
 		found.parts = map[string][]reward.Score{}
@@ -116,5 +117,5 @@ func (p *player) scores(ctx context.Context, episodes []*data.Episode, found *sc
 			parts[i] = append(parts[i], data.RewardPart{Weight: c.Weight, Value: score.Value})
 		}
 	}
-	return composed.Scores, parts, nil
+	return composed.Scores, parts, composed.Turns, nil
 }

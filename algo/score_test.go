@@ -67,6 +67,47 @@ func (f fixedScore) Score(_ context.Context, samples []reward.Sample) ([]reward.
 
 func (fixedScore) Close() error { return nil }
 
+// turnScore gives every turn its number, from 1.
+type turnScore struct{}
+
+func (turnScore) Score(_ context.Context, samples []reward.Sample) ([]reward.Score, error) {
+	out := make([]reward.Score, len(samples))
+	for i, s := range samples {
+		for k := range s.Turns {
+			out[i].Turns = append(out[i].Turns, float64(k+1))
+			out[i].Value += float64(k + 1)
+		}
+	}
+	return out, nil
+}
+
+func (turnScore) Close() error { return nil }
+
+// TestScoresPerTurn checks that the numbers of a score function are the rewards of the turns' last tokens, and not the
+// environment's rewards.
+func TestScoresPerTurn(t *testing.T) {
+	for _, c := range []struct {
+		scorer reward.Scorer
+		want   []float32
+	}{
+		{turnScore{}, []float32{0, 0, 10, 0, 20, 0, 0, 27.5}}, // 30 less 2 turns and an invalid action
+		{fixedScore(3), []float32{0, 0, 0, 0, 0, 0, 0, 27.5}},
+	} {
+		tr := &player{core: &core{o: Options{
+			Scoring: Scoring{Signal: "last", Allocation: "per_turn", InvalidActionPenalty: 2, TurnPenalty: .25, Scorer: &reward.Composer{
+				Components: []reward.Component{{Name: "x", Weight: 10, Scorer: c.scorer}},
+			}},
+			Update: Update{Estimator: "grpo"},
+		}}}
+		must(t, tr.lookUp())
+		rows, err := tr.score(t.Context(), []*data.Episode{scoredEpisode()}, &scored{})
+		must(t, err)
+		if d := cmp.Diff(c.want, rows[0].Rewards); d != "" {
+			t.Errorf("%T (-want +got):\n%s", c.scorer, d)
+		}
+	}
+}
+
 // TestPartsOfTheReward checks that the parts of a reward are the components of the score, or the
 // environment's reward, and the penalties. Their weighted sum is the episode's reward.
 func TestPartsOfTheReward(t *testing.T) {

@@ -75,8 +75,9 @@ func (c *Config) checkReward(fs *Faults) {
 	if r.ScoreFn != "" && len(r.Components) > 0 {
 		fs.add("reward.score_fn", "reward.components are set too: write the function as a component with a weight, and take it out here")
 	}
-	if r.Allocation == "per_turn" && (r.ScoreFn != "" || len(r.Components) > 0) {
-		fs.add("reward.allocation", "per_turn allocates the environment's reward of each turn, and a score function has no rewards per turn; use another allocation")
+	perTurn := func(fn string) bool { return ExternalScoreFn(fn) || fn == "goal" }
+	if r.Allocation == "per_turn" && (r.ScoreFn != "" || len(r.Components) > 0) && !c.scoresWith(perTurn) {
+		fs.add("reward.allocation", "per_turn needs numbers per turn, which only the function goal and http://, https:// and exec: functions give; use another allocation")
 	}
 	if r.ScoreFn != "" && !ExternalScoreFn(r.ScoreFn) {
 		if e, _ := registry.Find(c.Schema.words.Scores, r.ScoreFn); e.Check != nil {

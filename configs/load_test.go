@@ -174,7 +174,7 @@ func TestLoadFaults(t *testing.T) {
 		{"function's score", "[reward]\nscore_fn='math'\nformat_score=0.1\n", nil, `run.toml:3: reward.format_score: only used with reward.score_fn = "countdown", `},
 		{"no command", "[reward]\nscore_fn='exec: '\n", nil, `run.toml:2: reward.score_fn: "exec:" has no command`},
 		{"no address", "[reward]\nscore_fn='http://'\n", nil, `run.toml:2: reward.score_fn: "http://" is not a server's address`},
-		{"rewards per turn of a score function", minimal, []string{"reward.score_fn=math", "reward.allocation=per_turn"}, "--set: reward.allocation: per_turn allocates"},
+		{"rewards per turn of a score function", minimal, []string{"reward.score_fn=math", "reward.allocation=per_turn"}, "--set: reward.allocation: per_turn needs numbers per turn"},
 		{"env_score of maze", minimal, []string{"reward.signal=env_score"}, "--set: reward.signal: maze keeps no score"},
 		{"sum of a running score", "[[env]]\nname='sciworld'\n[reward]\nsignal='sum'\n", nil, "run.toml:4: reward.signal: the rewards of sciworld are running totals"},
 		{"a name of verl", "[trainer]\nsave_freq=1\n", nil, "run.toml:2: trainer.save_freq: this key has another place here: write trainer.save_every"},

@@ -3,6 +3,7 @@ package reward
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/openmanus/openmanus/data"
@@ -14,9 +15,11 @@ type Paid struct {
 	Score float64
 	Mask  []uint8     // 1 on sampled tokens
 	Turns []data.Turn // empty: each run of ones in Mask is a turn
-	// Signal computes each turn's share for per_turn; other allocations ignore it.
+	// Signal computes each turn's share for per_turn if Shares is nil; other allocations
+	// ignore both.
 	Signal Signal
-	Gamma  float64 // discount of the allocation discounted
+	Shares []float64 // the share of each turn in Score, from score functions
+	Gamma  float64   // discount of the allocation discounted
 }
 
 // Allocation distributes an episode's score over its tokens. The result has the
@@ -99,34 +102,54 @@ func Discounted(p Paid) ([]float32, error) {
 
 // PerTurn puts the change of the signal in a turn on the turn's last token:
 // r_k = S(turns 1..k) - S(turns 1..k-1). With the signal sum, r_k is the reward of a
-// step; with the signal last, r_k is the increment of the running score. The difference of score and
-// signal, such as penalties, is added at the end, so that the sum is the score.
+// step; with the signal last, r_k is the increment of the running score. If score functions
+// give numbers per turn, r_k is that number (Paid.Shares). The difference of score and
+// shares, such as penalties, is added at the end, so that the sum is the score.
 //
 // OpenManus-RL has no allocation per turn.
 func PerTurn(p Paid) ([]float32, error) {
-	if len(p.Turns) == 0 || p.Signal == nil {
-		return nil, errors.New("allocation per_turn needs the turns of the episode and a signal")
+	parts := p.Shares
+	switch {
+	case len(p.Turns) == 0 || parts == nil && p.Signal == nil:
+		return nil, errors.New("allocation per_turn needs the turns of the episode, and a signal or shares")
+	case parts == nil:
+		parts = shares(p.Signal, p.Turns)
+	case len(parts) != len(p.Turns):
+		return nil, fmt.Errorf("allocation per_turn: %d shares for %d turns", len(parts), len(p.Turns))
 	}
 	// Sums stay in float64 until the end, because the penalty may cancel the last share.
 	paid := make([]float64, len(p.Mask))
-	before := 0.0
+	rest, waiting := p.Score, 0.0
 	for k, t := range p.Turns {
-		now := p.Signal(p.Turns[:k+1])
+		waiting += parts[k]
 		if t.End > t.Start {
-			paid[t.End-1] = now - before
-			before = now
+			paid[t.End-1] = waiting
+			rest -= waiting
+			waiting = 0
 		} // the share of a turn without tokens goes to the next turn
 	}
 	last, err := p.last()
 	if err != nil {
 		return nil, err
 	}
-	paid[last] += p.Score - before
+	paid[last] += rest
 	rewards := make([]float32, len(paid))
 	for i, x := range paid {
 		rewards[i] = float32(x)
 	}
 	return rewards, nil
+}
+
+// shares returns the change of the signal in each turn.
+func shares(signal Signal, turns []data.Turn) []float64 {
+	out := make([]float64, len(turns))
+	before := 0.0
+	for k := range turns {
+		now := signal(turns[:k+1])
+		out[k] = now - before
+		before = now
+	}
+	return out
 }
 
 type span struct{ start, end int }

@@ -24,11 +24,17 @@ type Composer struct {
 type Composed struct {
 	Scores []float64
 	Parts  map[string][]Score // by component
+	Turns  [][]float64        // by sample, the share of each turn in Scores; nil for a single reply
 }
 
 // Score scores all samples. The components run in sequence.
 func (c *Composer) Score(ctx context.Context, samples []Sample) (Composed, error) {
-	out := Composed{Scores: make([]float64, len(samples)), Parts: map[string][]Score{}}
+	out := Composed{Scores: make([]float64, len(samples)), Parts: map[string][]Score{}, Turns: make([][]float64, len(samples))}
+	for i := range samples {
+		if n := len(samples[i].Turns); n > 0 {
+			out.Turns[i] = make([]float64, n)
+		}
+	}
 	if len(samples) == 0 {
 		return out, nil
 	}
@@ -45,10 +51,24 @@ func (c *Composer) Score(ctx context.Context, samples []Sample) (Composed, error
 				return Composed{}, fmt.Errorf("reward component %s gave %v for sample %s", part.Name, s.Value, samples[i].ID)
 			}
 			out.Scores[i] += part.Weight * s.Value
+			addShares(out.Turns[i], s, part.Weight)
 		}
 		out.Parts[part.Name] = scores
 	}
 	return out, nil
+}
+
+// addShares adds the shares of a score to the turns of its sample.
+func addShares(turns []float64, s Score, weight float64) {
+	switch {
+	case len(turns) == 0:
+	case len(s.Turns) == len(turns):
+		for k, x := range s.Turns {
+			turns[k] += weight * x
+		}
+	default:
+		turns[len(turns)-1] += weight * s.Value
+	}
 }
 
 // Metrics returns the mean of every component, reward/<name>/mean, and of every

@@ -21,6 +21,7 @@ type Sample struct {
 	EnvReward   float64        // the environment's rewards, reduced by the signal
 	Tokens      int            // number of sampled tokens; -1 if unknown
 	Turns       []data.Turn    // turns of an episode; nil for a single reply
+	TurnRewards []float64      // the share of each turn in EnvReward; nil for a single reply
 	Cumulative  bool           // the rewards of Turns are running scores
 	Messages    []data.Message // the conversation, in order; nil if the prompt is unknown
 }
@@ -29,7 +30,7 @@ type Sample struct {
 func SampleOf(e *data.Episode, signal Signal) Sample {
 	s := Sample{
 		ID: e.Task.ID, Source: cmp.Or(e.Task.Source, e.Task.Env), GroundTruth: e.Task.GroundTruth,
-		EnvReward: signal.Of(e)(e.Turns), Tokens: e.SampledTokens(), Turns: e.Turns, Cumulative: e.Cumulative, Messages: e.Messages,
+		EnvReward: signal.Of(e)(e.Turns), TurnRewards: shares(signal.Of(e), e.Turns), Tokens: e.SampledTokens(), Turns: e.Turns, Cumulative: e.Cumulative, Messages: e.Messages,
 	}
 	var prompt, replies []string
 	for _, m := range e.Messages {
@@ -61,6 +62,9 @@ func (s *Sample) replies() []string {
 type Score struct {
 	Value float64
 	Extra map[string]float64
+	// Turns holds the share of each turn in Value, for the allocation per_turn. nil: the
+	// score is of the whole episode, and its share is in the last turn.
+	Turns []float64 `json:",omitempty"`
 }
 
 // Scorer returns one Score for each sample, in their order. Only one goroutine may

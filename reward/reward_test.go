@@ -309,13 +309,55 @@ func TestComposer(t *testing.T) {
 	}
 }
 
+// TestComposedTurns checks that the components' numbers per turn are added, and that a number for the episode is in
+// its last turn.
+func TestComposedTurns(t *testing.T) {
+	three := Sample{Turns: make([]data.Turn, 3), EnvReward: 6, TurnRewards: []float64{1, 2, 3}}
+	goal, err := Open("goal", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Composer{Components: []Component{
+		{Name: "goal", Weight: 2, Scorer: goal},
+		{Name: "turns", Weight: -1, Scorer: fixed{{Value: 1, Turns: []float64{0, 1, 0}}, {Value: 9}}},
+		{Name: "episode", Weight: 0.5, Scorer: fixed{{Value: 8}, {Value: 8}}},
+	}}
+	got, err := c.Score(t.Context(), []Sample{three, {EnvReward: 4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([][]float64{{2, 3, 10}, nil}, got.Turns); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]float64{15, 3}, got.Scores); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestPerTurnShares checks that the shares of score functions replace the signal.
+func TestPerTurnShares(t *testing.T) {
+	turns := []data.Turn{{Start: 1, End: 2, Reward: 50}, {Start: 2, End: 2}, {Start: 3, End: 5}}
+	paid := Paid{Score: 2.5, Mask: []uint8{0, 1, 0, 1, 1, 0}, Turns: turns, Signal: Sum, Shares: []float64{1, 0.25, 2}}
+	got, err := PerTurn(paid) // a penalty of 0.75
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]float32{0, 1, 0, 0, 1.5, 0}, got); d != "" {
+		t.Error(d)
+	}
+	paid.Shares = paid.Shares[:2]
+	if _, err := PerTurn(paid); err == nil {
+		t.Error("two shares for three turns are no error")
+	}
+}
+
 func TestSampleOf(t *testing.T) {
 	e := &data.Episode{
 		Task: data.Task{ID: "maze_3", Env: "maze", GroundTruth: "g"}, Mask: []uint8{0, 1, 1},
 		Messages: []data.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "u"}, {Role: "assistant", Content: "a"}, {Role: "user", Content: "o"}},
 		Turns:    []data.Turn{{Text: "a", Reward: 1}, {Text: "b", Reward: 2}},
 	}
-	want := Sample{ID: "maze_3", Source: "maze", GroundTruth: "g", Prompt: "s\nu", Response: "a\nb", EnvReward: 3, Tokens: 2, Turns: e.Turns, Messages: e.Messages}
+	want := Sample{ID: "maze_3", Source: "maze", GroundTruth: "g", Prompt: "s\nu", Response: "a\nb", EnvReward: 3, TurnRewards: []float64{1, 2}, Tokens: 2, Turns: e.Turns, Messages: e.Messages}
 	if d := cmp.Diff(want, SampleOf(e, Sum)); d != "" {
 		t.Error(d)
 	}

@@ -122,6 +122,25 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// TestScoresPerTurn checks that a reply may hold a number for each turn of an episode.
+func TestScoresPerTurn(t *testing.T) {
+	episode := reward.Sample{ID: "e", Turns: []data.Turn{{Text: "a"}, {Text: "b"}}, Tokens: -1}
+	reply := `{"request":1,"scores":[[0.5,-2],{"score":[1,0],"steps":2},3,[4]]}`
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, reply) })
+	for _, fn := range []string{url, "exec:/proc/self/exe say '" + reply + "'"} {
+		got, err := open(t, fn, Options{}).Score(t.Context(), []reward.Sample{episode, episode, episode, {ID: "one reply", Tokens: -1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []reward.Score{
+			{Value: -1.5, Turns: []float64{0.5, -2}}, {Value: 1, Turns: []float64{1, 0}, Extra: map[string]float64{"steps": 2}}, {Value: 3}, {Value: 4, Turns: []float64{4}},
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: %s", fn, d)
+		}
+	}
+}
+
 // TestInvalidReplies checks that an invalid reply of a server or a program fails
 // without a retry.
 func TestInvalidReplies(t *testing.T) {
@@ -129,10 +148,18 @@ func TestInvalidReplies(t *testing.T) {
 		{`{"request":1,"scores":[1]}`, "1 scores for 2 samples"},
 		{`{"request":1,"scores":[1,2,3]}`, "3 scores for 2 samples"},
 		{`{"request":1,"scores":[1,NaN]}`, "is not {"},
-		{`{"request":1,"scores":[1,1e999]}`, "neither a number nor"},
+		{`{"request":1,"scores":[1,1e999]}`, "neither a number, nor"},
 		{`{"request":1,"scores":[1,null]}`, "score 1: the score is null"},
 		{`{"request":1,"scores":[1,"2"]}`, "score 1"},
-		{`{"request":1,"scores":[1,{"scroe":2}]}`, `no number "score"`},
+		{`{"request":1,"scores":[1,{"scroe":2}]}`, "\"score\" of"},
+		{`{"request":1,"scores":[1,{"score":null}]}`, "the score is null"},
+		{`{"request":1,"scores":[1,[]]}`, "0 numbers for 1 turns"},
+		{`{"request":1,"scores":[1,[1,2]]}`, "2 numbers for 1 turns"},
+		{`{"request":1,"scores":[1,{"score":[1,2]}]}`, "2 numbers for 1 turns"},
+		{`{"request":1,"scores":[1,[null]]}`, "the number of turn 1 is null"},
+		{`{"request":1,"scores":[1,[NaN]]}`, "is not {"},
+		{`{"request":1,"scores":[1,["2"]]}`, "nor a list of numbers"},
+		{`{"request":1,"scores":[1,[[2]]]}`, "nor a list of numbers"},
 		{`{"request":1}`, `has no "scores"`},
 		{`loading model`, "is not {"},
 		{`[1,2]`, "is not {"},

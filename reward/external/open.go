@@ -158,7 +158,7 @@ func (s *scorer) try(ctx context.Context, samples []reward.Sample) ([]reward.Sco
 	if s.numbered {
 		want = s.n
 	}
-	scores, err := decode(text, want, len(samples))
+	scores, err := decode(text, want, samples)
 	if err != nil {
 		return nil, &Error{Fn: s.fn, Kind: KindReply, Err: err}
 	}

@@ -62,9 +62,10 @@ type reply struct {
 	Scores  []json.RawMessage `json:"scores"`
 }
 
-// decode parses a reply of n scores. wantRequest is the request number that the
-// reply must have, or 0 for any number.
-func decode(text []byte, wantRequest, n int) ([]reward.Score, error) {
+// decode parses a reply with a score for each sample. wantRequest is the request number
+// that the reply must have, or 0 for any number.
+func decode(text []byte, wantRequest int, samples []reward.Sample) ([]reward.Score, error) {
+	n := len(samples)
 	var r reply
 	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, fmt.Errorf("%s is not {\"scores\": [...]}: %w", shown(text), err)
@@ -79,7 +80,7 @@ func decode(text []byte, wantRequest, n int) ([]reward.Score, error) {
 	}
 	out := make([]reward.Score, n)
 	for i, raw := range r.Scores {
-		s, err := score(raw)
+		s, err := score(raw, max(1, len(samples[i].Turns)))
 		if err != nil {
 			return nil, fmt.Errorf("score %d: %w", i, err)
 		}
@@ -88,29 +89,51 @@ func decode(text []byte, wantRequest, n int) ([]reward.Score, error) {
 	return out, nil
 }
 
-// score parses a number, or an object with the number "score". The object's
-// other numbers become metrics.
-func score(raw json.RawMessage) (reward.Score, error) {
-	var x *float64
-	if err := json.Unmarshal(raw, &x); err == nil {
-		if x == nil {
-			return reward.Score{}, errors.New("the score is null")
-		}
-		return reward.Score{Value: *x}, nil
-	}
+// score parses a number, a list with a number for each of the sample's turns, or an
+// object with one of them as "score". The object's other numbers become metrics.
+func score(raw json.RawMessage, turns int) (reward.Score, error) {
 	var object map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return reward.Score{}, fmt.Errorf("%s is neither a number nor an object with \"score\"", shown(raw))
+	if json.Unmarshal(raw, &object) != nil || object == nil {
+		return value(raw, turns)
 	}
-	if err := json.Unmarshal(object["score"], &x); err != nil || x == nil {
-		return reward.Score{}, fmt.Errorf("%s has no number \"score\"", shown(raw))
+	s, err := value(object["score"], turns)
+	if err != nil {
+		return s, fmt.Errorf("\"score\" of %s: %w", shown(raw), err)
 	}
-	s := reward.Score{Value: *x, Extra: map[string]float64{}}
+	s.Extra = map[string]float64{}
 	for name, v := range object {
 		var n *float64
 		if name != "score" && json.Unmarshal(v, &n) == nil && n != nil {
 			s.Extra[name] = *n
 		}
+	}
+	return s, nil
+}
+
+// value parses a number, or a list of numbers.
+func value(raw json.RawMessage, turns int) (reward.Score, error) {
+	var x *float64
+	var list []*float64
+	switch {
+	case len(raw) == 0:
+		return reward.Score{}, errors.New("it is missing")
+	case json.Unmarshal(raw, &x) == nil:
+		if x == nil {
+			return reward.Score{}, errors.New("the score is null")
+		}
+		return reward.Score{Value: *x}, nil
+	case json.Unmarshal(raw, &list) != nil:
+		return reward.Score{}, fmt.Errorf("%s is neither a number, nor a list of numbers, nor an object with \"score\"", shown(raw))
+	case len(list) != turns:
+		return reward.Score{}, fmt.Errorf("%d numbers for %d turns: give one number for each turn, or one for the episode", len(list), turns)
+	}
+	s := reward.Score{Turns: make([]float64, turns)}
+	for k, x := range list {
+		if x == nil {
+			return s, fmt.Errorf("the number of turn %d is null", k+1)
+		}
+		s.Turns[k] = *x
+		s.Value += *x
 	}
 	return s, nil
 }

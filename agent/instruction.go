@@ -17,9 +17,10 @@ const (
 // Instruction returns the text that explains the environment and the form of
 // replies to the model. It is the instruction recorded with the task, else the
 // parameter override (the user's instruction file), else the instruction of the
-// environment's Spec.
+// environment's Spec. A user's own environment has only the user's instruction, so that
+// recorded and played episodes have the same one.
 func Instruction(task data.Task, spec env.Spec, f Format, override string) string {
-	if text := recordedInstruction(task); text != "" && !callsFunctions(f) {
+	if text := recordedInstruction(task); text != "" && !callsFunctions(f) && !spec.Own {
 		return join(text, f.Prompt())
 	}
 	if override != "" {

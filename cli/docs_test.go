@@ -17,7 +17,7 @@ var (
 	fenced      = regexp.MustCompile("(?s)```([a-z]*)\n(.*?)```")
 	inline      = regexp.MustCompile("`([^`\n]+)`((?:,? (?:and )?`[a-z]+`)*)")
 	word        = regexp.MustCompile("`([a-z]+)`")
-	commandLine = regexp.MustCompile(`(?m)(?:^|[|&;] *|build/)openmanus ([^#|&;\n]+)`)
+	commandLine = regexp.MustCompile(`(?m)(?:^|^(?:nohup|srun) |[|&;] *|build/|^ExecStart=/usr/local/bin/)openmanus ([^#|&;\n]+)`)
 )
 
 var groups = []string{"model", "env", "config", "data"}
@@ -162,9 +162,9 @@ func TestDocumentedConfigurations(t *testing.T) {
 
 func TestDocumentedCommandsAreFound(t *testing.T) {
 	page := "Say `openmanus env list`, `serve` and then `config show`, not `env.name`.\n" +
-		"```sh\nopenmanus train my.toml --set a.b=1   # a comment\necho x | openmanus model logprobs --model DIR\nbuild/openmanus eval \\\n  --json\n```\n"
+		"```sh\nopenmanus train my.toml --set a.b=1   # a comment\necho x | openmanus model logprobs --model DIR\nnohup openmanus view d.jsonl &\nExecStart=/usr/local/bin/openmanus runs\nbuild/openmanus eval \\\n  --json\n```\n"
 	got := documentedCommands(page)
-	want := []string{"train my.toml --set a.b=1", "model logprobs --model DIR", "eval    --json", "env list", "env serve", "config show"}
+	want := []string{"train my.toml --set a.b=1", "model logprobs --model DIR", "view d.jsonl", "runs", "eval    --json", "env list", "env serve", "config show"}
 	if !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}

@@ -140,9 +140,19 @@ func (s *State) printOutcome(r *run.Result) error {
 	} else {
 		text += "\nNext: play with the trained agent, or write a new configuration:\n" +
 			commandText(append([]string{program, "eval"}, evalAgain(folder.Config(), actor, cfg, cfg.Env[0])...)...) +
-			commandText(program, "config", "init", "my.toml")
+			commandText(program, "config", "init", s.unused("my.toml", "next.toml"))
 	}
 	return s.print([]byte(text))
+}
+
+// unused returns the first name that is not the name of a file, or the last name.
+func (s *State) unused(names ...string) string {
+	for _, name := range names {
+		if _, err := s.Stat(name); err != nil {
+			return name
+		}
+	}
+	return names[len(names)-1]
 }
 
 func sftCommand(s *State) *cli.Command {

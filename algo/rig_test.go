@@ -332,7 +332,7 @@ func (readCloser) Close() error { return nil }
 func isStep(l track.Line, step int) bool { return l.Phase == track.PhaseTrain && l.Step == step }
 
 type riggedSink struct {
-	track.Sink
+	track.File
 	r *rig
 }
 
@@ -342,7 +342,7 @@ func (s riggedSink) Write(l track.Line) error {
 			return err
 		}
 	}
-	return s.Sink.Write(l)
+	return s.File.Write(l)
 }
 
 type riggedEvents struct {

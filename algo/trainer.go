@@ -43,7 +43,7 @@ type Parts struct {
 	Save, SaveCritic func(ctx context.Context, dir string) error
 	// Checkpoint is the folder of the checkpoint to resume; "" without one.
 	Checkpoint string
-	Sink       track.Sink
+	Sink       track.File
 	Events     Events // nil: none
 	Log        *slog.Logger
 }

@@ -31,6 +31,7 @@ type docRun struct {
 	args   []string
 	stdin  string
 	stdout string
+	env    map[string]string // the variables that the command sees
 }
 
 // has reports whether the documented command has a flag.
@@ -527,6 +528,19 @@ var documented = map[string]struct {
 		func(t *testing.T, r *docRun) {
 			mustContain(t, "stdout", r.stdout, "0 settings differ", "last validations")
 		},
+	},
+	"export": {
+		func(t *testing.T, r *docRun, _ string) {
+			for _, run := range r.leading("runs/quickstart") {
+				if err := os.MkdirAll(filepath.Join(r.dir, run), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				writeFile(t, r.dir, filepath.Join(run, "metrics.jsonl"), `{"step":1,"phase":"train","time":1790000000,"x":1}`+"\n")
+			}
+			r.env = map[string]string{"MLFLOW_TRACKING_URI": serveMLflow(t)}
+			r.need("--to", "csv")
+		},
+		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "1 lines to "+r.value("--to")) },
 	},
 	"version": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, Version) }},
 }

@@ -67,6 +67,7 @@ func commands(s *State) []*cli.Command {
 		viewCommand(s),
 		reportCommand(s),
 		runsCommand(s),
+		exportCommand(s),
 		configCommand(s),
 		versionCommand(s),
 	}

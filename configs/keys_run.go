@@ -43,7 +43,7 @@ func (s *Schema) sftKeys() []entry {
 func (s *Schema) trainerKeys() []entry {
 	keepsRollouts := either("trainer.keep_rollouts at least 0", func(c *Config) bool { return c.Trainer.KeepRollouts >= 0 })
 	return []entry{
-		ready("trainer.project", "openmanus", "first part of the run folder's name", notEmpty, among("trainer.experiment", "")),
+		ready("trainer.project", "openmanus", "first part of the run folder's name if trainer.experiment is empty; project of W&B and experiment of MLflow", notEmpty, grouped),
 		ready("trainer.experiment", "", "folder of the run under output_dir; empty: trainer.project, the name of the model's folder and the names of the [[env]] tables, joined by -", folderName),
 		ready("trainer.experiment_suffix", "", "appended to the experiment's name after an underscore", folderName),
 		ready("trainer.epochs", 15, "passes over the tasks, used if total_steps is 0", atLeast(1), zero("trainer.total_steps")),
@@ -76,8 +76,8 @@ var perfKeys = []entry{
 
 func (s *Schema) logKeys() []entry {
 	return []entry{
-		ready("log.backends", []string{"console", "jsonl"}, "metric sinks; jsonl is the run folder's metrics.jsonl and is always written",
-			eachOf(registry.NamesOf(s.words.Sinks, nil), "tensorboard", "prometheus", "mlflow", "wandb")),
+		ready("log.backends", []string{"console", "jsonl"}, "outputs of metrics (docs/tracking.md); jsonl is the run folder's metrics.jsonl and is always written",
+			eachOf(registry.NamesOf(s.words.Sinks, nil), "prometheus")),
 		ready("log.level", "info", "lowest level of the log messages that are shown", oneOf([]string{"debug", "info", "warn", "error"})),
 		later("log.val_generations"),
 	}

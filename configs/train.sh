@@ -151,7 +151,7 @@ set_key trainer.experiment "$(toml "${WANDB_NAME:-OpenManus-rl-$algorithm${label
 for variable in WANDB_PROJECT WAND_PROJECT WANDB_API_KEY WANDB_MODE WANDB_ENTITY WANDB_DIR WANDB_BASE_URL WANDB_RUN_ID WANDB_RUN_GROUP WANDB_TAGS WANDB_NOTES WANDB_JOB_TYPE WANDB_RESUME; do
   [ "$variable=${!variable:-}" != WANDB_MODE=disabled ] || continue # wandb is disabled here anyway
   [ -z "${!variable:-}" ] ||
-    note "$variable is ignored: metrics are not sent to wandb but written to runs/EXPERIMENT/metrics.jsonl (docs/metrics.md)"
+    note "$variable is ignored: metrics are not sent to wandb but written to runs/EXPERIMENT/metrics.jsonl (docs/tracking.md explains how to upload them)"
 done
 case ${CUDA_VISIBLE_DEVICES:-} in
   *,*) note "CUDA_VISIBLE_DEVICES names several devices; only the first is used" ;;

@@ -83,6 +83,10 @@ var (
 		return !r.BypassMode || r.LossType != "reinforce"
 	}))
 
+	grouped = either("trainer.experiment = \"\", or wandb or mlflow in log.backends", func(c *Config) bool {
+		return c.Trainer.Experiment == "" || slices.Contains(c.Log.Backends, "wandb") || slices.Contains(c.Log.Backends, "mlflow")
+	})
+
 	externalReward = policyGradient.and(either("an http://, https:// or exec: score function", func(c *Config) bool {
 		return c.scoresWith(ExternalScoreFn)
 	}))

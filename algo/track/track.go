@@ -1,6 +1,11 @@
 package track
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Metrics are the numbers of a line by name.
 type Metrics = map[string]float64
@@ -24,14 +29,23 @@ type Line struct {
 	Metrics Metrics
 }
 
-// Sink takes the metrics of a run, step by step.
-type Sink interface {
-	// Write takes the metrics of a step. A step may have several lines, such as
-	// its training and its validation.
-	Write(l Line) error
-	// Offset returns the number of durable bytes, or 0 for a sink without a file. A checkpoint records the
-	// number, and a resumed run truncates the file to this length.
-	Offset() (int64, error)
-	// Close flushes and frees the sink.
-	Close() error
+// Name returns the name of a metric for trackers that have one axis of steps per name:
+// metrics of the phases before training, which count other steps, get the phase as prefix.
+func (l Line) Name(metric string) string {
+	prefix := string(l.Phase) + "/"
+	if l.Phase == PhaseTrain || strings.HasPrefix(metric, prefix) {
+		return metric
+	}
+	return prefix + metric
+}
+
+// names returns the names of the line's metrics in order.
+func (l Line) names() []string { return slices.Sorted(maps.Keys(l.Metrics)) }
+
+// seconds returns the line's time as Unix seconds, or 0 if it is unknown.
+func (l Line) seconds() float64 {
+	if l.Time.IsZero() {
+		return 0
+	}
+	return float64(l.Time.UnixMilli()) / 1000
 }

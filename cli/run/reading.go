@@ -122,7 +122,7 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 		}
 		rows[i].Mask[0] = 0 // the first token is not predicted
 	}
-	sink, err := t.metrics()
+	sink, err := t.metrics(ctx)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ type training struct {
 	bundle      *model.Bundle
 	actor       *learner.Actor
 	sampler     *Sampler
-	sink        track.Sink // writes metrics.jsonl; nil until metrics opens it
+	sink        track.File // writes metrics.jsonl; nil until metrics opens it
 }
 
 // trainingEnv is an environment of a training run. For a dump it has only
@@ -399,7 +399,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if t.run.checkpoint != nil {
 		from = t.run.checkpoint.Path
 	}
-	sink, err := t.metrics()
+	sink, err := t.metrics(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -433,9 +433,9 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	return trainer, errext.With(errext.Input, "", err) // an option or a component is not valid
 }
 
-// metrics opens metrics.jsonl. It removes the lines of steps after the
-// checkpoint, which will be repeated.
-func (t *training) metrics() (track.Sink, error) {
+// metrics opens metrics.jsonl and the sinks of log.backends. It removes the lines of
+// steps after the checkpoint, which will be repeated.
+func (t *training) metrics(ctx context.Context) (track.File, error) {
 	if t.sink != nil {
 		return t.sink, nil
 	}
@@ -443,18 +443,27 @@ func (t *training) metrics() (track.Sink, error) {
 	if err != nil {
 		return nil, errext.With(errext.Disk, "", err)
 	}
-	sink, err := track.With(file, t.run.Dir, t.cfg.Log.Backends)
-	if err != nil {
-		return nil, errors.Join(errext.With(errext.Disk, "", err), file.Close())
-	}
-	t.open.Add(sink.Close)
 	var offset int64
 	if t.run.state != nil {
 		offset = t.run.state.MetricsOffset
 	}
 	if err := file.TruncateTo(offset); err != nil {
-		return nil, errext.With(errext.Disk, "", err)
+		return nil, errors.Join(errext.With(errext.Disk, "", err), file.Close())
 	}
+	tracked, err := t.host.Tracked(t.run.Folder)
+	if err != nil {
+		return nil, errors.Join(errext.With(errext.Disk, "", err), file.Close())
+	}
+	// Close ends the background work of sinks, which send the last lines also after an interrupt.
+	sink, err := track.With(context.WithoutCancel(ctx), file, tracked, t.cfg.Log.Backends)
+	if err != nil {
+		code := errext.Input
+		if algo.IsDiskError(err) {
+			code = errext.Disk
+		}
+		return nil, errors.Join(errext.With(code, "", err), file.Close())
+	}
+	t.open.Add(sink.Close)
 	t.sink = sink
 	return sink, nil
 }

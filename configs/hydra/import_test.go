@@ -78,7 +78,7 @@ func TestImportReportsEveryKey(t *testing.T) {
 		{ppo, "data.max_obs_length", Mapped, "agent.max_obs_tokens = 1000"},
 		{ppo, "data.max_prompt_length", Mapped, "rollout.max_context_tokens = 5096"},
 		{ppo, "data.train_data_num", Ignored, "no limit"},
-		{ppo, "trainer.logger", Unsupported, "wandb: no such tracker"},
+		{ppo, "trainer.logger", Mapped, `log.backends = ["console", "jsonl", "wandb"]`},
 		{ppo, "trainer.n_gpus_per_node", Unsupported, "one device"},
 		{ppo, "trainer.nnodes", Ignored, "one device"},
 		{ppo, "trainer.val_only", Ignored, ""},

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds, tests and runs openmanus. `./build.sh help` lists its commands.
 #
-# All output is under build/. All downloads are pinned in third_party/ and kept
+# All output is under build/, that of release under dist/. All downloads are pinned in third_party/ and kept
 # by sha256 in the user's cache folder. A step is skipped if the hash of its
 # inputs has not changed.
 set -euo pipefail
@@ -502,6 +502,60 @@ binary() {
   native_binary openmanus .
 }
 
+# release_version: prints the version of cli/version.go, followed by the commit unless the commit has the
+# version's tag.
+release_version() {
+  local version commit
+  version=$(sed -n 's/^const Version = "\(.*\)"$/\1/p' cli/version.go)
+  if ! commit=$(git rev-parse --short=12 HEAD 2>/dev/null); then
+    printf '%s\n' "$version-nocommit"
+    return
+  fi
+  git describe --tags --exact-match --match "v$version" >/dev/null 2>&1 || version+=-g$commit
+  git diff --quiet HEAD 2>/dev/null || version+=-modified
+  printf '%s\n' "$version"
+}
+
+# release_program COMMAND FLAG...: builds the program and the launcher for users and calls internal/release.
+release_program() {
+  local out=$build/release time package wheels=() vcs=-buildvcs=false
+  native
+  retry go mod download >&2 || die "could not download the Go modules of go.mod; check the network and GOPROXY (go env GOPROXY)"
+  for package in torch nvidia-cuda-runtime nvidia-cuda-cupti; do wheels+=(--wheel "$(wheel libtorch.lock "$package")"); done
+  ! git rev-parse HEAD >/dev/null 2>&1 || vcs=-buildvcs=auto
+  time=$(git log -1 --format=%ct 2>/dev/null || echo 0)
+  say "building $out"
+  go build $vcs -trimpath -ldflags '-s -w' -o "$out/openmanus" .
+  CGO_ENABLED=0 go build $vcs -trimpath -ldflags '-s -w' -o "$out/launch" ./cli/launch
+  CGO_ENABLED=0 go build -o "$out/release" ./internal/release
+  "$out/release" "$1" --program "$out/openmanus" --launcher "$out/launch" --build "$build" "${wheels[@]}" \
+    --version "$(release_version)" --time "${SOURCE_DATE_EPOCH:-$time}" "${@:2}"
+}
+
+# Installs the program, its libraries, completions and the manual page below a folder.
+install_program() {
+  local prefix=${HOME:-}/.local
+  [ "$(id -u)" != 0 ] || prefix=/usr/local
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --prefix) [ $# -gt 1 ] || die "--prefix needs a folder"; prefix=$2; shift ;;
+      --prefix=*) prefix=${1#*=} ;;
+      *) die "install takes only --prefix DIR, got '$1'" ;;
+    esac
+    shift
+  done
+  case $prefix in /*) ;; *) prefix=$called_from/$prefix ;; esac
+  release_program tree --to "$prefix"
+  say "installed $prefix/bin/openmanus"
+  case :$PATH: in *":$prefix/bin:"*) ;; *) say "$prefix/bin is not in PATH" ;; esac
+}
+
+# Makes the files of a release in dist/.
+release() {
+  release_program dist --to "$root/dist"
+  (cd dist && ls -l)
+}
+
 # Trains a model with the built-in configuration.
 quickstart() {
   binary
@@ -570,6 +624,8 @@ Usage: ./build.sh [COMMAND]
   test            build, then run every test
   bench           build, then measure speed against transformers (downloads 2 GB);
                   bench grpo measures GRPO steps against TRL. ./build.sh bench --help lists all measurements
+  install         build, then install the program and its libraries below --prefix DIR (default ~/.local, for root /usr/local)
+  release         build the files for users in dist/: the one-file executable, the archive, licences and checksums
   native          build only the native libraries
   model           download a small real model (93 MB) into build/models
   accept [CHECK]  build, then run an acceptance check. Without a name: learning, which trains the quickstart
@@ -592,7 +648,7 @@ main() {
   [ $# -eq 0 ] || shift
   case $cmd in
     help | -h | --help) help; return ;;
-    build | native | model | peer | readers | test | docs | clean)
+    build | native | model | peer | readers | release | test | docs | clean)
       [ $# -eq 0 ] || die "$cmd takes no arguments, got '$*' (to test one package, run ./build.sh, then go test ./PACKAGE)" ;;
   esac
   [ "$cmd" != clean ] || { rm -rf "$build"; return; }
@@ -607,6 +663,8 @@ main() {
     build) binary ;;
     docs) go run ./internal/site ;;
     native) native ;;
+    install) install_program "$@" ;;
+    release) release ;;
     model) model ;;
     peer) peer_venv ;;
     readers) readers ;;

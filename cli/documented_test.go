@@ -542,6 +542,23 @@ var documented = map[string]struct {
 		},
 		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "1 lines to "+r.value("--to")) },
 	},
+	"cache list": {
+		func(_ *testing.T, r *docRun, _ string) { r.env = map[string]string{"OPENMANUS_CACHE": r.dir} },
+		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "no unpacked programs in "+r.dir) },
+	},
+	"cache prune": {
+		func(_ *testing.T, r *docRun, _ string) { r.env = map[string]string{"OPENMANUS_CACHE": r.dir} },
+		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "no unpacked programs in "+r.dir) },
+	},
+	"completion": {
+		func(t *testing.T, r *docRun, _ string) {
+			if r.leading("bash")[0] == "SHELL" {
+				r.args[0] = "zsh"
+			}
+		},
+		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "openmanus", completionFlag) },
+	},
+	"man":     {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, ".TH", "train") }},
 	"version": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, Version) }},
 }
 

@@ -37,7 +37,12 @@ func Main(s *State) (exit int) {
 	ctx := in.Soft
 
 	app := newApp(s)
-	err := app.RunContext(ctx, arrange(app, s.Args))
+	var err error
+	if n := len(s.Args); n > 1 && s.Args[n-1] == completionFlag {
+		err = s.complete(app, s.Args[1:n-1])
+	} else {
+		err = app.RunContext(ctx, arrange(app, s.Args))
+	}
 	code := run.CodeOf(ctx, err)
 	// Do not report an interrupt: the signal handler has printed a message.
 	if err != nil && !(code == errext.Interrupted && errors.Is(err, context.Canceled)) {
@@ -69,6 +74,9 @@ func commands(s *State) []*cli.Command {
 		runsCommand(s),
 		exportCommand(s),
 		configCommand(s),
+		cacheCommand(s),
+		completionCommand(s),
+		manCommand(s),
 		versionCommand(s),
 	}
 }

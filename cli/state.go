@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/openmanus/openmanus/cli/run"
+	"github.com/openmanus/openmanus/internal/payload"
 )
 
 // Signal is the type of signals that Notify delivers.
@@ -26,6 +27,7 @@ const (
 type State struct {
 	Args []string // Args[0] is the program's name
 	run.Host
+	Launcher string // the one-file executable that started the process, or ""
 
 	Stdout, Stderr io.Writer
 	Terminal       bool       // Stderr is a terminal
@@ -44,6 +46,7 @@ type State struct {
 func NewState() *State {
 	return &State{
 		Args:     os.Args,
+		Launcher: payload.Inherited(),
 		Host:     run.Host{Getenv: os.Getenv, Environ: os.Environ, Stdin: os.Stdin, Now: time.Now},
 		Stdout:   os.Stdout,
 		Stderr:   duplicate(os.Stderr),

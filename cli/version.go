@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/torch"
 )
 
 // Version is the program's version.
@@ -26,6 +27,34 @@ type versionInfo struct {
 	Executable string `json:"executable,omitempty"`
 	Go         string `json:"go"`
 	Platform   string `json:"platform"`
+	// Launcher is the one-file executable that started the program.
+	Launcher  string         `json:"launcher,omitempty"`
+	Libraries *librariesInfo `json:"libraries,omitempty"` // set with --libraries
+}
+
+// librariesInfo describes the native libraries in the output of `version --libraries`.
+type librariesInfo struct {
+	Libtorch string   `json:"libtorch"`
+	Shim     string   `json:"shim"` // hash of the sources of libopenmanus_torch.so
+	Files    []string `json:"files"`
+}
+
+// libraries loads the native libraries and describes them.
+func libraries() (*librariesInfo, error) {
+	v, err := torch.Version()
+	if err != nil {
+		return nil, errext.With(errext.Native, "", err)
+	}
+	files, err := torch.LoadedFiles()
+	if err != nil {
+		return nil, fmt.Errorf("list the loaded libraries: %w", err)
+	}
+	return &librariesInfo{Libtorch: v.Libtorch, Shim: v.Source, Files: files}, nil
+}
+
+// String returns the libraries on several lines.
+func (l *librariesInfo) String() string {
+	return fmt.Sprintf("libtorch %s, libopenmanus_torch.so %s\n%s\n", l.Libtorch, l.Shim[:min(len(l.Shim), shortSum)], strings.Join(l.Files, "\n"))
 }
 
 // versionOf returns the version of a build. The argument build may be nil. The function sum returns the
@@ -99,13 +128,21 @@ func versionCommand(s *State) *cli.Command {
 	return leaf(s, &cli.Command{
 		Name:  "version",
 		Usage: "print the version",
-		Flags: []cli.Flag{jsonFlag()},
+		Flags: []cli.Flag{jsonFlag(), &cli.BoolFlag{Name: "libraries", Usage: "load the native libraries and print their versions and files"}},
 	}, 0, 0, func(_ context.Context, s *State, c *cli.Context) error {
 		v, err := s.version()
 		if err != nil {
 			return err
 		}
-		return s.printResult(v, v.String()+"\n", c.Bool("json"))
+		v.Launcher = s.Launcher
+		text := v.String() + "\n"
+		if c.Bool("libraries") {
+			if v.Libraries, err = libraries(); err != nil {
+				return err
+			}
+			text += v.Libraries.String()
+		}
+		return s.printResult(v, text, c.Bool("json"))
 	})
 }
 

@@ -20,6 +20,8 @@ var arrows = map[string]string{
 	".":   "cli",
 	"cli": "cli/run configs/... algo/... agent/... env/... reward/... data/... torch/... internal/...",
 
+	"cli/launch": "internal/errext internal/payload",
+
 	"cli/run": "configs configs/vocabulary algo/... agent/... env/... reward/... data/... torch/... internal/errext",
 
 	"configs":            "data data/registry",
@@ -85,6 +87,8 @@ var arrows = map[string]string{
 	"internal/backoff":   "",
 	"internal/filelock":  "",
 	"internal/plainjson": "",
+	"internal/payload":   "internal/filelock",
+	"internal/release":   "internal/payload",
 
 	"torch":             "",
 	"torch/nn":          "torch",
@@ -112,6 +116,7 @@ var pure = []string{
 	"agent/rollout", "agent/llm/engine", "agent/eval", "agent/openai", "agent/text", "agent/llm/gguf", "agent/llm/hub", "agent/llm/chat", "agent/llm/serve", "agent/llm/tokenizer",
 	"env", "env/action", "env/pool", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/dump", "data/registry", "data/table",
 	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise", "internal/backoff", "internal/plainjson", "internal/site",
+	"cli/launch", "internal/payload", "internal/release",
 }
 
 func TestArrows(t *testing.T) {

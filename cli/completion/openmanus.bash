@@ -1,0 +1,9 @@
+# Completes the commands and flags of openmanus in bash:
+#   source <(openmanus completion bash)
+_openmanus() {
+  local current=${COMP_WORDS[COMP_CWORD]} words=("${COMP_WORDS[@]:0:COMP_CWORD}")
+  words[0]=${words[0]/#~/$HOME}
+  case $current in -*) words+=("$current") ;; esac
+  mapfile -t COMPREPLY < <(compgen -W "$("${words[@]}" --generate-bash-completion 2>/dev/null | cut -f 1)" -- "$current")
+}
+complete -o bashdefault -o default -F _openmanus openmanus

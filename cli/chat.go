@@ -69,9 +69,9 @@ func runChat(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	d, err := model.Describe(found.Path)
+	d, err := run.DescribeModel(ctx, &s.Host, cfg.Model.Path)
 	if err != nil {
-		return errext.With(errext.Model, "", err)
+		return err
 	}
 	if cfg.Rollout.MaxContextTokens == 0 {
 		cfg.Rollout.MaxContextTokens = min(usualContext, d.Config.MaxPositionEmbeddings)

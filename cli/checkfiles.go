@@ -7,14 +7,15 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/openmanus/openmanus/agent/llm/hub"
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 )
 
 // missingFiles returns a fault for each missing file, folder or program that a
-// configuration names. The parameter source is the name of the configuration.
-func (s *State) missingFiles(ctx context.Context, source string, cfg configs.Config) configs.Faults {
-	var missing configs.Faults
+// configuration names, and a note for each model that training will fetch. The
+// parameter source is the name of the configuration.
+func (s *State) missingFiles(source string, cfg configs.Config) (missing configs.Faults, notes []string) {
 	add := func(key string, err error) {
 		if err != nil {
 			missing = append(missing, configs.Fault{Source: source, Key: key, Msg: err.Error()})
@@ -32,7 +33,11 @@ func (s *State) missingFiles(ctx context.Context, source string, cfg configs.Con
 	}
 	model := func(key, name string) {
 		if name != "" {
-			_, err := run.FindModel(ctx, &s.Host, name)
+			_, err := run.LookUpModel(&s.Host, name)
+			if errors.Is(err, hub.ErrNotCached) {
+				notes = append(notes, fmt.Sprintf("%s: %v now, or train at its start", key, err))
+				return
+			}
 			add(key, err)
 		}
 	}
@@ -69,7 +74,7 @@ func (s *State) missingFiles(ctx context.Context, source string, cfg configs.Con
 		look("sft.val_files", file, "give files of trajectories")
 	}
 	add("reward", run.CheckPrograms(&s.Host, cfg))
-	return missing
+	return missing, notes
 }
 
 // checkTasks reads the tasks of every [[env]] table, as a run does.

@@ -149,7 +149,8 @@ func configCheck(ctx context.Context, s *State, c *cli.Context) error {
 		return err
 	}
 	file = cmp.Or(file, joined(c.String("preset"), strings.Join(c.StringSlice("env"), " ")))
-	if missing := s.missingFiles(ctx, file, cfg); len(missing) > 0 {
+	missing, notes := s.missingFiles(file, cfg)
+	if len(missing) > 0 {
 		return missing
 	}
 	if err := s.checkTasks(ctx, cfg); err != nil {
@@ -160,6 +161,9 @@ func configCheck(ctx context.Context, s *State, c *cli.Context) error {
 		verdict = "ok for openmanus sft; other commands need [[env]]"
 	}
 	text := file + ": " + verdict + "\n"
+	for _, note := range notes {
+		text += "  " + note + "\n"
+	}
 	for _, d := range cfg.Derived {
 		text += fmt.Sprintf("  derived: %s = %s, because %s does not fit %s\n", d.Key, d.Value, d.Default, d.Reason)
 	}

@@ -124,7 +124,12 @@ func TestDocumentedCommands(t *testing.T) {
 				how.complete(t, r, tiny)
 			}
 			ts := newTestState(t, append(strings.Fields(command), r.args...)...)
-			ts.Dir, ts.Stdin, ts.Getenv = r.dir, strings.NewReader(r.stdin), func(name string) string { return r.env[name] }
+			ts.Dir, ts.Stdin, ts.Getenv = r.dir, strings.NewReader(r.stdin), func(name string) string {
+				if value, ok := r.env[name]; ok {
+					return value
+				}
+				return offline(name)
+			}
 			code := Main(ts.State)
 			if slices.Contains(args, "cuda") && code == int(errext.Native) && strings.Contains(ts.err.String(), "cuda") {
 				t.Skip("this machine has no GPU")

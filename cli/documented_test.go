@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openmanus/openmanus/agent/llm/hub/hubtest"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/cli/run"
@@ -366,6 +367,26 @@ var documented = map[string]struct {
 		func(t *testing.T, r *docRun) {
 			if r.stdout == "" {
 				t.Error("no reply")
+			}
+		},
+	},
+	"model fetch": {
+		func(t *testing.T, r *docRun, tiny string) {
+			s := hubtest.New(t)
+			id := strings.Join(strings.Split(r.leading("acme/tiny")[0], "/")[:2], "/")
+			s.AddFolder(t, id, tiny)
+			if strings.HasSuffix(id, "-GGUF") {
+				s.Add(id, hubtest.Repo{Files: map[string][]byte{"qwen2.5-0.5b-instruct-q8_0.gguf": []byte("GGUF")}})
+			}
+			r.env = s.Environment("hub")
+		},
+		func(t *testing.T, r *docRun) {
+			path := strings.TrimSpace(r.stdout)
+			if filepath.Ext(path) != ".gguf" {
+				path = filepath.Join(path, "model.safetensors")
+			}
+			if st, err := os.Stat(path); err != nil || st.Size() == 0 {
+				t.Errorf("%s: %v", path, err)
 			}
 		},
 	},

@@ -20,7 +20,7 @@ import (
 )
 
 func modelCommand(s *State) *cli.Command {
-	return group("model", "describe and convert models, compute log-probs",
+	return group("model", "fetch, describe and convert models, compute log-probs",
 		leaf(s, &cli.Command{
 			Name: "info", Usage: "describe a model", ArgsUsage: "RUN|MODEL", Flags: []cli.Flag{modelFlag(), jsonFlag()},
 		}, 0, 1, modelInfo),
@@ -34,6 +34,7 @@ func modelCommand(s *State) *cli.Command {
 				&cli.StringFlag{Name: "type", Value: "f32", Usage: "number format of the matrices in a GGUF file: f32, bf16 or q8_0 (8 bits, with one scale per 32 numbers)"},
 			},
 		}, 2, 2, modelConvert),
+		modelFetchCommand(s),
 		logprobsCommand(s),
 	)
 }
@@ -68,13 +69,9 @@ func modelInfo(ctx context.Context, s *State, c *cli.Context) error {
 	case c.IsSet("model") && c.NArg() > 0:
 		return usagef("both --model %s and %s are given: remove one of them", path, c.Args().First())
 	}
-	found, err := run.FindModel(ctx, &s.Host, path)
+	d, err := run.DescribeModel(ctx, &s.Host, path)
 	if err != nil {
 		return err
-	}
-	d, err := model.Describe(found.Path)
-	if err != nil {
-		return errext.With(errext.Model, "", err)
 	}
 	f := modelFacts{
 		Path: path, Format: d.Format, ModelType: d.Config.ModelType, Parameters: d.Parameters, WeightBytes: d.WeightBytes,
@@ -150,9 +147,9 @@ func modelConvert(ctx context.Context, s *State, c *cli.Context) (err error) {
 		return errext.With(errext.Disk, "", err)
 	}
 	if format == toGGUF {
-		d, err := model.Describe(run.ModelPath(&s.Host, from))
+		d, err := run.DescribeModel(ctx, &s.Host, from)
 		if err != nil {
-			return errext.With(errext.Model, "", err)
+			return err
 		}
 		if d.Config.DType == "bfloat16" {
 			dtype = d.Config.DType // exact, and half the memory of float32

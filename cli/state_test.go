@@ -27,13 +27,21 @@ type testState struct {
 	clock    time.Time
 }
 
+// offline is the environment of tests: it forbids requests to the Hugging Face hub.
+func offline(key string) string {
+	if key == "HF_HUB_OFFLINE" {
+		return "1"
+	}
+	return ""
+}
+
 func newTestState(t *testing.T, args ...string) *testState {
 	t.Helper()
 	ts := &testState{out: &syncBuffer{}, err: &syncBuffer{}, exited: make(chan int, 1), clock: time.Unix(1e9, 0)}
 	ts.State = &State{
 		Args: append([]string{"openmanus"}, args...),
 		Host: run.Host{
-			Getenv: func(string) string { return "" },
+			Getenv: offline,
 			// A started process needs PATH.
 			Environ: func() []string { return []string{"PATH=" + os.Getenv("PATH")} },
 			Dir:     t.TempDir(),

@@ -12,7 +12,7 @@ import (
 
 func (s *Schema) modelKeys() []entry {
 	return slices.Concat([]entry{
-		ready("model.path", "", "folder with config.json, *.safetensors and tokenizer.json, a .gguf file, or the name of a Hugging Face hub model that is in the local cache (hf download); empty: the model of [model.fresh]", anything),
+		ready("model.path", "", "folder with config.json, *.safetensors and tokenizer.json, a .gguf file, a run, or the name of a model on the Hugging Face hub, which is fetched if it is missing (docs/models.md); empty: the model of [model.fresh]", anything),
 		ready("model.tokenizer_path", "", "folder of the tokenizer; empty: the model's own", anything),
 		ready("model.device", "auto", "device of the weights; auto: the first GPU, or the CPU, with a warning if a GPU is present but unusable; naming a missing device is an error", device),
 		ready("model.master_dtype", "float32", "number format of the weights that the optimiser updates", oneOf([]string{"float32"}, "bfloat16")),

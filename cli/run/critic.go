@@ -42,8 +42,6 @@ func (t *training) newCritic(ctx context.Context) (*learner.Critic, error) {
 	path := t.cfg.Critic.Path
 	if t.run.checkpoint != nil && t.run.state.WarmStarted {
 		path = t.run.checkpoint.File(learner.CriticFolder)
-	} else if path != "" {
-		path = ModelPath(t.host, path)
 	}
 	var m *model.Model
 	var err error

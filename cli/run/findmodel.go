@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openmanus/openmanus/agent/llm/hub"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
@@ -20,6 +21,7 @@ import (
 type Found struct {
 	Name string // the name that was searched
 	Path string // a Hugging Face folder, a folder of adapters, or a .gguf file
+	Hub  string // name of the model on the Hugging Face hub; "": not a model of the hub
 
 	// The fields below describe the checkpoint that holds the model. They are zero
 	// for a model outside a run.
@@ -40,19 +42,24 @@ const (
 //     checkpoint, or its latest if no validation has run. RUN@latest, RUN@best, RUN@8
 //     and RUN@step_000008 select a checkpoint;
 //   - the path of a checkpoint folder;
-//   - the name of a model of the Hugging Face hub that the cache holds, ORG/NAME or
-//     ORG/NAME@REVISION.
+//   - the name of a model of the Hugging Face hub, as [hub.ParseName] reads it. It is
+//     fetched if the cache lacks it.
 //
 // The returned path may be relative to the working directory, never to h.Dir.
 func FindModel(ctx context.Context, h *Host, name string) (Found, error) {
-	f, err := findModel(h, name)
-	if err == nil {
-		err = context.Cause(ctx)
+	f, err := LookUpModel(h, name)
+	if !errors.Is(err, hub.ErrNotCached) {
+		return f, errors.Join(err, context.Cause(ctx))
 	}
+	n, _ := hub.ParseName(name) // LookUpModel has parsed it
+	fetched, err := FetchModel(ctx, h, n, hub.Options{})
+	f.Path = fetched.Path
 	return f, err
 }
 
-func findModel(h *Host, name string) (Found, error) {
+// LookUpModel is FindModel without access to the network. The error is hub.ErrNotCached
+// if FindModel would fetch the model.
+func LookUpModel(h *Host, name string) (Found, error) {
 	f := Found{Name: name, Path: h.Path(name)}
 	_, err := h.Stat(name)
 	if err == nil {
@@ -71,13 +78,21 @@ func findModel(h *Host, name string) (Found, error) {
 			return f, f.open(h, path, selector)
 		}
 	}
-	if hubID.MatchString(base) {
-		if copied := hubCopy(h, base, selector); copied != "" {
-			f.Path = copied
-			return f, nil
-		}
+	n, ok := hub.ParseName(name)
+	if !ok {
+		return f, errext.With(errext.Model, "give the path of a Hugging Face folder or of a .gguf file, a run, or the name of a model on the hub, such as Qwen/Qwen2.5-0.5B-Instruct", missing)
 	}
-	return f, errext.With(errext.Model, modelHint(h, name), missing)
+	f.Hub = n.String()
+	settings := HubSettings(h)
+	path, err := settings.Find(n)
+	switch {
+	case err == nil:
+		f.Path = path
+		return f, nil
+	case settings.Offline:
+		return f, errext.With(errext.Model, hub.OfflineHint(n), fmt.Errorf("HF_HUB_OFFLINE is set, and %v", err))
+	}
+	return f, errext.With(errext.Model, "`openmanus model fetch "+n.String()+"` fetches it", err)
 }
 
 // isRun reports whether path is a run folder.

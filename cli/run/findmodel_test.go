@@ -1,13 +1,19 @@
 package run
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/openmanus/openmanus/agent/llm/hub"
+	"github.com/openmanus/openmanus/agent/llm/hub/hubtest"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/torch"
 )
 
 // writeRun writes a run folder with the checkpoints of the given steps, of which best
@@ -66,7 +72,7 @@ func TestFindModel(t *testing.T) {
 	}
 	writeFile(t, hub, "refs/main", "abc")
 	writeFile(t, hub, "refs/v1", "def\n")
-	h.Getenv = func(key string) string { return map[string]string{"HF_HUB_CACHE": "hub"}[key] }
+	h.Getenv = func(key string) string { return map[string]string{"HF_HUB_CACHE": "hub", "HF_HUB_OFFLINE": "1"}[key] }
 
 	for name, want := range map[string]struct {
 		path string // relative to the folder of the host; "": an error with the code and the words
@@ -132,5 +138,102 @@ func TestFindModel(t *testing.T) {
 				t.Errorf("got %+v, want step %d of %s", got, want.step, want.run)
 			}
 		})
+	}
+}
+
+// TestFindModelFetches checks that a model of the hub is fetched when it is missing, with the base of adapters, and that
+// LookUpModel fetches nothing.
+func TestFindModelFetches(t *testing.T) {
+	s := hubtest.New(t)
+	s.AddFolder(t, "acme/tiny", copyTinyModel(t))
+	h := newTestHost(t)
+	h.Getenv = func(key string) string { return s.Environment("hub")[key] }
+
+	th, err := torch.NewThread(torch.Device{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer th.Close()
+	b, err := model.Open(t.Context(), th, copyTinyModel(t), model.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Model.AddLoRA(t.Context(), model.LoRA{Rank: 2, Alpha: 4, Targets: []string{"q_proj"}, Base: "acme/tiny"}, 1); err != nil {
+		t.Fatal(err)
+	}
+	adapters := t.TempDir()
+	if err := b.SaveAdapters(t.Context(), adapters); err != nil {
+		t.Fatal(err)
+	}
+	s.AddFolder(t, "acme/adapters", adapters)
+
+	if _, err := LookUpModel(&h.Host, "acme/adapters"); !errors.Is(err, hub.ErrNotCached) || !strings.Contains(err.Error(), "openmanus model fetch acme/adapters") {
+		t.Errorf("LookUpModel: %v", err)
+	}
+	if len(s.Requests()) > 0 {
+		t.Error("LookUpModel sent a request")
+	}
+	var open Closers
+	opened, err := OpenModel(t.Context(), &h.Host, &open, configs.Model{Path: "acme/adapters", ComputeDtype: "float32"}, model.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !opened.Model.HasLoRA() {
+		t.Error("the adapters were not opened")
+	}
+	if err := open.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"acme/adapters", "acme/tiny"} {
+		if f, err := LookUpModel(&h.Host, name); err != nil || !strings.HasPrefix(f.Path, h.Path("hub")) {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+	}
+	before := len(s.Requests())
+	if d, err := DescribeModel(t.Context(), &h.Host, "acme/adapters"); err != nil || d.Adapters == nil || d.Parameters == 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if len(s.Requests()) != before {
+		t.Error("a model in the cache was requested again")
+	}
+	if _, err := FindModel(t.Context(), &h.Host, "acme/gone"); CodeOf(t.Context(), err) != errext.Model || !strings.Contains(err.Error(), "HF_TOKEN") {
+		t.Errorf("a missing model: %v", err)
+	}
+}
+
+// TestMovedAdapters opens the adapters of a run that was moved, whose adapter_config.json names the base at its old place.
+func TestMovedAdapters(t *testing.T) {
+	h := newTestHost(t)
+	writeRun(t, h.Path("runs/old"), 0, 1)
+	th, err := torch.NewThread(torch.Device{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer th.Close()
+	b, err := model.Open(t.Context(), th, copyTinyModel(t), model.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	old := &rundir.Folder{Dir: h.Path("runs/old")}
+	if err := b.Save(t.Context(), old.Base(), torch.Float32); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Model.AddLoRA(t.Context(), model.LoRA{Rank: 2, Alpha: 4, Targets: []string{"q_proj"}, Base: old.Base()}, 1); err != nil {
+		t.Fatal(err)
+	}
+	actor := filepath.Join(old.Checkpoints(), "step_000001", rundir.ActorFolder)
+	if err := os.RemoveAll(actor); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.SaveAdapters(t.Context(), actor); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(old.Dir, h.Path("runs/new")); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := DescribeModel(t.Context(), &h.Host, "new"); err != nil || d.Adapters == nil {
+		t.Errorf("%+v, %v", d, err)
 	}
 }

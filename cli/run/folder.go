@@ -226,11 +226,11 @@ func (r *runFolder) inWarmStart() bool {
 
 // modelPath returns the folder of the weights: the checkpoint's, or else the
 // configuration's.
-func (r *runFolder) modelPath(h *Host, cfg configs.Config) string {
+func (r *runFolder) modelPath(cfg configs.Config) string {
 	if r.checkpoint != nil {
 		return filepath.Join(r.checkpoint.Path, rundir.ActorFolder)
 	}
-	return ModelPath(h, cfg.Model.Path)
+	return cfg.Model.Path
 }
 
 func (r *runFolder) describe() string {

@@ -34,7 +34,7 @@ func newTestHost(t *testing.T) *testHost {
 	return &testHost{log: log, Host: Host{
 		Log:     slog.New(slog.NewTextHandler(log, nil)),
 		Dir:     t.TempDir(),
-		Getenv:  func(string) string { return "" },
+		Getenv:  func(key string) string { return map[string]string{"HF_HUB_OFFLINE": "1"}[key] }, // no test uses the network
 		Environ: func() []string { return []string{"PATH=" + os.Getenv("PATH")} },
 		Now:     func() time.Time { return time.Unix(1e9, 0) },
 	}.WithDefaults()}

@@ -17,9 +17,9 @@ import (
 func (t *training) openWeights(ctx context.Context) (*model.Bundle, error) {
 	cfg := t.cfg
 	if cfg.Model.LoRARank == 0 {
-		return t.openMerged(ctx, t.run.modelPath(t.host, cfg), torch.Float32)
+		return t.openMerged(ctx, t.run.modelPath(cfg), torch.Float32)
 	}
-	b, err := t.openMerged(ctx, ModelPath(t.host, cfg.Model.Path), t.compute)
+	b, err := t.openMerged(ctx, cfg.Model.Path, t.compute)
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +72,9 @@ func (t *training) baseFolder(ctx context.Context, b *model.Bundle) (string, err
 // openMerged opens a model and merges the adapters in the model's folder, if any, into
 // the weights, so that training builds on them.
 func (t *training) openMerged(ctx context.Context, path string, dt torch.DType) (*model.Bundle, error) {
-	b, err := model.Open(ctx, t.thread, path, model.Options{DType: dt})
+	b, err := openWeights(ctx, t.host, t.thread, path, model.Options{DType: dt})
 	if err != nil {
-		return nil, errext.With(errext.Model, "", err)
+		return nil, err
 	}
 	if !b.Model.HasLoRA() {
 		return b, nil

@@ -1,79 +1,66 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
-	"regexp"
-	"strings"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/torch"
 )
 
-// hubID matches the name of a model on the Hugging Face hub, such as "Qwen/Qwen2.5-3B".
-var hubID = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$`)
-
-// ModelPath returns the path of the model that FindModel finds, or the path of
-// the name itself if there is no such model. It does not download models.
+// ModelPath returns the path of the model that LookUpModel finds, or the path of
+// the name itself if there is no such model.
 func ModelPath(h *Host, name string) string {
-	if f, err := findModel(h, name); err == nil {
+	if f, err := LookUpModel(h, name); err == nil {
 		return f.Path
 	}
 	return h.Path(name)
 }
 
-// hubCache returns the folder of the Hugging Face cache.
-func hubCache(h *Host) string {
-	cache := cmp.Or(h.Getenv("XDG_CACHE_HOME"), filepath.Join(h.Getenv("HOME"), ".cache"))
-	home := cmp.Or(h.Getenv("HF_HOME"), filepath.Join(cache, "huggingface"))
-	return cmp.Or(h.Getenv("HF_HUB_CACHE"), filepath.Join(home, "hub"))
-}
-
-// hubCopy returns the folder of a hub model's revision in the cache, or "" if the
-// cache lacks it. The revision is a branch, a tag or a commit; "" is main.
-func hubCopy(h *Host, id, revision string) string {
-	revision = cmp.Or(revision, "main")
-	repository := filepath.Join(hubCache(h), "models--"+strings.ReplaceAll(id, "/", "--"))
-	const longest = 1 << 10
-	commit := revision
-	if text, err := h.ReadFile(filepath.Join(repository, "refs", revision), longest); err == nil {
-		commit = strings.TrimSpace(string(text))
-	}
-	dir := filepath.Join(repository, "snapshots", filepath.Base(commit))
-	if _, err := h.Stat(filepath.Join(dir, "config.json")); err != nil {
-		return ""
-	}
-	return h.Path(dir)
-}
-
-// modelHint returns the hint for the error that no model has the given name.
-func modelHint(h *Host, name string) string {
-	const hint = "give the path of a Hugging Face folder or of a .gguf file, or a run"
-	if !hubID.MatchString(name) {
-		return hint
-	}
-	return hint + "; a model of the hub is read from the cache " + hubCache(h) + ", where `hf download " + name + "` puts it"
-}
-
 // CheckModel returns an error if FindModel does not find the model. The error names
 // key, the configuration key or the flag of the model.
-func CheckModel(h *Host, key, name string) error {
-	if _, err := findModel(h, name); err != nil {
+func CheckModel(ctx context.Context, h *Host, key, name string) error {
+	if _, err := FindModel(ctx, h, name); err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}
 	return nil
 }
 
+// DescribeModel describes the model that FindModel finds.
+func DescribeModel(ctx context.Context, h *Host, name string) (*model.Description, error) {
+	f, err := FindModel(ctx, h, name)
+	if err != nil {
+		return nil, err
+	}
+	d, err := model.Describe(f.Path, model.Options{FindBase: baseFinder(ctx, h, &f)})
+	return d, errext.WithDefault(errext.Model, err)
+}
+
+// baseFinder returns the function that finds the base model of adapters: a model of the
+// hub, or, for the adapters of a run that was moved, the base in the run folder or
+// the run's model.path. Opening the adapters checks that the base has the right weights.
+func baseFinder(ctx context.Context, h *Host, adapters *Found) func(name string) (string, error) {
+	return func(name string) (string, error) {
+		if adapters.Run != nil {
+			if dir := adapters.Run.Base(); model.IsFolder(dir) {
+				return dir, nil
+			}
+			name = adapters.Config.Model.Path
+		}
+		f, err := FindModel(ctx, h, name)
+		return f.Path, err
+	}
+}
+
 // checkModels checks that the models and programs that the configuration names
 // exist, and that the reference fits the policy. It runs before servers start and
 // weights load.
-func (t *training) checkModels() error {
+func (t *training) checkModels(ctx context.Context) error {
 	cfg := t.cfg
 	if t.run.checkpoint != nil && cfg.Model.LoRARank == 0 {
-		cfg.Model.Path = t.run.modelPath(t.host, cfg) // a resumed run does not need the initial weights
+		cfg.Model.Path = t.run.modelPath(cfg) // a resumed run does not need the initial weights
 	}
 	for _, p := range []struct{ key, path string }{
 		{"model.path", cfg.Model.Path}, {"model.tokenizer_path", cfg.Model.TokenizerPath}, {"ref.path", cfg.Ref.Path},
@@ -82,7 +69,7 @@ func (t *training) checkModels() error {
 		if p.path == "" {
 			continue
 		}
-		if err := CheckModel(t.host, p.key, p.path); err != nil {
+		if err := CheckModel(ctx, t.host, p.key, p.path); err != nil {
 			return err
 		}
 	}
@@ -90,7 +77,7 @@ func (t *training) checkModels() error {
 		return nil
 	}
 	if cfg.Reward.ModelPath != "" {
-		d, err := model.Describe(ModelPath(t.host, cfg.Reward.ModelPath))
+		d, err := DescribeModel(ctx, t.host, cfg.Reward.ModelPath)
 		if err == nil {
 			err = d.CheckReward()
 		}
@@ -104,11 +91,11 @@ func (t *training) checkModels() error {
 	if cfg.Ref.Path == "" || cfg.Model.Path == "" {
 		return nil
 	}
-	policy, err := model.Describe(ModelPath(t.host, cfg.Model.Path))
+	policy, err := DescribeModel(ctx, t.host, cfg.Model.Path)
 	if err != nil {
 		return errext.With(errext.Model, "", err)
 	}
-	ref, err := model.Describe(ModelPath(t.host, cfg.Ref.Path))
+	ref, err := DescribeModel(ctx, t.host, cfg.Ref.Path)
 	if err != nil {
 		return errext.With(errext.Model, "", fmt.Errorf("ref.path: %w", err))
 	}
@@ -131,12 +118,23 @@ func OpenModel(ctx context.Context, h *Host, open *Closers, m configs.Model, o m
 	o.DType = dt
 	var b *model.Bundle
 	err = h.during("opening the model", func() (err error) {
-		b, err = model.Open(ctx, thread, ModelPath(h, m.Path), o)
+		b, err = openWeights(ctx, h, thread, m.Path, o)
 		return err
 	})
 	if err != nil {
-		return nil, errext.With(errext.Model, "", err)
+		return nil, err
 	}
 	open.AddFunc(b.Close)
 	return b, nil
+}
+
+// openWeights loads the model that FindModel finds.
+func openWeights(ctx context.Context, h *Host, t *torch.Thread, name string, o model.Options) (*model.Bundle, error) {
+	f, err := FindModel(ctx, h, name)
+	if err != nil {
+		return nil, err
+	}
+	o.FindBase = baseFinder(ctx, h, &f)
+	b, err := model.Open(ctx, t, f.Path, o)
+	return b, errext.WithDefault(errext.Model, err)
 }

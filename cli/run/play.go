@@ -68,7 +68,7 @@ func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*playe
 	}
 	local := cfg.Rollout.Engine == "local"
 	if local {
-		if err := CheckModel(h, h.name("model.path"), cfg.Model.Path); err != nil {
+		if err := CheckModel(ctx, h, h.name("model.path"), cfg.Model.Path); err != nil {
 			return p, err
 		}
 	}

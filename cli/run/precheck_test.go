@@ -36,7 +36,7 @@ func TestCheckModels(t *testing.T) {
 			cfg := Schema.Defaults()
 			cfg.Model.Path, cfg.Rollout.MaxContextTokens = tiny, 64
 			c.change(&cfg)
-			err := (&training{host: &newTestHost(t).Host, cfg: cfg, run: &runFolder{}}).checkModels()
+			err := (&training{host: &newTestHost(t).Host, cfg: cfg, run: &runFolder{}}).checkModels(t.Context())
 			if c.words == "" && err != nil || c.words != "" && (err == nil || !strings.Contains(err.Error(), c.words) || CodeOf(t.Context(), err) != errext.Model) {
 				t.Errorf("got %v, want %q", err, c.words)
 			}
@@ -67,7 +67,7 @@ func TestCheckPrograms(t *testing.T) {
 			cfg.Model.Path = tiny
 			c.change(&cfg.Reward)
 			for m, want := range map[mode]errext.ExitCode{reinforced: c.code, supervised: errext.OK} {
-				err := (&training{host: &newTestHost(t).Host, cfg: cfg, run: &runFolder{}, mode: m}).checkModels()
+				err := (&training{host: &newTestHost(t).Host, cfg: cfg, run: &runFolder{}, mode: m}).checkModels(t.Context())
 				if CodeOf(t.Context(), err) != want || want != errext.OK && !strings.Contains(err.Error(), c.words) {
 					t.Errorf("mode %v: got %v, want %q", m, err, c.words)
 				}

@@ -66,9 +66,9 @@ func openScorer(h *Host, p configs.Component, r configs.Reward) (reward.Scorer, 
 // openRewardModel opens the reward model of a [reward] section. The parameter opening
 // is the beginning of the chats that the model will score, or nil if unknown.
 func openRewardModel(ctx context.Context, h *Host, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message) (*learner.RewardModel, error) {
-	b, err := model.Open(ctx, thread, ModelPath(h, r.ModelPath), model.Options{DType: dt, Classifier: true})
+	b, err := openWeights(ctx, h, thread, r.ModelPath, model.Options{DType: dt, Classifier: true})
 	if err != nil {
-		return nil, errext.With(errext.Model, "", fmt.Errorf("reward.model_path: %w", err))
+		return nil, fmt.Errorf("reward.model_path: %w", err)
 	}
 	m, err := learner.NewRewardModel(ctx, b, learner.RewardModelOptions{Rows: r.ModelMicroBatchSize, MaxTokens: r.ModelMaxTokens, Offload: r.ModelOffloadParams, Opening: opening})
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/llm/serve"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -45,9 +44,9 @@ func (r *Run) Serve(ctx, soft context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	if cfg.Rollout.MaxContextTokens == 0 {
-		d, err := model.Describe(found.Path)
+		d, err := DescribeModel(ctx, h, cfg.Model.Path)
 		if err != nil {
-			return errext.With(errext.Model, "", err)
+			return err
 		}
 		cfg.Rollout.MaxContextTokens = min(d.Config.MaxPositionEmbeddings, usualContext)
 	}
@@ -83,8 +82,8 @@ func servedName(f Found) string {
 	switch {
 	case f.Run != nil:
 		return filepath.Base(f.Run.Dir)
-	case hubID.MatchString(f.Name) && filepath.Clean(f.Path) != filepath.Clean(f.Name):
-		return f.Name
+	case f.Hub != "":
+		return f.Hub
 	}
 	return strings.TrimSuffix(filepath.Base(f.Path), ".gguf")
 }

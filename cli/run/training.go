@@ -64,7 +64,7 @@ type trainingEnv struct {
 // the result, also after an error.
 func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *runFolder, m mode) (*training, error) {
 	t := &training{host: h, cfg: cfg, run: run, mode: m}
-	if err := t.checkModels(); err != nil {
+	if err := t.checkModels(ctx); err != nil {
 		return t, err
 	}
 	var err error
@@ -322,7 +322,7 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	if !t.cfg.UsesReference() || t.mode == supervised {
 		return nil, nil
 	}
-	path, frozen := ModelPath(t.host, cmp.Or(t.cfg.Ref.Path, t.cfg.Model.Path)), t.freezesReference()
+	path, frozen := cmp.Or(t.cfg.Ref.Path, t.cfg.Model.Path), t.freezesReference()
 	switch {
 	case t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "":
 		return t.frozenReference(ctx)
@@ -336,7 +336,7 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 		t.open.AddFunc(m.Close)
 		return m, nil
 	}
-	b, err := model.Open(ctx, t.thread, path, model.Options{DType: t.compute})
+	b, err := openWeights(ctx, t.host, t.thread, path, model.Options{DType: t.compute})
 	if err != nil {
 		return nil, errext.With(errext.Model, "", fmt.Errorf("reference: %w", err))
 	}

@@ -27,8 +27,11 @@ func (s Settings) repo(id string) string {
 
 func repoFolder(id string) string { return "models--" + strings.ReplaceAll(id, "/", "--") }
 
-// Find returns the path of a model in the cache: a snapshot folder, or a file if the name has one. The error wraps
-// fs.ErrNotExist if the cache lacks the model or a part of it.
+// ErrNotCached means that the cache lacks a model or a part of it.
+var ErrNotCached = errors.New("is not in the cache")
+
+// Find returns the path of a model in the cache: a snapshot folder, or a file if the name has one. The error is
+// ErrNotCached if the cache lacks the model or a part of it.
 func (s Settings) Find(n Name) (string, error) {
 	repo := s.repo(n.ID)
 	commit := n.Revision
@@ -37,11 +40,11 @@ func (s Settings) Find(n Name) (string, error) {
 	}
 	dir := filepath.Join(repo, "snapshots", commit)
 	if _, err := os.Stat(dir); err != nil {
-		return "", fmt.Errorf("%s is not in the cache %s: %w", n, s.Cache, fs.ErrNotExist)
+		return "", fmt.Errorf("%s %w %s", n, ErrNotCached, s.Cache)
 	}
 	path, err := modelIn(dir, n.File)
 	if err != nil {
-		return "", fmt.Errorf("the copy of %s in the cache is not complete: %w", n, err)
+		return "", fmt.Errorf("%s %w %s completely: %w", n, ErrNotCached, s.Cache, err)
 	}
 	return path, nil
 }

@@ -37,9 +37,11 @@ type Client struct {
 	Settings
 	Log *slog.Logger
 
-	// OnProgress, unless nil, receives the number of bytes that are finished, the number of all bytes of a
-	// Fetch, and the current activity. It may be called concurrently.
-	OnProgress func(done, total int64, activity string)
+	// OnStart, unless nil, receives the number of bytes that a Fetch will download.
+	OnStart func(total int64)
+	// OnProgress, unless nil, receives the number of finished bytes and the current activity. Calls follow each
+	// other, after OnStart.
+	OnProgress func(done int64, activity string)
 
 	http  *http.Client
 	slots chan struct{} // one for each open request for a part of a file

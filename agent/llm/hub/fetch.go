@@ -67,13 +67,13 @@ func (c *Client) offline(n Name, o Options, why error) (Fetched, error) {
 		err = errors.New("copying a model to a folder needs the list of its files from the hub")
 	}
 	if err != nil {
-		return Fetched{}, errext.With(errext.Model, offlineHint(n), fmt.Errorf("%s cannot be fetched: %w: %w", n, why, err))
+		return Fetched{}, errext.With(errext.Model, OfflineHint(n), fmt.Errorf("%s cannot be fetched: %w: %w", n, why, err))
 	}
 	return Fetched{Path: path}, nil
 }
 
-// offlineHint is the advice for a machine without access to the hub.
-func offlineHint(n Name) string {
+// OfflineHint is the advice for a machine without access to the hub.
+func OfflineHint(n Name) string {
 	return "on a machine that reaches the hub, run `openmanus model fetch " + n.String() + " --to DIR`, copy DIR here and give its path; " +
 		"or set HF_HOME to a cache that holds the model, HF_ENDPOINT to a mirror, or HTTPS_PROXY to a proxy"
 }
@@ -87,19 +87,18 @@ type fetch struct {
 	temp   string // folder that becomes the folder to
 	result Fetched
 
-	mu       sync.Mutex
-	done     int64  // guarded by mu
-	total    int64  // guarded by mu
-	activity string // guarded by mu
+	mu      sync.Mutex
+	done    int64 // guarded by mu
+	started bool  // OnStart was called, guarded by mu
 }
 
 // moved adds to the finished bytes.
 func (f *fetch) moved(bytes int64, activity string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.done, f.activity = f.done+bytes, activity
-	if f.OnProgress != nil {
-		f.OnProgress(f.done, f.total, f.activity)
+	f.done += bytes
+	if f.OnProgress != nil && f.started {
+		f.OnProgress(f.done, activity)
 	}
 }
 
@@ -161,14 +160,20 @@ func (f *fetch) prepare(ctx context.Context, chosen []file) error {
 		f.result.Downloaded += size
 		need += size - allocated(f.target(chosen[i])+incompleteExt)
 	}
-	f.mu.Lock()
-	f.total = f.result.Downloaded
-	f.mu.Unlock()
 	dir := f.Cache
 	if f.temp != "" {
 		dir = filepath.Dir(f.temp)
 	}
-	return checkSpace(dir, max(need, 0))
+	if err := checkSpace(dir, max(need, 0)); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.done, f.started = 0, true // the index is in the cache by now
+	if f.OnStart != nil && f.result.Downloaded > 0 {
+		f.OnStart(f.result.Downloaded)
+	}
+	return nil
 }
 
 // blob returns the path of a file's content in the cache.

@@ -130,7 +130,8 @@ func TestFetch(t *testing.T) {
 			set.Token = "hf_secret"
 			c, _, _ := newClient(t, set)
 			var most, total atomic.Int64
-			c.OnProgress = func(done, all int64, _ string) { most.Store(max(most.Load(), done)); total.Store(all) }
+			c.OnStart = total.Store
+			c.OnProgress = func(done int64, _ string) { most.Store(max(most.Load(), done)) }
 			got, err := c.Fetch(t.Context(), name(t, "acme/tiny@refs/pr/1"), Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -160,7 +161,7 @@ func TestFetch(t *testing.T) {
 					t.Errorf("Find(%s) = %s, %v", form, path, err)
 				}
 			}
-			if _, err := set.Find(name(t, "acme/tiny")); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := set.Find(name(t, "acme/tiny")); !errors.Is(err, ErrNotCached) {
 				t.Errorf("the cache has main: %v", err)
 			}
 			before := len(s.Requests())

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -233,7 +232,7 @@ func TestCancel(t *testing.T) {
 	if _, err := c.Fetch(ctx, name(t, "acme/tiny"), Options{}); !errors.Is(err, errext.ErrInterrupted) {
 		t.Fatal(err)
 	}
-	if _, err := set.Find(name(t, "acme/tiny")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := set.Find(name(t, "acme/tiny")); !errors.Is(err, ErrNotCached) {
 		t.Fatal(err)
 	}
 }

@@ -94,7 +94,7 @@ func (c *Client) explain(n Name, err error) error {
 		if _, ok := errors.AsType[*connectError](err); ok && c.answered.Load() {
 			return errext.With(errext.Model, "run the same command again; finished parts are kept", err)
 		} else if ok {
-			return errext.With(errext.Model, offlineHint(n), err)
+			return errext.With(errext.Model, OfflineHint(n), err)
 		}
 		return errext.WithDefault(errext.Model, err)
 	}

@@ -32,6 +32,9 @@ type Options struct {
 	// TokenizerOptional accepts a model whose tokenizer is missing or invalid,
 	// for callers that pass ids.
 	TokenizerOptional bool
+	// FindBase finds the base model of adapters whose adapter_config.json names no existing path, such
+	// as a model of the hub. nil: such a base is an error.
+	FindBase func(name string) (path string, err error)
 }
 
 // ChatTemplate returns the source of the chat template, "" if the model has none.
@@ -66,7 +69,7 @@ func Open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle
 }
 
 func open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle, error) {
-	base, chain, err := resolve(path)
+	base, chain, err := resolve(path, o.FindBase)
 	if err != nil {
 		return nil, err
 	}

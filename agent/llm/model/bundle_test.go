@@ -311,7 +311,7 @@ func TestDescribe(t *testing.T) {
 	}{
 		{"llama-tied", "safetensors", "BF16"}, {"gguf/llama-q8_0.gguf", "gguf", "Q8_0"},
 	} {
-		d, err := Describe(filepath.Join("testdata", filepath.FromSlash(tt.path)))
+		d, err := Describe(filepath.Join("testdata", filepath.FromSlash(tt.path)), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,7 +319,7 @@ func TestDescribe(t *testing.T) {
 			t.Errorf("Describe(%s) = %+v", tt.path, d)
 		}
 	}
-	if _, err := Describe(t.TempDir()); err == nil || !strings.Contains(err.Error(), "neither a config.json nor a .gguf file") {
+	if _, err := Describe(t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "neither a config.json nor a .gguf file") {
 		t.Errorf("Describe of an empty folder: got error %v", err)
 	}
 }

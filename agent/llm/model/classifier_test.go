@@ -93,7 +93,7 @@ func TestClassifierRoundTrip(t *testing.T) {
 		if err := b.Save(ctx, dir, torch.Float32); err != nil {
 			t.Fatal(err)
 		}
-		d, err := Describe(dir)
+		d, err := Describe(dir, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

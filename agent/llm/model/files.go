@@ -23,8 +23,9 @@ type adapterFolder struct {
 const maxAdapted = 8
 
 // resolve returns the path of the weights and the chain of adapter folders that leads
-// to them, the outermost first. The path is a Hugging Face folder or a GGUF file.
-func resolve(path string) (base string, chain []adapterFolder, err error) {
+// to them, the outermost first. The path is a Hugging Face folder or a GGUF file. See
+// Options.FindBase for findBase.
+func resolve(path string, findBase func(string) (string, error)) (base string, chain []adapterFolder, err error) {
 	for {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -45,7 +46,7 @@ func resolve(path string) (base string, chain []adapterFolder, err error) {
 			return "", nil, err
 		}
 		chain = append(chain, adapterFolder{path, lora})
-		if path, err = basePath(path, lora.Base); err != nil {
+		if path, err = basePath(path, lora.Base, findBase); err != nil {
 			return "", nil, err
 		}
 	}
@@ -216,17 +217,18 @@ type Description struct {
 	Adapters        *LoRA // nil unless the folder has adapters; the other fields describe the base model
 }
 
-// Describe reads everything that Open reads except the weights.
-func Describe(path string) (*Description, error) {
-	d, err := describe(path)
+// Describe reads everything that Open reads except the weights. Of the options it
+// uses FindBase.
+func Describe(path string, o Options) (*Description, error) {
+	d, err := describe(path, o)
 	if err != nil {
 		return nil, fmt.Errorf("describe model %s: %w", path, err)
 	}
 	return d, nil
 }
 
-func describe(path string) (*Description, error) {
-	base, chain, err := resolve(path)
+func describe(path string, o Options) (*Description, error) {
+	base, chain, err := resolve(path, o.FindBase)
 	if err != nil {
 		return nil, err
 	}

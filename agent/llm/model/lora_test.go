@@ -281,7 +281,7 @@ func TestSaveAdapters(t *testing.T) {
 		t.Errorf("the file has %d tensors, and lora_A of down_proj has shape %v (in the file: %v)", n, info.Shape, ok)
 	}
 
-	d, err := Describe(dir)
+	d, err := Describe(dir, Options{})
 	if err != nil || d.Adapters == nil || d.Adapters.Rank != 3 || d.Config.ModelType != "llama" {
 		t.Errorf("Describe: got %+v, error %v", d, err)
 	}
@@ -394,7 +394,7 @@ func TestAdaptersThatDoNotFit(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("got %v, want %q", err, c.words)
 			}
-			if _, err := Describe(copied); c.name == "the folder as base" && err == nil {
+			if _, err := Describe(copied, Options{}); c.name == "the folder as base" && err == nil {
 				t.Error("Describe accepts a folder that names itself as base")
 			}
 		})

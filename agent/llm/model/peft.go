@@ -248,8 +248,8 @@ func (b *Bundle) adapt(ctx context.Context, a adapterFolder, tokenizerOptional b
 }
 
 // basePath returns the path of the base model. The argument base is the path in
-// adapter_config.json, which may be relative to the adapters' folder.
-func basePath(dir, base string) (string, error) {
+// adapter_config.json, which may be relative to the adapters' folder, or a name for findBase.
+func basePath(dir, base string, findBase func(string) (string, error)) (string, error) {
 	try := []string{base}
 	if !filepath.IsAbs(base) {
 		try = []string{filepath.Join(dir, base), base}
@@ -258,6 +258,13 @@ func basePath(dir, base string) (string, error) {
 		if _, err := os.Stat(p); base != "" && err == nil {
 			return p, nil
 		}
+	}
+	if base != "" && findBase != nil {
+		path, err := findBase(base)
+		if err != nil {
+			return "", fmt.Errorf("the base model of the adapters in %s: %w", dir, err)
+		}
+		return path, nil
 	}
 	return "", fmt.Errorf("the base model %.80q of the adapters was not found: write its path into base_model_name_or_path of %s",
 		base, filepath.Join(dir, adapterConfigFile))

@@ -124,7 +124,7 @@ func (s *Server) Requests() []Request {
 
 // Environment returns the variables with which the server is the hub and the folder cache is the cache.
 func (s *Server) Environment(cache string) map[string]string {
-	return map[string]string{"HF_ENDPOINT": s.URL, "HF_HUB_CACHE": cache, "HF_TOKEN": ""}
+	return map[string]string{"HF_ENDPOINT": s.URL, "HF_HUB_CACHE": cache, "HF_TOKEN": "", "HF_HUB_OFFLINE": ""}
 }
 
 // large reports whether a file is stored outside git.

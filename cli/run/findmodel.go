@@ -65,9 +65,8 @@ func LookUpModel(h *Host, name string) (Found, error) {
 	if err == nil {
 		return f, f.open(h, name, "")
 	}
-	missing := err
-	if !errors.Is(missing, fs.ErrNotExist) {
-		return f, errext.With(errext.Model, "", missing)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, errext.With(errext.Model, "", err)
 	}
 	base, selector := name, ""
 	if i := strings.LastIndexByte(name, '@'); i > 0 {
@@ -80,7 +79,7 @@ func LookUpModel(h *Host, name string) (Found, error) {
 	}
 	n, ok := hub.ParseName(name)
 	if !ok {
-		return f, errext.With(errext.Model, "give the path of a Hugging Face folder or of a .gguf file, a run, or the name of a model on the hub, such as Qwen/Qwen2.5-0.5B-Instruct", missing)
+		return f, errext.With(errext.Model, "give the path of a Hugging Face folder or of a .gguf file, a run, or the name of a model on the hub, such as Qwen/Qwen2.5-0.5B-Instruct", fmt.Errorf("%s does not exist", name))
 	}
 	f.Hub = n.String()
 	settings := HubSettings(h)

@@ -312,8 +312,8 @@ print("sha512-" + base64.b64encode(hashlib.sha512(open(sys.argv[1], "rb").read()
 
 # ------------------------------------------------------------- native code
 
-# Flags for all sources. The libraries do not contain the path of this folder.
-cxx=(-std=c++17 -fPIC -Wall -Wno-sign-compare -Werror=return-type -D_GLIBCXX_USE_CXX11_ABI=1 -ffile-prefix-map="$root"=.)
+# Flags for all sources.
+cxx=(-std=c++17 -fPIC -Wall -Wno-sign-compare -Werror=return-type -D_GLIBCXX_USE_CXX11_ABI=1)
 
 compiler() { g++ -dumpfullversion -dumpmachine | tr '\n' ' '; }
 
@@ -325,13 +325,14 @@ unit() {
   shift 2
   while [ "$1" != -- ]; do flags+=("$1"); shift; done
   shift
-  h=$(printf '%s\n' "$h" "$(compiler)" "${cxx[@]}" "${flags[@]}" | sha256sum | cut -c1-40)
+  h=$(printf '%s\n' "$h" "$(compiler)" "${cxx[@]}" "${flags[@]}" -ffile-prefix-map | sha256sum | cut -c1-40)
   [ -f "$out.o" ] && [ "$(cat "$out.hash" 2>/dev/null)" = "$h" ] && return
   say "compiling $(basename "$out") ($# files)"
   mkdir -p "$(dirname "$out")"
   rm -f "$out.hash"
   for src in "$@"; do printf '#include "%s"\n' "$(realpath "$src")"; done >"$out.cpp"
-  g++ "${cxx[@]}" "${flags[@]}" \
+  # The libraries do not contain the path of this folder, so every folder makes the same ones.
+  g++ "${cxx[@]}" "${flags[@]}" -ffile-prefix-map="$root"=. \
     -isystem "$build/libtorch/include" -isystem "$build/libtorch/include/torch/csrc/api/include" \
     -c "$out.cpp" -o "$out.o" || return 1
   printf '%s\n' "$h" >"$out.hash"

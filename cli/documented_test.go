@@ -390,6 +390,25 @@ var documented = map[string]struct {
 			}
 		},
 	},
+	"play": {
+		func(t *testing.T, r *docRun, tiny string) {
+			if name := r.first(); name != "" {
+				link(t, tiny, r.dir, name)
+			} else if !r.has("--me") {
+				r.args = append([]string{"my-model"}, r.args...)
+				link(t, tiny, r.dir, "my-model")
+			}
+			r.need("--env", "maze")
+			r.stdin = "move down\nmove down\n" // solves task 17
+			r.args = append(r.args, "--max-turns", "3", "--max-new-tokens", "8")
+		},
+		func(t *testing.T, r *docRun) {
+			mustContain(t, "stdout", r.stdout, "maze, task", "turn 1, you: Action: move down")
+			if file := r.value("--dump"); file != "" {
+				one(t, r.dir, file)
+			}
+		},
+	},
 	"model info": {
 		func(t *testing.T, r *docRun, tiny string) {
 			if r.first() == "" && !r.has("--model") {

@@ -81,9 +81,22 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, er
 			return cfg, err
 		}
 	}
-	e, obsTokens := &cfg.Env[0], cfg.Agent.MaxObsTokens
+	obsTokens := cfg.Agent.MaxObsTokens
+	completePlay(c, f, &cfg, playKeys(), file == "")
+	f.needs(c, cfg)
+	f.check(c, playKeys(), &cfg)
+	if cfg.Rollout.Engine == engineOpenAI && file != "" && obsTokens != 0 {
+		s.Log.Warn("observations are not shortened, since an endpoint does not report tokens", "agent.max_obs_tokens", obsTokens)
+	}
+	return cfg, nil
+}
+
+// completePlay stores the values of flags in cfg, which has one [[env]] table, and fills in what
+// depends on them. If defaults is true, the default values of flags apply, too.
+func completePlay(c *cli.Context, f *flagFaults, cfg *configs.Config, keys []keyFlag, defaults bool) {
+	e := &cfg.Env[0]
 	name := e.Name
-	f.override(c, playKeys(), &cfg, file == "")
+	f.override(c, keys, cfg, defaults)
 	e.Name = name // if --env is the label of the table, f.override has stored the label as the name
 	cfg.ResolveKinds()
 	if e.MaxTurns == 0 {
@@ -100,12 +113,6 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, er
 	if e.UseSummary && !c.IsSet("use-summary") && cfg.Unmet("env.0.use_summary") != "" {
 		e.UseSummary = false
 	}
-	f.needs(c, cfg)
-	f.check(c, playKeys(), &cfg)
-	if cfg.Rollout.Engine == engineOpenAI && file != "" && obsTokens != 0 {
-		s.Log.Warn("observations are not shortened, since an endpoint does not report tokens", "agent.max_obs_tokens", obsTokens)
-	}
-	return cfg, nil
 }
 
 // needs adds errors of missing and invalid values, and of flags that exclude each other.

@@ -64,6 +64,7 @@ func commands(s *State) []*cli.Command {
 		replayCommand(s),
 		generateCommand(s),
 		chatCommand(s),
+		playCommand(s),
 		scoreCommand(s),
 		serveModelCommand(s),
 		modelCommand(s),

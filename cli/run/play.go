@@ -28,6 +28,8 @@ import (
 type PlayOptions struct {
 	ServerLogs string  // folder of the logs of started servers
 	MaxLost    float64 // share of the episodes that may be lost to failures of servers or the engine
+
+	person bool // a person writes all replies: no model or endpoint is opened
 }
 
 // player is an open environment with its tasks, and the model or the endpoint
@@ -67,7 +69,7 @@ func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*playe
 		return p, errext.With(errext.Input, "keep one [[env]] table", fmt.Errorf("%d environments are configured, and one is played", len(cfg.Env)))
 	}
 	local := cfg.Rollout.Engine == "local"
-	if local {
+	if local && !o.person {
 		if err := CheckModel(ctx, h, h.name("model.path"), cfg.Model.Path); err != nil {
 			return p, err
 		}
@@ -92,7 +94,10 @@ func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*playe
 	temperature, greedy := sampledAt(cfg)
 	options.Temperature, options.Greedy = float32(temperature), greedy
 	p.env = rollout.Env{Pool: w.Pool, Setup: setup}
-	if local {
+	switch {
+	case o.person:
+		return p, nil
+	case local:
 		return p, p.openLocal(ctx)
 	}
 	return p, p.openEndpoint(ctx)

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/cli/pace"
 	"github.com/openmanus/openmanus/cli/run"
 )
 
@@ -25,7 +25,7 @@ type watcher struct {
 	supervised algo.Phase               // current supervised phase, or the zero Phase
 	phaseBegan time.Time                // start of the current phase
 	phaseTook  map[string]time.Duration // duration of the last phase of each name
-	pace       stepTimes
+	pace       pace.Steps
 }
 
 // phaseNames maps phases to labels. Phases without a label are short and not shown.
@@ -53,11 +53,11 @@ func (w *watcher) Phase(p algo.Phase) {
 	case p.Of != "":
 		label += " " + p.Of
 	case p.Step > 0:
-		w.pace.begin(w.s.Now(), p.Step, p.Steps)
+		w.pace.Begin(w.s.Now(), p.Step, p.Steps)
 		label = fmt.Sprintf("step %d/%d %s", p.Step, p.Steps, label)
 	}
 	w.current, w.phaseBegan = p, w.s.Now()
-	w.bar = w.s.display(work{label: label, total: p.Total, prior: w.phaseTook[phaseKey(p)], runLeft: w.pace.runLeft})
+	w.bar = w.s.display(work{label: label, total: p.Total, prior: w.phaseTook[phaseKey(p)], runLeft: w.pace.Left})
 	if p.Sampled != nil {
 		w.bar.Live(func() string { return run.SampledNote(p.Sampled()) })
 	}
@@ -127,7 +127,7 @@ func (w *watcher) Step(step, steps int, m algo.Metrics) {
 	switch {
 	case !supervised:
 		w.done()
-		w.pace.end(w.s.Now(), step, steps)
+		w.pace.End(w.s.Now(), step, steps)
 	case n == steps:
 		w.done()
 	}
@@ -174,7 +174,7 @@ func (w *watcher) stepLine(step, steps int, m algo.Metrics) (parts []string, ran
 	add(6, "grad %.2f", m[track.ActorGradNorm])
 	add(7, "lr %.2g", m[track.ActorLR])
 	add(2, "%.1f s", m[track.TimingStep])
-	if left, ok := w.pace.runLeft(w.s.Now()); ok && step < steps {
+	if left, ok := w.pace.Left(w.s.Now()); ok && step < steps {
 		add(1, "(%s left)", clock(left))
 	}
 	return parts, rank
@@ -214,60 +214,4 @@ func (w *watcher) Validated(v rundir.Validation) {
 		fmt.Fprintln(w.s.Stderr, w.fit([]string{when, r.Env, fmt.Sprintf("success %.3f", r.Success), fmt.Sprintf("score %.3f", r.Score), fmt.Sprintf("turns %.1f", r.Turns)},
 			[]int{0, 0, 0, 1, 2}))
 	}
-}
-
-// stepTimes estimates the time of future steps from the time of past steps.
-type stepTimes struct {
-	mu    sync.Mutex // guards all fields
-	began time.Time  // start of the current or the next step
-	step  int        // current step; 0: none
-	took  []time.Duration
-	done  int // finished steps of the run
-	steps int // all steps of the run
-}
-
-// paceSteps is the number of recent steps in the estimate. It is small, since
-// episodes get shorter or longer during training.
-const paceSteps = 8
-
-// begin records the start of a phase of a step. The first phase starts the step. A phase of a finished step, such as saving a
-// checkpoint, counts as part of the next step.
-func (p *stepTimes) begin(now time.Time, step, steps int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.step == step || step <= p.done {
-		return
-	}
-	p.step, p.done, p.steps = step, step-1, steps
-	if p.began.IsZero() || len(p.took) == 0 {
-		p.began = now
-	}
-}
-
-// end records the end of a step. Work before the next step counts as part of the next step.
-func (p *stepTimes) end(now time.Time, step, steps int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.done, p.steps = step, steps; p.step != step { // the step began in an earlier process
-		return
-	}
-	p.took = append(p.took, now.Sub(p.began))
-	p.took = p.took[max(0, len(p.took)-paceSteps):]
-	p.began, p.step = now, 0
-}
-
-// runLeft estimates the time until the last step ends. ok is false before the first step has ended.
-func (p *stepTimes) runLeft(now time.Time) (left time.Duration, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.took) == 0 {
-		return 0, false
-	}
-	sum := time.Duration(0)
-	for _, d := range p.took {
-		sum += d
-	}
-	mean := sum / time.Duration(len(p.took))
-	steps := time.Duration(p.steps - p.done)
-	return max(0, steps*mean-min(mean, now.Sub(p.began))), steps > 0
 }

@@ -58,13 +58,16 @@ func FactsOf(r *Run) Facts {
 
 // Row is the facts as the text of a line of a table. Values that a run does not have are "-".
 type Row struct {
-	Name, State, Reason string
-	Steps               string // finished steps, and all steps if their number is known: 8/24
-	Success             string // success rate of the last training step
-	Last, Interval      string // success rate of the last validation, and its 95 % interval
-	Best                string // best success rate of a validation, with its step
-	Time                string // sum of the phases
-	Updated             string // age of the newest change
+	Name     string `json:"name"`
+	State    string `json:"state"`
+	Reason   string `json:"reason"`
+	Steps    string `json:"steps"`    // finished steps, and all steps if their number is known: 8/24
+	Success  string `json:"success"`  // success rate of the last training step
+	Last     string `json:"last"`     // success rate of the last validation
+	Interval string `json:"interval"` // 95 % interval of Last
+	Best     string `json:"best"`     // best success rate of a validation, with its step
+	Time     string `json:"time"`     // sum of the phases
+	Updated  string `json:"updated"`  // age of the newest change
 }
 
 // none stands for a value that a run does not have.

@@ -93,23 +93,31 @@ func (r *Run) setting(key string) string {
 
 // Refresh reads the lines that metrics.jsonl has gained, and the state of the run.
 func (r *Run) Refresh() error {
+	_, _, err := r.Follow()
+	return err
+}
+
+// Follow is Refresh. It returns the new lines. The result anew is true if the file was cut, as a
+// resumed run does, and was read from its beginning.
+func (r *Run) Follow() (lines []track.Line, anew bool, err error) {
 	folder := &rundir.Folder{Dir: r.Folder}
 	info, err := os.Stat(folder.Metrics())
-	if err == nil && info.Size() < r.offset || r.Series == nil { // a resumed run has cut the file
-		r.offset, r.parsed = 0, nil
-		r.Series, r.Seconds = map[track.Phase]map[string]*Series{}, map[string]float64{}
+	if err == nil && info.Size() < r.offset || r.Series == nil {
+		r.Forget()
+		anew = true
 	}
 	if err == nil {
 		r.offset, err = track.ReadFrom(folder.Metrics(), r.offset, func(l track.Line) error {
 			r.add(l)
+			lines = append(lines, l)
 			return nil
 		})
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return lines, anew, err
 	}
 	if r.Status, err = statusOf(r.Folder); err != nil {
-		return err
+		return lines, anew, err
 	}
 	r.Step = max(r.Step, r.lastStep())
 	if r.State == Finished && !r.Supervised() {
@@ -117,7 +125,13 @@ func (r *Run) Refresh() error {
 	}
 	r.labelValidations()
 	r.Rollouts, err = rollouts(folder.Rollouts())
-	return err
+	return lines, anew, err
+}
+
+// Forget makes the next Follow read the metrics from their beginning.
+func (r *Run) Forget() {
+	r.offset, r.parsed = 0, nil
+	r.Series, r.Seconds = nil, map[string]float64{}
 }
 
 // Supervised reports whether the run has only supervised steps so far.
@@ -146,6 +160,9 @@ func (r *Run) lastStep() int {
 
 // add adds a line of metrics.jsonl.
 func (r *Run) add(l track.Line) {
+	if r.Series == nil {
+		r.Series = map[track.Phase]map[string]*Series{}
+	}
 	series := r.Series[l.Phase]
 	if series == nil {
 		series = map[string]*Series{}

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -28,11 +29,11 @@ func (s *Series) Last() float64 {
 	return math.NaN()
 }
 
-// Thin returns at most n points of the series: the lowest and the highest of each of n/2
+// Thin returns a copy of the series with at most n points: the lowest and the highest of each of n/2
 // ranges of points, so that spikes stay visible. NaN counts as the lowest value.
 func (s *Series) Thin(n int) *Series {
 	if len(s.X) <= n {
-		return s
+		return &Series{slices.Clone(s.X), slices.Clone(s.Y)}
 	}
 	out, ranges := &Series{}, max(1, n/2)
 	for i := range ranges {

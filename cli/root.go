@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/cli/dashboard"
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -224,9 +225,13 @@ func arrange(app *cli.App, args []string) []string {
 	if cmd == nil || len(cmds) > 0 && len(cmd.Flags) == 1 { // a group has only the help flag
 		return args
 	}
-	valued := map[string]bool{}
+	valued, optional := map[string]bool{}, map[string]bool{}
 	for _, f := range cmd.Flags {
 		_, isBool := f.(*cli.BoolFlag)
+		if g, ok := f.(*cli.GenericFlag); ok {
+			_, isBool = g.Value.(interface{ IsBoolFlag() bool })
+			optional[g.Name] = isBool
+		}
 		for _, n := range f.Names() {
 			valued[n] = !isBool
 		}
@@ -241,6 +246,10 @@ func arrange(app *cli.App, args []string) []string {
 		if len(arg) < 2 || arg[0] != '-' {
 			rest = append(rest, arg)
 			continue
+		}
+		if optional[strings.TrimLeft(arg, "-")] && len(tail) > 1 && isAddr(tail[1]) {
+			arg += "=" + tail[1]
+			tail = tail[1:]
 		}
 		flags = append(flags, arg)
 		if valued[strings.TrimLeft(arg, "-")] {
@@ -264,4 +273,10 @@ func printError(s *State, err error) {
 	for line := range strings.SplitSeq(strings.TrimRight(err.Error(), "\n"), "\n") {
 		fmt.Fprintf(s.Stderr, "openmanus: %s\n", line)
 	}
+}
+
+// isAddr reports whether an argument after --dashboard is its address and not a configuration.
+func isAddr(arg string) bool {
+	_, err := dashboard.ParseAddr(arg)
+	return arg != "" && err == nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
@@ -33,7 +35,7 @@ func trainCommand(s *State) *cli.Command {
 
 // trainFlags returns the flags that train and sft share.
 func trainFlags() []cli.Flag {
-	return append(configFlags(""),
+	return append(append(configFlags(""), dashboardFlag()),
 		&cli.StringFlag{Name: "device", Usage: "auto, cpu, cuda or cuda:N; overrides model.device"},
 		&cli.StringFlag{Name: "from-dump", Usage: "train on the dump `FILE` of rollout, without servers; sets data.from_dump"})
 }
@@ -66,16 +68,27 @@ func (s *State) parseTrain(c *cli.Context) (configs.Config, error) {
 
 // train trains with the configuration of the command line and prints the
 // result.
-func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, ctx, soft context.Context) (*run.Result, error)) error {
+func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, ctx, soft context.Context) (*run.Result, error)) (err error) {
 	cfg, err := s.parseTrain(c)
 	if err != nil {
 		return err
 	}
 	watch := &watcher{s: s, barsOnly: !slices.Contains(cfg.Log.Backends, "console")}
-	host := s.Host
+	host, listeners := s.Host, algo.Listeners{}
 	if !s.quiet {
-		host.Events = watch
+		listeners = append(listeners, watch)
 	}
+	board, err := s.startDashboard(s.interrupts.Hard, c)
+	if err != nil {
+		return err
+	}
+	if board != nil {
+		fmt.Fprintf(s.Stderr, "dashboard at %s\n", board.URL())
+		listeners = append(listeners, board)
+		host.Log, host.Opened, host.Observer = shownIn(board, s.Log), board.Opened, board
+		defer func() { err = errors.Join(err, errext.With(errext.Env, "", board.End())) }()
+	}
+	host.Events = listeners
 	r, err := run.Open(ctx, cfg, host)
 	if err != nil {
 		return err

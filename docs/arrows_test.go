@@ -18,7 +18,10 @@ const module = "github.com/openmanus/openmanus"
 // describes the structure.
 var arrows = map[string]string{
 	".":   "cli",
-	"cli": "cli/run configs/... algo/... agent/... env/... reward/... data/... torch/... internal/...",
+	"cli": "cli/dashboard cli/pace cli/run configs/... algo/... agent/... env/... reward/... data/... torch/... internal/...",
+
+	"cli/pace":      "",
+	"cli/dashboard": "agent/rollout algo algo/report algo/rundir algo/track cli/pace configs data data/table data/view env/listen",
 
 	"cli/launch": "internal/errext internal/payload",
 

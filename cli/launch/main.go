@@ -48,7 +48,7 @@ func run(args, env []string) error {
 	}
 	p, err := payload.Open(exe)
 	if err != nil {
-		return errext.With(errext.Disk, "the file must be the one that was downloaded: do not strip or edit it", err)
+		return errext.With(errext.Disk, "download the file again; do not strip or edit it", err)
 	}
 	defer p.Close()
 	if len(args) > 1 && args[1] == "--extract" {
@@ -117,7 +117,9 @@ func install(p *payload.Payload) (*payload.Installed, error) {
 // reason.
 func try(ctx context.Context, dir string) error {
 	program := filepath.Join(dir, "bin", "openmanus")
-	out, err := exec.CommandContext(ctx, program, "version", "--libraries").CombinedOutput()
+	cmd := exec.CommandContext(ctx, program, "version", "--libraries")
+	cmd.Stdin = os.Stdin // without it, the command needs /dev/null
+	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return nil
 	}
@@ -125,11 +127,11 @@ func try(ctx context.Context, dir string) error {
 		return err
 	}
 	said := strings.TrimSpace(string(out))
-	hint := ""
-	if strings.Contains(said, "GLIBC_") {
-		hint = "the program needs glibc 2.34 or newer (Debian 12, Ubuntu 22.04, RHEL 9); use a newer system or a container"
+	if strings.Contains(said, "GLIBC_") { // the message of the dynamic linker for a missing version
+		return errext.With(errext.Native, "use a newer system (Debian 12, Ubuntu 22.04, RHEL 9) or a container",
+			errors.New("this system's C library is too old: the program needs glibc 2.34 or newer"))
 	}
-	return errext.With(errext.Native, hint, fmt.Errorf("the program does not run on this system: %w: %s", err, said))
+	return errext.With(errext.Native, "", fmt.Errorf("the program does not run on this system: %w: %s", err, said))
 }
 
 // startError explains why a program could not be executed.
@@ -144,6 +146,9 @@ func startError(program string, err error) error {
 		hint = "the system has no glibc (/lib64/ld-linux-x86-64.so.2), as Alpine; use a distribution with glibc 2.34 or newer, or a container"
 	case errors.Is(err, syscall.ENOEXEC):
 		hint = "it needs an x86-64 processor"
+	}
+	if p := new(os.PathError); errors.As(err, &p) {
+		err = p.Err // its message names the program
 	}
 	return errext.With(errext.Native, hint, fmt.Errorf("execute %s: %w", program, err))
 }

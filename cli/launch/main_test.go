@@ -18,35 +18,31 @@ import (
 	"github.com/openmanus/openmanus/internal/payload"
 )
 
-// launcher is the built launcher.
+// launcher is the content of the test binary, which is the launcher if an archive follows it.
 var launcher []byte
 
 func TestMain(m *testing.M) {
-	code, err := build(m)
+	self, err := os.Executable()
+	if err == nil {
+		var p *payload.Payload
+		if p, err = payload.Open(self); err == nil || os.Getenv(asLauncher) != "" {
+			if err == nil {
+				err = p.Close()
+			}
+			main()
+			os.Exit(0)
+		}
+		launcher, err = os.ReadFile(self)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		code = 1
+		os.Exit(1)
 	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
-func build(m *testing.M) (int, error) {
-	dir, err := os.MkdirTemp("", "launch")
-	if err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "launch")
-	cmd := exec.Command("go", "build", "-o", file, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("%w: %s", err, out)
-	}
-	if launcher, err = os.ReadFile(file); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
-}
+// asLauncher is the environment variable that makes a test binary without archive a launcher.
+const asLauncher = "OPENMANUS_TEST_LAUNCHER"
 
 // script is the program in the archives of these tests.
 const script = `#!/bin/sh
@@ -106,7 +102,7 @@ func write(t *testing.T, file, program string, padding int, unpacked int64) {
 func start(t *testing.T, cache string, args ...string) (code errext.ExitCode, stdout, stderr string) {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "OPENMANUS_CACHE=" + cache, "NAME=value"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "OPENMANUS_CACHE=" + cache, "NAME=value", asLauncher + "=1"}
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {

@@ -66,7 +66,7 @@ func (p *Payload) read() error {
 	case p.Magic != magic:
 		return ErrNone
 	case p.Offset > size || p.Size > size || p.Offset+p.Size+length != size:
-		return fmt.Errorf("%w: its trailer does not fit its size of %d bytes; download it again", ErrNone, size)
+		return fmt.Errorf("%w: its trailer does not fit its size of %d bytes", ErrNone, size)
 	}
 	return nil
 }

@@ -76,6 +76,7 @@ func commands(s *State) []*cli.Command {
 		runsCommand(s),
 		exportCommand(s),
 		configCommand(s),
+		doctorCommand(s),
 		cacheCommand(s),
 		completionCommand(s),
 		manCommand(s),

@@ -18,7 +18,7 @@ const module = "github.com/openmanus/openmanus"
 // describes the structure.
 var arrows = map[string]string{
 	".":   "cli",
-	"cli": "cli/dashboard cli/pace cli/run configs/... algo/... agent/... env/... reward/... data/... torch/... internal/...",
+	"cli": "cli/dashboard cli/doctor cli/pace cli/run configs/... algo/... agent/... env/... reward/... data/... torch/... internal/...",
 
 	"cli/pace":      "",
 	"cli/dashboard": "agent/rollout algo algo/report algo/rundir algo/track cli/pace configs data data/table data/view env/listen",
@@ -26,6 +26,8 @@ var arrows = map[string]string{
 	"cli/launch": "internal/errext internal/payload",
 
 	"cli/run": "configs configs/vocabulary algo/... agent/... env/... reward/... data/... torch/... internal/errext",
+
+	"cli/doctor": "env/supervise torch",
 
 	"configs":            "data data/registry",
 	"configs/vocabulary": "agent agent/llm/model algo/advantage algo/correction algo/kl algo/loss algo/track data/registry data/table env env/action env/builtin reward",

@@ -64,7 +64,7 @@ func venvOf(ctx context.Context, name string, in Install, environ []string) (str
 			return "", err
 		}
 	}
-	python, err := findPython(ctx, in.Python, environ)
+	python, err := FindPython(ctx, in.Python, environ)
 	if err != nil {
 		return "", err
 	}
@@ -115,9 +115,10 @@ func (r recipe) importable(ctx context.Context, checkout, venv string, environ [
 	return nil
 }
 
-// findPython finds an interpreter of a supported version. It runs each candidate,
-// because version managers put placeholders into PATH.
-func findPython(ctx context.Context, named string, environ []string) (string, error) {
+// FindPython finds an interpreter of a version that the servers work with: the
+// named one, or the first in PATH. It runs each candidate, because version
+// managers put placeholders into PATH.
+func FindPython(ctx context.Context, named string, environ []string) (string, error) {
 	tried := pythons
 	if named != "" {
 		tried = []string{named}

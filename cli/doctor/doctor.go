@@ -1,0 +1,126 @@
+// Package doctor examines whether a machine can run openmanus: processor, memory, libraries, GPU, disks, limits, ports,
+// Python, locale, clock and proxies. Each examination is one file. It changes nothing on the machine, except that it creates
+// and removes a temporary file in the folders that runs and models are written to.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Level is the importance of a finding.
+type Level string
+
+// The levels.
+const (
+	OK   Level = "ok"
+	Warn Level = "warn" // training works, but slower or only in part
+	Fail Level = "fail" // training does not work
+)
+
+// Finding is the result of one examination.
+type Finding struct {
+	Name   string `json:"name"`
+	Level  Level  `json:"level"`
+	Value  string `json:"value"`
+	Advice string `json:"advice,omitempty"` // an action for the user
+}
+
+// Machine is the part of the machine that Examine looks at.
+type Machine struct {
+	Getenv   func(string) string
+	Environ  []string
+	Now      time.Time
+	Root     string // folder of the files of the system; "": /
+	Runs     string // folder of the runs
+	Cache    string // folder of the hub's models
+	Episodes int    // concurrent episodes of a run
+	Ports    []int  // ports of the servers that openmanus starts by default
+}
+
+// limit bounds the time of one examination.
+const limit = 20 * time.Second
+
+// Examine examines the machine.
+func Examine(ctx context.Context, m Machine) []Finding {
+	var all []Finding
+	for _, examine := range []func(context.Context, *Machine) []Finding{
+		processor, memory, libraries, gpu, disks, limits, ports, python, locale, clock, proxies,
+	} {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		all = append(all, examine(ctx, &m)...)
+		cancel()
+	}
+	return all
+}
+
+// Failed returns the number of findings that prevent training.
+func Failed(findings []Finding) int {
+	n := 0
+	for _, f := range findings {
+		if f.Level == Fail {
+			n++
+		}
+	}
+	return n
+}
+
+// Text formats findings as a table, with the advice below each row.
+func Text(findings []Finding) string {
+	width := 0
+	for _, f := range findings {
+		width = max(width, len(f.Name))
+	}
+	var b strings.Builder
+	for _, f := range findings {
+		fmt.Fprintf(&b, "%-4s  %-*s  %s\n", f.Level, width, f.Name, f.Value)
+		if f.Advice != "" {
+			fmt.Fprintf(&b, "%*s  %s\n", 6+width, "", f.Advice)
+		}
+	}
+	return b.String()
+}
+
+// ok returns a finding without advice.
+func ok(name, format string, args ...any) Finding {
+	return Finding{Name: name, Level: OK, Value: fmt.Sprintf(format, args...)}
+}
+
+// read returns the content of a file of the system, or "" if it cannot be read.
+func (m *Machine) read(path string) string {
+	text, err := os.ReadFile(filepath.Join(m.Root, "/", path))
+	if err != nil { // the file depends on the kernel and on the container
+		return ""
+	}
+	return string(text)
+}
+
+// glob returns the files of the system that match a pattern.
+func (m *Machine) glob(pattern string) []string {
+	files, err := fs.Glob(os.DirFS(filepath.Join(m.Root, "/")), strings.TrimPrefix(pattern, "/"))
+	if err != nil {
+		return nil
+	}
+	for i := range files {
+		files[i] = "/" + files[i]
+	}
+	return files
+}
+
+// field returns the value of the first line "name : value" of a text.
+func field(text, name string) string {
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// gigabytes formats a number of bytes.
+func gigabytes(n int64) string { return fmt.Sprintf("%.1f GB", float64(n)/1e9) }

@@ -599,7 +599,7 @@ var documented = map[string]struct {
 		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "openmanus", completionFlag) },
 	},
 	"man":     {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, ".TH", "train") }},
-	"doctor": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "libtorch_cpu.so", "disk of runs") }},
+	"doctor":  {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "libtorch_cpu.so", "disk of runs") }},
 	"version": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, Version) }},
 }
 

@@ -69,6 +69,10 @@ type Play struct {
 	FilterGroups  bool   // draw tasks until BatchTasks groups have spread (DAPO)
 	FilterMetric  string // name in GroupMetrics of the value whose spread FilterGroups and DropZeroSpread compare
 	MaxGenBatches int    // maximum number of batches of BatchTasks tasks that FilterGroups draws
+
+	// Source supplies the training episodes. nil: they are played in the environments. With a
+	// Source the training tasks of the environments are not drawn.
+	Source rollout.Source
 }
 
 // Scoring configures the score of an episode and its token rewards.
@@ -135,6 +139,9 @@ func (o *Play) validate(envs []Env) error {
 	if o.FilterGroups {
 		errs = append(errs, agent.AtLeast("max_gen_batches", o.MaxGenBatches, 1))
 	}
+	if o.Source != nil && (len(o.Course.Stages) > 0 || o.Course.Sampler.Used()) {
+		errs = append(errs, errors.New("a curriculum chooses tasks, but the agents outside choose the tasks of their episodes"))
+	}
 	if _, err := newOrder(envs, *o); err != nil {
 		errs = append(errs, fmt.Errorf("training tasks: %w", err))
 	}
@@ -148,6 +155,9 @@ func (o *Update) validate(p Play) error {
 	add(err)
 	if e.Needs.Values && o.Critic == nil {
 		add(fmt.Errorf("advantage estimator %s needs a critic", o.Estimator))
+	}
+	if e.Needs.Baseline && p.Source != nil {
+		add(fmt.Errorf("advantage estimator %s plays a greedy episode of every task, but the episodes come from agents outside", o.Estimator))
 	}
 	if e.Needs.Parts && o.KLReward != nil {
 		add(fmt.Errorf("advantage estimator %s uses the parts of the reward and does not support a KL in the reward", o.Estimator))

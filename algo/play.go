@@ -111,7 +111,10 @@ func (p *player) Collect(ctx context.Context, step int, m Metrics) (Batch, error
 	cost, flops := p.actorCost(), 0.0
 	for {
 		batches++
-		tasks := p.choose(step, p.o.BatchTasks)
+		var tasks []data.Task
+		if p.o.Source == nil {
+			tasks = p.choose(step, p.o.BatchTasks)
+		}
 		played, rows, err := p.generateBatch(ctx, step, tasks, all.tasks, &found, m)
 		if err != nil {
 			return b, err
@@ -171,15 +174,20 @@ func (p *player) episodeMetrics(m Metrics, episodes []*data.Episode, total rollo
 	m[track.SampledTokens] = float64(total.SampledTokens)
 }
 
-// generateBatch plays and scores tasks, and replaces the tasks that cannot be played.
+// generateBatch plays and scores tasks, and replaces the tasks that cannot be played. With a
+// Source it takes a batch of episodes instead.
 // The argument earlier lists the tasks that the step has already played.
 func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []data.Task, found *scored, m Metrics) (played playedTasks, rows []data.Row, err error) {
 	o := p.o.Train
 	o.Step, o.Earlier = step, earlier
 	o.OnProgress = p.playProgress
-	gen := Phase{Name: "gen", Step: step, Steps: p.steps, Total: len(tasks) * o.GroupSize}
+	gen := Phase{Name: "gen", Step: step, Steps: p.steps, Total: p.o.BatchTasks * o.GroupSize}
 	err = p.playPhase(gen, m, func() (err error) {
-		played, err = p.playDrawn(ctx, step, tasks, o)
+		if p.o.Source != nil {
+			played, err = p.collect(ctx, o)
+		} else {
+			played, err = p.playDrawn(ctx, step, tasks, o)
+		}
 		return err
 	})
 	if err != nil {
@@ -193,6 +201,19 @@ func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []d
 		rows, err = p.baselines(ctx, step, played, o, rows, m)
 	}
 	return played, rows, err
+}
+
+// collect takes the episodes of a batch from the Source.
+func (p *player) collect(ctx context.Context, o rollout.Options) (playedTasks, error) {
+	episodes, stats, err := p.o.Source.Collect(ctx, p.o.BatchTasks, o)
+	played := playedTasks{episodes: episodes, stats: stats}
+	uid := ""
+	for _, ep := range episodes { // one task for each group
+		if ep.UID != uid {
+			played.tasks, uid = append(played.tasks, ep.Task), ep.UID
+		}
+	}
+	return played, err
 }
 
 // baselines plays one greedy episode of every task, from the same start as the task's

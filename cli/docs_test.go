@@ -107,6 +107,10 @@ func TestDocumentedCommands(t *testing.T) {
 				checkServeModel(t, tiny, args)
 				return
 			}
+			if command == "train" && slices.Contains(args, "--serve") {
+				checkTrainServe(t, tiny, args)
+				return
+			}
 			if command == "env up" {
 				checkUp(t, args)
 				return

@@ -49,7 +49,7 @@ func serverFlags() []cli.Flag {
 // serverOptions returns the options of serverFlags.
 func (f *flagFaults) serverOptions(s *State, c *cli.Context, addr string) run.ServeOptions {
 	o := run.ServeOptions{
-		Addr: addr, APIKey: c.String("api-key"), Open: c.Bool("no-api-key"), Names: c.StringSlice("model-name"),
+		Addr: addr, APIKey: c.String("api-key"), Open: c.Bool("no-api-key"), OpenKey: "--no-api-key", Names: c.StringSlice("model-name"),
 		Queue: c.Int("max-queue"), Timeout: c.Duration("request-timeout"), Grace: c.Duration("grace"),
 	}
 	f.atLeast("max-queue", o.Queue, 0)

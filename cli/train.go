@@ -27,6 +27,7 @@ func trainCommand(s *State) *cli.Command {
 			"SIGHUP, from a closed terminal, do the same; nohup ignores SIGHUP. The same command resumes the run from\n" +
 			"its last checkpoint, also after a kill.",
 		Flags: append(trainFlags(),
+			&cli.StringFlag{Name: "serve", Usage: "let agents in other programs play the training episodes through OpenAI's API at `ADDR`, HOST:PORT; sets serve.listen (docs/serve.md)"},
 			&cli.BoolFlag{Name: "off-policy", Usage: "accept a dump that was played with other weights; sets data.off_policy"}),
 	}, 0, 1, func(ctx context.Context, s *State, c *cli.Context) error {
 		return s.train(ctx, c, (*run.Run).Fit)
@@ -54,6 +55,9 @@ func (s *State) parseTrain(c *cli.Context) (configs.Config, error) {
 	}
 	if file := c.String("from-dump"); file != "" {
 		sets = append(sets, "data.from_dump="+file)
+	}
+	if addr := c.String("serve"); addr != "" {
+		sets = append(sets, "serve.listen="+addr)
 	}
 	if c.Bool("off-policy") {
 		sets = append(sets, "data.off_policy=true")

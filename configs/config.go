@@ -18,6 +18,7 @@ type Config struct {
 	Data       Data       `toml:"data"`
 	Agent      Agent      `toml:"agent"`
 	Rollout    Rollout    `toml:"rollout"`
+	Serve      Serve      `toml:"serve"`
 	Reward     Reward     `toml:"reward"`
 	Algo       Algo       `toml:"algo"`
 	Curriculum Curriculum `toml:"curriculum"`
@@ -398,6 +399,17 @@ type Trainer struct {
 // Perf has the properties of the machine for utilization metrics.
 type Perf struct {
 	PeakTFLOPS float64 `toml:"peak_tflops"`
+}
+
+// Serve configures training on the episodes of agents in other programs.
+type Serve struct {
+	Listen           string   `toml:"listen"`
+	ModelNames       []string `toml:"model_names"`
+	OverrideSampling bool     `toml:"override_sampling"`
+	EpisodeTimeoutS  float64  `toml:"episode_timeout_s"`
+	RequestTimeoutS  float64  `toml:"request_timeout_s"`
+	MaxWaiting       int      `toml:"max_waiting"`
+	NoAPIKey         bool     `toml:"no_api_key"`
 }
 
 // Log sets the sinks of metrics.

@@ -22,6 +22,7 @@ var mayChange = []struct {
 		"env.observe_timeout_s", "env.close_timeout_s", "env.retries", "env.max_instances", "env.max_requests", "env.quarantine_after",
 		"env.wait_healthy_s", "env.hang_timeout_s", "env.launch", "env.num_servers",
 		"env.base_port", "env.checkout", "env.command", "env.workdir", "env.environment", "env.python", "env.venv", "env.start_timeout_s",
+		"serve.listen", "serve.model_names", "serve.override_sampling", "serve.episode_timeout_s", "serve.request_timeout_s", "serve.max_waiting", "serve.no_api_key",
 		"agent.max_workers", "agent.episode_retries", "agent.episode_replays",
 		"agent.summary.base_url", "agent.summary.key_env", "agent.summary.concurrency", "agent.summary.timeout_s",
 		"rollout.max_sequences", "rollout.max_batch_tokens", "rollout.enable_prefix_caching", "rollout.kv_cache_fraction", "rollout.deterministic",

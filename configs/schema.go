@@ -21,7 +21,7 @@ type Schema struct {
 // New returns the schema for the names and parameters in v.
 func New(v registry.Vocabulary) *Schema {
 	s := &Schema{words: v, byName: map[string]entry{}, scores: choice{components, v.Scores}}
-	s.table = slices.Concat(s.modelKeys(), s.envKeys(), dataKeys, s.agentKeys(), rolloutKeys, s.rewardKeys(), s.componentKeys(), s.algoKeys(), curriculumKeys,
+	s.table = slices.Concat(s.modelKeys(), s.envKeys(), dataKeys, s.agentKeys(), rolloutKeys, s.serveKeys(), s.rewardKeys(), s.componentKeys(), s.algoKeys(), curriculumKeys,
 		s.actorKeys(), s.criticKeys(), refKeys, s.sftKeys(), s.trainerKeys(), perfKeys, s.logKeys())
 	s.defaults = Config{Schema: s, Env: make([]Env, 1)}
 	s.defaults.Algo.Params, s.defaults.Actor.Params = registry.Values{}, registry.Values{}

@@ -65,6 +65,8 @@ var (
 	prompts   = among("env.kind", KindPrompt)
 	played    = use{{"an environment with servers", func(c *Config, i int) bool { return c.Env[i].Kind != KindPrompt }}}
 
+	agents = policyGradient.and(either("an address in serve.listen", func(c *Config) bool { return c.Serve.Listen != "" }))
+
 	withTrajectories = either("sft.epochs above 0, model.fresh.layers above 0 or algo.name = \"agentevol\"", func(c *Config) bool {
 		return c.SFT.Epochs > 0 || c.Model.Fresh.Layers > 0 || c.Evolves()
 	})

@@ -21,6 +21,7 @@ func (c *Config) faults() Faults {
 	c.checkSFT(&across)
 	c.checkDump(&across)
 	c.checkEvol(&across)
+	c.checkServe(&across)
 	return fs.with(across)
 }
 
@@ -111,7 +112,9 @@ const overall = "overall"
 
 func (c *Config) checkEnvs(fs *Faults) {
 	if len(c.Env) == 0 {
-		c.checkUnplayed(fs)
+		if c.Serve.Listen == "" {
+			c.checkUnplayed(fs)
+		}
 		return
 	}
 	trained, val := false, false
@@ -164,7 +167,7 @@ func (c *Config) checkEnvs(fs *Faults) {
 		c.checkPlayed(fs, at, e)
 	}
 	c.checkLaunch(fs)
-	if !trained {
+	if !trained && c.Serve.Listen == "" {
 		fs.add("env.0.weight", "no weight is above 0, so no environment is trained on: raise one")
 	}
 	val = val || len(c.SFT.ValFiles) > 0
@@ -217,11 +220,13 @@ func (c *Config) checkPlayed(fs *Faults, at string, e Env) {
 }
 
 // checkUnplayed checks a configuration without an environment, which is only
-// valid for supervised training on files.
+// valid for training from a dump and for supervised training on files.
 func (c *Config) checkUnplayed(fs *Faults) {
 	const add = "no environment: add a table [[env]] with name and tasks"
 	switch {
-	case len(c.SFT.Files) == 0 || c.Data.FromDump != "":
+	case c.Data.FromDump != "": // the dump names the environments of its episodes
+		return
+	case len(c.SFT.Files) == 0:
 		fs.add("env", add)
 		return
 	case c.SFT.Epochs == 0:

@@ -53,6 +53,7 @@ var arrows = map[string]string{
 	"agent/eval":          "env/pool data",
 	"agent/text":          "agent/llm/engine data",
 	"agent/openai":        "agent/llm/engine agent/text data data/transport internal/backoff",
+	"agent/remote":        "agent/llm/chat agent/llm/engine agent/llm/serve agent/llm/tokenizer agent/rollout data",
 	"agent/llm/serve":     "agent/llm/chat agent/llm/engine agent/llm/tokenizer data",
 	"agent/llm/generate":  "agent/llm/engine agent/llm/model torch/...",
 	"agent/llm/model":     "agent/llm/gguf agent/llm/tokenizer agent/llm/chat data/registry torch/...",
@@ -118,7 +119,7 @@ var arrows = map[string]string{
 // pure lists the packages that must build without cgo.
 var pure = []string{
 	"configs", "configs/hydra", "algo/advantage", "algo/report", "algo/rundir", "algo/rundir/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
-	"agent/rollout", "agent/llm/engine", "agent/eval", "agent/openai", "agent/text", "agent/llm/gguf", "agent/llm/hub", "agent/llm/chat", "agent/llm/serve", "agent/llm/tokenizer",
+	"agent/remote", "agent/rollout", "agent/llm/engine", "agent/eval", "agent/openai", "agent/text", "agent/llm/gguf", "agent/llm/hub", "agent/llm/chat", "agent/llm/serve", "agent/llm/tokenizer",
 	"env", "env/action", "env/pool", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/dump", "data/registry", "data/table",
 	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise", "internal/backoff", "internal/plainjson", "internal/site",
 	"cli/launch", "internal/payload", "internal/release",

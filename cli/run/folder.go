@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openmanus/openmanus/agent/remote"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/configs"
@@ -187,6 +188,9 @@ func experimentName(cfg configs.Config) string {
 	name := cfg.Trainer.Project
 	if cfg.Model.Path != "" {
 		name += "-" + filepath.Base(cfg.Model.Path)
+	}
+	if cfg.Serve.Listen != "" {
+		name += "-" + remote.Env
 	}
 	for _, e := range cfg.Env {
 		name += "-" + e.Called()

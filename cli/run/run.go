@@ -60,7 +60,7 @@ func (r *Result) Actor() string {
 // finishes the step in progress, saves a checkpoint and returns errext.ErrInterrupted.
 // When ctx ends, Fit returns as soon as possible.
 func (r *Run) Fit(ctx, soft context.Context) (*Result, error) {
-	if len(r.cfg.Env) == 0 {
+	if len(r.cfg.Env) == 0 && r.cfg.Serve.Listen == "" && r.cfg.Data.FromDump == "" {
 		return nil, ErrNoEnv
 	}
 	cfg := r.cfg
@@ -134,6 +134,9 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 	if err := t.read(ctx, soft, readingEvents{h.Events}); err != nil {
 		return nil, err
 	}
+	if err := t.openAgents(ctx, soft); err != nil {
+		return nil, err
+	}
 	trainer, err := t.trainer(ctx, h.Events)
 	if err != nil {
 		return nil, err
@@ -142,7 +145,15 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 		return nil, err
 	}
 	starting.Done()
-	if err := trainer.Fit(ctx, soft); err != nil {
+	endServer, err := t.serveAgents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = trainer.Fit(ctx, soft)
+	if endErr := endServer(); err == nil {
+		err = endErr
+	}
+	if err != nil {
 		return nil, trainError(folder, err)
 	}
 	result.State = trainer.State()

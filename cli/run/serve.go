@@ -18,6 +18,7 @@ type ServeOptions struct {
 	Addr    string        // address to listen on, with port 0 for a free one
 	APIKey  string        // key that requests must have; "": none
 	Open    bool          // other machines may use the server without a key
+	OpenKey string        // the setting of Open, for error messages
 	Names   []string      // further names of the model; serve.AnyName accepts every name
 	Queue   int           // requests that wait for their turn
 	Timeout time.Duration // time of a request
@@ -62,7 +63,7 @@ func (r *Run) Serve(ctx, soft context.Context, o ServeOptions) (err error) {
 	s, err := startServer(ctx, h, serve.Options{
 		Engine: sampler.Scheduler, Renderer: sampler.Renderer, Tokenizer: b.Tokenizer, Version: sampler.Backend.Version,
 		Names: append([]string{name}, o.Names...), MaxContext: sampler.MaxContext, Concurrent: cfg.Rollout.MaxSequences,
-	}, o)
+	}, o, nil)
 	if err != nil {
 		return err
 	}
@@ -97,18 +98,22 @@ type server struct {
 	report    sync.WaitGroup
 }
 
-// startServer starts to answer requests. The caller calls close.
-func startServer(ctx context.Context, h *Host, so serve.Options, o ServeOptions) (*server, error) {
+// startServer starts to answer requests. The function register, unless nil, adds endpoints. The
+// caller calls close.
+func startServer(ctx context.Context, h *Host, so serve.Options, o ServeOptions, register func(*serve.Handler)) (*server, error) {
 	so.Queue, so.Timeout, so.APIKey, so.Log = o.Queue, o.Timeout, o.APIKey, h.Log
 	handler, err := serve.New(so)
 	if err != nil {
 		return nil, errext.With(errext.Input, "", err)
 	}
+	if register != nil {
+		register(handler)
+	}
 	s := &server{handler: handler, grace: o.Grace}
 	if s.Server, err = serve.Listen(context.WithoutCancel(ctx), o.Addr, handler, o.Open); err != nil {
 		hint := "choose another address; port 0 selects a free one"
 		if errors.Is(err, serve.ErrNoKey) {
-			hint = fmt.Sprintf("set %s, or give --no-api-key to let every machine that reaches the address use the model", APIKeyEnv)
+			hint = fmt.Sprintf("set %s, or %s to let every machine that reaches the address use the model", APIKeyEnv, o.OpenKey)
 		}
 		return nil, errext.With(errext.Env, hint, err)
 	}

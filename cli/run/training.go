@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
+	"github.com/openmanus/openmanus/agent/remote"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/learner"
@@ -48,7 +49,8 @@ type training struct {
 	bundle      *model.Bundle
 	actor       *learner.Actor
 	sampler     *Sampler
-	sink        track.File // writes metrics.jsonl; nil until metrics opens it
+	agents      *remote.Store // nil: the run plays its episodes itself
+	sink        track.File    // writes metrics.jsonl; nil until metrics opens it
 }
 
 // trainingEnv is an environment of a training run. For a dump it has only
@@ -141,7 +143,7 @@ func (t *training) openScorer(ctx context.Context) error {
 	}
 	rewardModel := func() (reward.Scorer, error) {
 		var opening []data.Message
-		if t.dump == nil { // environments of a dump have no setup
+		if t.dump == nil && len(t.envs) > 0 { // environments of a dump have no setup
 			if opening, err = agent.Opening("Instruction.", "Observation.", t.envs[0].setup.Options.InstructionRole); err != nil {
 				return nil, err
 			}
@@ -283,10 +285,13 @@ func (t *training) day() time.Time {
 
 // trainerEnvs returns the environments for the trainer.
 func (t *training) trainerEnvs() []algo.Env {
-	if len(t.envs) == 0 { // supervised training draws no tasks, but the trainer needs their number
+	var out []algo.Env
+	switch {
+	case t.agents != nil: // the order of tasks needs one, which is never drawn
+		out = append(out, algo.Env{Name: remote.Env, Weight: 1, TrainTasks: []data.Task{{ID: remote.Env, Env: remote.Env, Index: data.NoIndex}}})
+	case len(t.envs) == 0: // supervised training draws no tasks, but the trainer needs their number
 		return []algo.Env{{Name: noEnv, Weight: 1, TrainTasks: t.experts}}
 	}
-	var out []algo.Env
 	for _, e := range t.envs {
 		a := algo.Env{Name: e.cfg.Called(), Weight: e.cfg.Weight, TrainTasks: e.train, ValTasks: e.val}
 		if e.Pool != nil {
@@ -375,6 +380,9 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		if err := t.fromDump(ctx, &o); err != nil {
 			return nil, err
 		}
+	}
+	if t.agents != nil {
+		o.Source = t.agents
 	}
 	ref, err := t.reference(ctx)
 	if err != nil {

@@ -176,9 +176,10 @@ func CheckLength(maxContext, prompt, maxNew int) error {
 
 // failure returns the error of a request whose generation failed with err.
 func failure(ctx context.Context, err error) error {
+	_, known := errors.AsType[*Error](err)
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, known:
+		return err
 	case ctx.Err() != nil:
 		return timedOut(ctx)
 	case errors.Is(err, engine.ErrShutdown):

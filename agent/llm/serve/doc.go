@@ -3,7 +3,7 @@
 // It contains the Handler, which translates /v1/models, /v1/completions and
 // /v1/chat/completions to an engine.Engine, the limits on requests, and the Server, which
 // listens and stops cleanly. Batching belongs to agent/llm/engine: many requests at once
-// share its batches. Sessions are the interface to agent/external, which records the
+// share its batches. Sessions are the interface to agent/remote, which records the
 // requests of one agent as an episode.
 //
 // The wire format is that of OpenAI's API reference. The fields top_k, return_token_ids,

@@ -20,7 +20,7 @@ var (
 	commandLine = regexp.MustCompile(`(?m)(?:^|^(?:nohup|srun) |[|&;] *|build/|^ExecStart=/usr/local/bin/)openmanus ([^#|&;\n]+)`)
 )
 
-var groups = []string{"model", "env", "config", "data", "cache"}
+var groups = []string{"model", "env", "config", "data", "cache", "reward"}
 
 // documentedCommands returns the command lines of a page, without the name of the program. "`openmanus env list`,
 // `serve`" has two commands. "`config show`" is a command because "config" is a group of commands.

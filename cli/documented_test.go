@@ -453,7 +453,15 @@ var documented = map[string]struct {
 			}
 		},
 	},
-	"env list":  {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "maze", "textcraft") }},
+	"env list": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "maze", "textcraft") }},
+	"env new": {named, func(t *testing.T, r *docRun) {
+		one(t, r.dir, filepath.Join(r.first(), "server.py"))
+		mustContain(t, "stdout", r.stdout, "Next:", "env check", "train "+r.first()+"/config.toml")
+	}},
+	"reward new": {named, func(t *testing.T, r *docRun) {
+		one(t, r.dir, filepath.Join(r.first(), "reward.py"))
+		mustContain(t, "stdout", r.stdout, "Next:", "score_fn = \"exec:python3 "+r.first()+"/reward.py\"")
+	}},
 	"env check": {startServer, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "two sessions") }},
 	"config init": {nil, func(t *testing.T, r *docRun) {
 		text := r.stdout
@@ -602,6 +610,9 @@ var documented = map[string]struct {
 	"doctor":  {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "libtorch_cpu.so", "disk of runs") }},
 	"version": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, Version) }},
 }
+
+// named adds the name of what is written if the documented command has none.
+func named(_ *testing.T, r *docRun, _ string) { r.leading("lift") }
 
 // checkNext runs the command that a finished run suggests.
 func checkNext(t *testing.T, r *docRun) {

@@ -19,6 +19,7 @@ func envCommand(s *State) *cli.Command {
 		serveCommand(s),
 		installCommand(s),
 		upCommand(s),
+		envNewCommand(s),
 		checkCommand(s),
 		proxyCommand(s),
 	)

@@ -70,6 +70,7 @@ func commands(s *State) []*cli.Command {
 		serveModelCommand(s),
 		modelCommand(s),
 		envCommand(s),
+		rewardCommand(s),
 		dataCommand(s),
 		viewCommand(s),
 		reportCommand(s),

@@ -44,6 +44,14 @@ func (c *Config) own(e *Env) bool {
 	return (len(e.Servers) > 0 || e.Launch && len(e.Command) > 0) && !slices.Contains(names, e.Name) && registry.Nearest(e.Name, names) == ""
 }
 
+// EnvironmentName returns the error text for an invalid name of an environment, or "".
+func EnvironmentName(name string) string {
+	if name == "" {
+		return "the name is empty"
+	}
+	return environmentName.Problem(name)
+}
+
 // checkKind checks that an [[env]] table names a known environment, or describes one
 // of a user's own. It returns false if further checks would have no meaning.
 func (c *Config) checkKind(fs *Faults, at string, e Env) bool {

@@ -14,7 +14,7 @@ import (
 var presets embed.FS
 
 // specificPresets lists the presets that are specific to their environment and tasks.
-var specificPresets = []string{"agentevol", "quickstart", "smollm2-maze"}
+var specificPresets = []string{"agentevol", "quickstart", "rlvr", "smollm2-maze"}
 
 // AlgorithmPresetNames returns the presets that work with any environment.
 func AlgorithmPresetNames() []string {

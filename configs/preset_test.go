@@ -22,7 +22,7 @@ func preset(t *testing.T, name string, sets ...string) Config {
 }
 
 func TestPresetsLoad(t *testing.T) {
-	if diff := cmp.Diff([]string{"agentevol", "dapo", "dr_grpo", "gigpo", "grpo", "ppo", "quickstart", "reinforce_plus_plus", "sft", "smollm2-maze"}, PresetNames()); diff != "" {
+	if diff := cmp.Diff([]string{"agentevol", "dapo", "dr_grpo", "gigpo", "grpo", "ppo", "quickstart", "reinforce_plus_plus", "rlvr", "sft", "smollm2-maze"}, PresetNames()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for _, name := range PresetNames() {

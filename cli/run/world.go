@@ -207,6 +207,9 @@ func LaunchServers(ctx context.Context, h *Host, e configs.Env, logs string, onR
 	l := supervise.Launch{
 		Checkout: h.Path(e.Checkout), Workdir: h.Path(e.Workdir), Command: e.Command, Python: e.Python, Venv: h.Path(e.Venv), Set: e.Environment,
 	}
+	if e.Kind == configs.KindAgentGym && e.Workdir == "" { // the paths of the command are relative, as those of the configuration
+		l.Workdir = h.Path(".")
+	}
 	if strings.Contains(l.Python, "/") {
 		l.Python = h.Path(l.Python)
 	}

@@ -32,11 +32,14 @@ func configCommand(s *State) *cli.Command {
 	return group("config", "write, print and check configurations",
 		leaf(s, &cli.Command{
 			Name:      "init",
-			Usage:     "write a configuration with every key and its documentation",
+			Usage:     "write a configuration",
 			ArgsUsage: "[FILE]",
-			Description: "Writes to FILE, or without FILE to standard output. It does not replace an existing\n" +
-				"FILE unless --force is given.",
-			Flags: append(configFlags(defaultAlgorithm), &cli.BoolFlag{Name: "force", Usage: "replace an existing FILE"}),
+			Description: "Writes the keys that one changes first and those that differ from their defaults; with --full, every key with\n" +
+				"its documentation. Both mean the same. Without FILE it prints them. It does not replace an existing FILE\n" +
+				"unless --force is given.",
+			Flags: append(configFlags(defaultAlgorithm),
+				&cli.BoolFlag{Name: "full", Usage: "write every key with its documentation"},
+				&cli.BoolFlag{Name: "force", Usage: "replace an existing FILE"}),
 		}, 0, 1, configInit),
 		leaf(s, &cli.Command{
 			Name:      "show",
@@ -114,11 +117,34 @@ func configInit(_ context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	text := cfg.Marshal()
+	if !c.Bool("full") {
+		if text, err = shortConfig(cfg, c.String("preset"), c.StringSlice("env")); err != nil {
+			return err
+		}
+	}
 	file := c.Args().First()
 	if file == "" {
-		return s.print(cfg.Marshal())
+		return s.print(text)
 	}
-	return s.writeConfig(file, cfg.Marshal(), c.Bool("force"), "choose another name, or give --force to replace it")
+	return s.writeConfig(file, text, c.Bool("force"), "choose another name, or give --force to replace it")
+}
+
+// shortConfig returns the short form of a configuration, with the comments of its presets.
+func shortConfig(cfg configs.Config, preset string, envs []string) ([]byte, error) {
+	var texts [][]byte
+	for _, env := range envs {
+		text, err := configs.EnvPreset(env)
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, text)
+	}
+	text, err := configs.Preset(preset)
+	if err != nil {
+		return nil, err
+	}
+	return cfg.Short(append(texts, text)...)
 }
 
 // writeConfig writes a configuration. If the file exists and force is false, it

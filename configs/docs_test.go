@@ -47,7 +47,7 @@ episodes, ` + "`data.max_prompt_tokens`" + ` for a small context, and the micro-
 reason, ` + "`config show`" + ` and the run's config.toml mark it with ` + "`# derived`" + `, and ` + "`config check`" + ` lists it. A value
 in your file or in --set is never changed: it is an error if it does not fit.
 
-` + "`openmanus config init`" + ` writes a file to start from, ` + "`config check`" + ` lists the faults
+` + "`openmanus config init`" + ` writes a file to start from, with ` + "`--full`" + ` one with every key; ` + "`config check`" + ` lists the faults
 of a file and the missing files that it names, and ` + "`config show`" + ` prints it with every key filled in.
 
 This page is generated from the table of keys in ` + "`configs`" + ` (` + "`go test ./configs -update`" + `).

@@ -7,19 +7,25 @@ import (
 	"testing"
 )
 
-// TestEmbeddingPage checks that the program of docs/embedding.md equals Example.
+// TestEmbeddingPage checks that the programs of docs/embedding.md equal the examples.
 func TestEmbeddingPage(t *testing.T) {
-	source, err := os.ReadFile("example_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	page, err := os.ReadFile("../../docs/embedding.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := regexp.MustCompile(`(?m)^(//.*|\t// Output:.*)\n`).ReplaceAllString(string(source), "")
-	program = strings.NewReplacer("package run_test", "package main", "func Example()", "func main()").Replace(program)
-	if !strings.Contains(string(page), "```go\n"+program+"```\n") {
-		t.Errorf("docs/embedding.md does not contain this program:\n%s", program)
+	for _, file := range []string{"example_test.go", "example_events_test.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program := string(source)
+		if i := strings.Index(program, "\t// Output:"); i >= 0 {
+			program = program[:i] + "}\n"
+		}
+		program = regexp.MustCompile(`(?m)^// Example.*\n`).ReplaceAllString(program, "")
+		program = regexp.MustCompile(`func Example\w*\(\)`).ReplaceAllString(strings.Replace(program, "package run_test", "package main", 1), "func main()")
+		if !strings.Contains(string(page), "```go\n"+program+"```\n") {
+			t.Errorf("docs/embedding.md does not contain this program:\n%s", program)
+		}
 	}
 }

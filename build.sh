@@ -545,7 +545,7 @@ install_program() {
     esac
     shift
   done
-  case $prefix in /*) ;; *) prefix=$called_from/$prefix ;; esac
+  prefix=$(cd "$called_from" && realpath -m -- "$prefix")
   release_program tree --to "$prefix"
   say "installed $prefix/bin/openmanus"
   case :$PATH: in *":$prefix/bin:"*) ;; *) say "$prefix/bin is not in PATH" ;; esac

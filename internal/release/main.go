@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -27,6 +28,7 @@ type inputs struct {
 }
 
 func main() {
+	syscall.Umask(0o022) // the files are for all users, whatever the umask of the builder
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "release: %v\n", err)
 		os.Exit(1)

@@ -151,10 +151,13 @@ func (s *State) printOutcome(r *run.Result) error {
 		text += wrap("\nThe weights are adapters of "+base+" in the format of PEFT. This command merges both into one model:\n", tableColumns) +
 			commandText(program, "model", "convert", errext.ShellQuote(actor), "merged")
 	}
-	if len(cfg.Env) == 0 {
+	switch {
+	case cfg.Serve.Listen != "":
+		text += "\nNext: let agents use the trained model:\n" + commandText(program, "serve", errext.ShellQuote(folder.Dir))
+	case len(cfg.Env) == 0:
 		text += "\nNext: answer prompts with the trained model:\n" +
 			commandText(program, "generate", "prompts.jsonl", "replies.jsonl", "--model", errext.ShellQuote(actor))
-	} else {
+	default:
 		text += "\nNext: play with the trained agent, or write a new configuration:\n" +
 			commandText(append([]string{program, "eval"}, evalAgain(folder.Config(), actor, cfg, cfg.Env[0])...)...) +
 			commandText(program, "config", "init", s.unused("my.toml", "next.toml"))

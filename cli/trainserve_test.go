@@ -149,6 +149,9 @@ func TestTrainServe(t *testing.T) {
 		t.Errorf("the share of digits is %.3f in the first two steps and %.3f in the last two", before, after)
 	}
 
+	mustContain(t, "stdout", ts.out.String(), "openmanus serve "+run)
+	checkServeModel(t, run, []string{"served"})
+
 	dump := filepath.Join(run, "rollouts", "step_1.jsonl")
 	episodes := readDump(t, dump)
 	groups := map[string]int{}
@@ -161,7 +164,7 @@ func TestTrainServe(t *testing.T) {
 	if len(groups) != 2 || len(episodes) != 16 {
 		t.Errorf("the groups are %v, want two of 8 episodes", groups)
 	}
-	exit, _, stderr := inProcess(t, dir, "train", "digits.toml", "--from-dump", dump, "--off-policy", "--set", "trainer.experiment=again")
+	exit, _, stderr := inProcess(t, dir, "train", "digits.toml", "--from-dump", dump, "--off-policy", "--set", "trainer.experiment=again", "--set", "serve.listen=")
 	if exit != 0 {
 		t.Fatalf("exit code %d\n%s", exit, stderr)
 	}

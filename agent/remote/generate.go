@@ -81,16 +81,18 @@ func (s *Store) params(r serve.SessionRequest) (engine.Params, error) {
 func (s *Store) take(e *episode, r serve.SessionRequest) (c *record, next []data.Message, more []int32, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, old := range e.contexts { // the longest one that the request continues
-		if old.busy || c != nil && len(old.ids) <= len(c.ids) {
+	for _, old := range e.contexts {
+		if old.busy {
 			continue
 		}
 		if r.Messages != nil {
 			if m, ok := old.continues(r.Messages); ok {
 				c, next = old, m
+				break
 			}
 		} else if n := len(old.ids); old.messages == nil && n < len(r.Prompt) && slices.Equal(old.ids, r.Prompt[:n]) {
 			c, more = old, r.Prompt[n:]
+			break
 		}
 	}
 	switch {

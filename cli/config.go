@@ -51,7 +51,9 @@ func configCommand(s *State) *cli.Command {
 			Name:      "check",
 			Usage:     "print all errors of a configuration",
 			ArgsUsage: "FILE",
-			Flags:     configFlags(""),
+			Description: "With --deep it also opens the models (without their weights), reads the tasks, starts a task on every\n" +
+				"server, and scores a sample with every score function.",
+			Flags: append(configFlags(""), &cli.BoolFlag{Name: "deep", Usage: "open models, tasks, servers and score functions"}),
 		}, 0, 1, configCheck),
 		configImportCommand(s),
 	)
@@ -179,14 +181,19 @@ func configCheck(ctx context.Context, s *State, c *cli.Context) error {
 	if len(missing) > 0 {
 		return missing
 	}
-	if err := s.checkTasks(ctx, cfg); err != nil {
+	var table string
+	if c.Bool("deep") {
+		if table, err = s.deepCheck(ctx, file, cfg); err != nil {
+			return err
+		}
+	} else if err := s.checkTasks(ctx, cfg); err != nil {
 		return err
 	}
 	verdict := "ok"
 	if len(cfg.Env) == 0 {
 		verdict = "ok for openmanus sft; other commands need [[env]]"
 	}
-	text := file + ": " + verdict + "\n"
+	text := file + ": " + verdict + "\n" + table
 	for _, note := range notes {
 		text += "  " + note + "\n"
 	}

@@ -48,7 +48,9 @@ reason, ` + "`config show`" + ` and the run's config.toml mark it with ` + "`# d
 in your file or in --set is never changed: it is an error if it does not fit.
 
 ` + "`openmanus config init`" + ` writes a file to start from, with ` + "`--full`" + ` one with every key; ` + "`config check`" + ` lists the faults
-of a file and the missing files that it names, and ` + "`config show`" + ` prints it with every key filled in.
+of a file and the missing files that it names, and ` + "`config show`" + ` prints it with every key filled in. Before a long run,
+` + "`openmanus config check my.toml --deep`" + ` also opens the models (without their weights), reads the tasks, starts a task on every
+server, and scores a sample with every score function.
 
 This page is generated from the table of keys in ` + "`configs`" + ` (` + "`go test ./configs -update`" + `).
 `)

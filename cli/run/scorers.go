@@ -23,12 +23,7 @@ import (
 func openComposer(h *Host, r configs.Reward, rewardModel func() (reward.Scorer, error)) (*reward.Composer, error) {
 	list := r.Components
 	if r.ScoreFn != "" {
-		one := Schema.DefaultComponent(r.ScoreFn)
-		if configs.ExternalScoreFn(r.ScoreFn) {
-			one.Name, _, _ = strings.Cut(r.ScoreFn, ":") // the scheme: http, https or exec
-		}
-		one.Fn, one.Params["format_score"], one.Params["min_answer_tags"] = r.ScoreFn, r.FormatScore, r.MinAnswerTags
-		list = []configs.Component{one}
+		list = []configs.Component{scoreFnComponent(r)}
 	}
 	if len(list) == 0 {
 		return nil, nil
@@ -46,6 +41,16 @@ func openComposer(h *Host, r configs.Reward, rewardModel func() (reward.Scorer, 
 		c.Components = append(c.Components, reward.Component{Name: p.Name, Weight: p.Weight, Scorer: scorer})
 	}
 	return c, nil
+}
+
+// scoreFnComponent returns the component that reward.score_fn stands for.
+func scoreFnComponent(r configs.Reward) configs.Component {
+	one := Schema.DefaultComponent(r.ScoreFn)
+	if configs.ExternalScoreFn(r.ScoreFn) {
+		one.Name, _, _ = strings.Cut(r.ScoreFn, ":") // the scheme: http, https or exec
+	}
+	one.Fn, one.Params["format_score"], one.Params["min_answer_tags"] = r.ScoreFn, r.FormatScore, r.MinAnswerTags
+	return one
 }
 
 // openScorer opens a score function other than the reward model.

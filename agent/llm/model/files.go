@@ -213,6 +213,7 @@ type Description struct {
 	Format          string // "safetensors" or "gguf"
 	TensorTypes     map[string]int
 	WeightBytes     int64
+	Tokenizer       *tokenizer.Tokenizer
 	TokenizerConfig tokenizer.Config
 	Adapters        *LoRA // nil unless the folder has adapters; the other fields describe the base model
 }
@@ -239,7 +240,7 @@ func describe(path string, o Options) (*Description, error) {
 	defer f.close()
 	d := &Description{
 		Config: f.config, Tokens: f.Tokenizer.Size(), ChatTemplate: f.ChatTemplate(), Format: f.format, TensorTypes: map[string]int{},
-		TokenizerConfig: f.TokenizerConfig,
+		Tokenizer: f.Tokenizer, TokenizerConfig: f.TokenizerConfig,
 	}
 	if len(chain) > 0 {
 		d.Adapters = &chain[0].lora

@@ -44,7 +44,7 @@ func TestTrainSavesOnHangup(t *testing.T) {
 	}()
 	p := &process{cmd: cmd, dir: dir}
 	p.signalWhen(t, syscall.SIGHUP, func() bool {
-		if !bytes.Contains(metricsText(dir), []byte(`{"step":1,`)) {
+		if !bytes.Contains(metricsText(dir), []byte(`"training/global_step":1`)) {
 			return false
 		}
 		if err := master.Close(); err != nil { // the kernel sends SIGHUP; later writes fail

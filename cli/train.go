@@ -155,10 +155,16 @@ func (s *State) printOutcome(r *run.Result) error {
 	case cfg.Serve.Listen != "":
 		text += "\nNext: let agents use the trained model:\n" + commandText(program, "serve", errext.ShellQuote(folder.Dir))
 	case len(cfg.Env) == 0:
-		text += "\nNext: answer prompts with the trained model:\n" +
+		text += "\nNext: talk to the trained model, or answer the prompts of a file:\n" +
+			commandText(program, "chat", errext.ShellQuote(folder.Dir)) +
 			commandText(program, "generate", "prompts.jsonl", "replies.jsonl", "--model", errext.ShellQuote(actor))
 	default:
-		text += "\nNext: play with the trained agent, or write a new configuration:\n" +
+		play := []string{program, "play", errext.ShellQuote(folder.Dir)}
+		if len(cfg.Env) > 1 {
+			play = append(play, "--env", cfg.Env[0].Called())
+		}
+		text += "\nNext: watch the trained agent, evaluate it, or write a new configuration:\n" +
+			commandText(play...) +
 			commandText(append([]string{program, "eval"}, evalAgain(folder.Config(), actor, cfg, cfg.Env[0])...)...) +
 			commandText(program, "config", "init", s.unused("my.toml", "next.toml"))
 	}

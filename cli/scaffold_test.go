@@ -77,7 +77,7 @@ func TestEnvNew(t *testing.T) {
 	if code, _, stderr := inProcess(t, dir, "config", "check", "lift/config.toml"); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
-	args := append([]string{"train", "lift/config.toml", "--set", "sft.epochs=40", "--set", "rollout.val.group_size=2"}, shortTraining...)
+	args := append([]string{"train", "lift/config.toml", "--set", "sft.epochs=60", "--set", "actor.optim.lr=1e-4", "--set", "rollout.val.group_size=2"}, shortTraining...)
 	if code, _, stderr := inProcess(t, dir, args...); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}

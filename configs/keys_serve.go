@@ -36,6 +36,9 @@ func (c *Config) checkServe(fs *Faults) {
 	if c.Curriculum.Sampler == "success_rate" || c.Curriculum.Failures > 0 || len(c.Curriculum.MaxTurns) > 0 {
 		fs.add("curriculum.sampler", outside+"they choose the tasks; take out the section")
 	}
+	if c.Rollout.IgnoreEOS {
+		fs.add("rollout.ignore_eos", outside+"their replies end at the end token; set it to false")
+	}
 	if c.Trainer.TotalSteps == 0 {
 		fs.add("trainer.total_steps", outside+"the number of tasks is unknown; set it above 0")
 	}

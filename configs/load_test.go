@@ -113,6 +113,7 @@ func TestLoadFaults(t *testing.T) {
 		{"agents outside and a curriculum", "[model]\npath='m'\n[serve]\nlisten='127.0.0.1:0'\n[curriculum]\nsampler='success_rate'\n", nil, "run.toml:6: curriculum.sampler: agents outside"},
 		{"agents outside and waves", "[model]\npath='m'\n[serve]\nlisten='127.0.0.1:0'\n[rollout]\ndeterministic=true\n", nil, "run.toml:6: rollout.deterministic: agents outside"},
 		{"agents outside and greedy episodes", "[model]\npath='m'\n[serve]\nlisten='127.0.0.1:0'\n[algo]\nadv_estimator='remax'\n", nil, "run.toml:6: algo.adv_estimator: agents outside"},
+		{"agents outside and endless replies", "[model]\npath='m'\n[serve]\nlisten='127.0.0.1:0'\n[rollout]\nignore_eos=true\n", nil, "run.toml:6: rollout.ignore_eos: agents outside"},
 		{"keys of agents without agents", "[model]\npath='m'\n[serve]\nmax_waiting=3\n[[env]]\nname='maze'\ntasks='0'\n", nil, "run.toml:4: serve.max_waiting: only used with"},
 		{"no environment for validation", "[model]\npath='m'\n[sft]\nfiles=['a.jsonl']\nepochs=1\n", nil, "run.toml:3: sft.val_files: no validation files"},
 		{"no environment for walks", "[model.fresh]\nlayers=1\nwalks=3\n[sft]\nfiles=['a.jsonl']\nepochs=1\n", nil, "run.toml:3: model.fresh.walks: random walks need an [[env]]"},

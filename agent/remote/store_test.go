@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -173,6 +174,27 @@ func TestTokenPrompts(t *testing.T) {
 	ask(encode("hello again "))
 	r.reward("s", `{"reward":1}`)
 	r.check((<-step).episodes[0], "hello [ok<|im_end|>]more [ok<|im_end|>]", "hello again [ok<|im_end|>]")
+}
+
+// TestStream checks that a streamed reply is recorded as a whole one.
+func TestStream(t *testing.T) {
+	r := newRig(t, func(c string) string { return fmt.Sprint("r", strings.Count(c, you), "né") }, nil)
+	step := r.collect(1, rollout.Options{GroupSize: 1})
+	for _, texts := range [][]string{{"a"}, {"a", "r1né", "b"}} {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions", strings.NewReader(`{"stream":true,"messages":`+conversation(texts...)+`}`))
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set(serve.SessionHeader, "s")
+		w := httptest.NewRecorder()
+		r.handler.ServeHTTP(w, req)
+		if body := w.Body.String(); w.Code != 200 || !strings.HasSuffix(body, "data: [DONE]\n\n") || !strings.Contains(body, `"finish_reason":"stop"`) {
+			t.Errorf("%d %s", w.Code, body)
+		}
+	}
+	r.reward("s", `{"reward":1}`)
+	ep := (<-step).episodes[0]
+	if len(ep.Contexts) > 0 || len(ep.Turns) != 2 || ep.Turns[1].Text != "r2né" {
+		t.Errorf("contexts %v, turns %+v", ep.Contexts, ep.Turns)
+	}
 }
 
 // TestAdmission checks the places of a step: by task, in groups, with the rest waiting.

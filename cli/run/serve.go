@@ -60,6 +60,7 @@ func (r *Run) Serve(ctx, soft context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	name := servedName(found)
+	h.Log.Info("model", "path", found.Path, "context_tokens", sampler.MaxContext, "kv_cache_bytes", sampler.KVBytes)
 	s, err := startServer(ctx, h, serve.Options{
 		Engine: sampler.Scheduler, Renderer: sampler.Renderer, Tokenizer: b.Tokenizer, Version: sampler.Backend.Version,
 		Names: append([]string{name}, o.Names...), MaxContext: sampler.MaxContext, Concurrent: cfg.Rollout.MaxSequences,

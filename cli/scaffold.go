@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -107,8 +106,8 @@ func (s *State) scaffold(c *cli.Context, kind string, values ...string) (dir str
 		return "", errext.With(errext.Disk, "", err)
 	}
 	fill := strings.NewReplacer(append([]string{"{{.Name}}", name, "{{.Dir}}", dir}, values...)...)
-	if err := os.MkdirAll(s.Path(dir), 0o755); err != nil {
-		return "", errext.With(errext.Disk, "", err)
+	if err := s.MakeFolder(dir); err != nil {
+		return "", err
 	}
 	files, err := fs.Sub(scaffolds, path.Join("scaffold", kind))
 	if err != nil {

@@ -201,6 +201,11 @@ func (h *Host) Remove(path string) error { return os.Remove(h.Path(path)) }
 // RemoveAll removes a folder and its contents. A missing folder is no error.
 func (h *Host) RemoveAll(path string) error { return os.RemoveAll(h.Path(path)) }
 
+// MakeFolder makes a folder and its parents, unless they exist.
+func (h *Host) MakeFolder(dir string) error {
+	return errext.With(errext.Disk, "", os.MkdirAll(h.Path(dir), 0o755))
+}
+
 // WriteFile is WriteWith for a text.
 func (h *Host) WriteFile(path string, text []byte, replace bool) error {
 	return h.WriteWith(path, replace, func(w io.Writer) error {

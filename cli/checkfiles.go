@@ -48,6 +48,9 @@ func (s *State) missingFiles(source string, cfg configs.Config) (missing configs
 	model("ref.path", cfg.Ref.Path)
 	model("critic.path", cfg.Critic.Path)
 	model("reward.model_path", cfg.Reward.ModelPath)
+	if strings.HasSuffix(cfg.Model.ChatTemplate, ".jinja") {
+		look("model.chat_template", cfg.Model.ChatTemplate, "give a file with a Jinja template")
+	}
 	look("data.from_dump", cfg.Data.FromDump, "give a dump of openmanus rollout")
 	for i, e := range cfg.Env {
 		at := fmt.Sprintf("env.%d.", i)

@@ -41,9 +41,13 @@ type Config struct {
 type Model struct {
 	Path          string `toml:"path"`
 	TokenizerPath string `toml:"tokenizer_path"`
-	Device        string `toml:"device"`
-	MasterDtype   string `toml:"master_dtype"`
-	ComputeDtype  string `toml:"compute_dtype"`
+	ChatTemplate  string `toml:"chat_template"`
+
+	ChatTemplateKwargs map[string]string `toml:"chat_template_kwargs"`
+
+	Device       string `toml:"device"`
+	MasterDtype  string `toml:"master_dtype"`
+	ComputeDtype string `toml:"compute_dtype"`
 	// Keys of activation checkpointing and of adapters.
 	GradientCheckpointing bool     `toml:"gradient_checkpointing"`
 	LoRARank              int      `toml:"lora_rank"`

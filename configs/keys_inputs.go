@@ -14,6 +14,8 @@ func (s *Schema) modelKeys() []entry {
 	return slices.Concat([]entry{
 		ready("model.path", "", "folder with config.json, *.safetensors and tokenizer.json, a .gguf file, a run, or the name of a model on the Hugging Face hub, which is fetched if it is missing (docs/models.md); empty: the model of [model.fresh]", anything),
 		ready("model.tokenizer_path", "", "folder of the tokenizer; empty: the model's own", anything),
+		ready("model.chat_template", "", "chat template in place of the model's: the text of a Jinja template, or the path of a file that ends in .jinja; empty: the model's own", anything),
+		ready("model.chat_template_kwargs", nil, "variables of the chat template, such as {enable_thinking = \"false\"}; text that is JSON is passed as its value", anything),
 		ready("model.device", "auto", "device of the weights; auto: the first GPU, or the CPU, with a warning if a GPU is present but unusable; naming a missing device is an error", device),
 		ready("model.master_dtype", "float32", "number format of the weights that the optimiser updates", oneOf([]string{"float32"}, "bfloat16")),
 		ready("model.compute_dtype", "auto", "number format of forward and backward passes; auto: bfloat16 on a GPU, float32 on a CPU", oneOf([]string{"auto", "float32", "bfloat16"})),

@@ -37,6 +37,12 @@ func (c *Config) ResolveKinds() {
 	}
 }
 
+// IsEnvironment reports whether an environment of this name is registered.
+func (s *Schema) IsEnvironment(name string) bool {
+	_, known := registry.Find(s.words.Environments, name)
+	return known
+}
+
 // own reports whether an [[env]] table without a kind describes servers of a user's own:
 // it has servers, and its name is neither known nor likely a typing error of a known one.
 func (c *Config) own(e *Env) bool {

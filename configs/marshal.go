@@ -109,7 +109,7 @@ func literal(v reflect.Value) string {
 	case reflect.Map:
 		var parts []string
 		for _, key := range v.MapKeys() {
-			parts = append(parts, quote(key.String())+" = "+quote(v.MapIndex(key).String()))
+			parts = append(parts, quote(key.String())+" = "+quote(fmt.Sprint(v.MapIndex(key).Interface())))
 		}
 		slices.Sort(parts)
 		return "{" + strings.Join(parts, ", ") + "}"

@@ -56,7 +56,7 @@ func (c *Config) PlayFaults() Faults {
 // episodeKeys lists the keys that, with the weights, determine the episodes. The
 // header of a dump holds their values.
 var episodeKeys = slices.Concat([]string{
-	"model.path", "env.val_tasks", "env.skip_tasks", "env.memory_file", "agent.summary.base_url", "rollout.deterministic",
+	"model.path", "model.chat_template", "model.chat_template_kwargs", "env.val_tasks", "env.skip_tasks", "env.memory_file", "agent.summary.base_url", "rollout.deterministic",
 	"rollout.api.base_url", "rollout.api.model", "trainer.seed",
 }, contractKeys)
 
@@ -86,8 +86,8 @@ func (c *Config) read(keys []string) map[string]any {
 	values := map[string]any{}
 	for _, key := range keys {
 		path := instance(key, 0)
-		if key == "env.kind" && !own.met(c, 0) { // results of earlier versions have no kind
-			continue
+		if slices.Contains([]string{"env.kind", "model.chat_template", "model.chat_template_kwargs"}, key) && c.field(path).Len() == 0 {
+			continue // dumps and results of earlier versions lack these keys
 		}
 		if c.Unmet(path) != "" || c.Rollout.Engine == openai && strings.HasPrefix(key, "model.") {
 			continue

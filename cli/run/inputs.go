@@ -47,6 +47,9 @@ func (t *training) inputDigests(ctx context.Context, ref *model.Model) (map[stri
 			addTraining(name+".tasks", e.train)
 		}
 	}
+	if t.cfg.Model.ChatTemplate != "" || len(t.cfg.Model.ChatTemplateKwargs) > 0 {
+		add("model.chat_template", t.bundle.ChatTemplate())
+	}
 	if len(t.recordedTasks) > 0 && (t.warm != nil || t.evolves()) {
 		add("sft.files", t.recordedTasks)
 	}

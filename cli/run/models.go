@@ -125,7 +125,7 @@ func OpenModel(ctx context.Context, h *Host, open *Closers, m configs.Model, o m
 		return nil, err
 	}
 	open.AddFunc(b.Close)
-	return b, nil
+	return b, setTemplate(h, b, m)
 }
 
 // openWeights loads the model that FindModel finds.

@@ -129,7 +129,8 @@ func (p *replaying) prepare(ctx context.Context) error {
 // it would have drawn.
 func (p *replaying) openModel(ctx context.Context) error {
 	played := p.played.Config
-	m := configs.Model{Path: cmp.Or(p.model.Path, played.Model.Path), ComputeDtype: played.Model.ComputeDtype, Device: p.model.Device}
+	m := configs.Model{Path: cmp.Or(p.model.Path, played.Model.Path), ComputeDtype: played.Model.ComputeDtype, Device: p.model.Device,
+		ChatTemplate: played.Model.ChatTemplate, ChatTemplateKwargs: played.Model.ChatTemplateKwargs}
 	bundle, err := OpenModel(ctx, p.host, &p.open, m, model.Options{})
 	if err != nil {
 		return errext.With(CodeOf(ctx, err), "give its path with --model, or --no-model to check everything but the sampling", err)

@@ -192,7 +192,7 @@ func (t *training) openModel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.replaceTokenizer(); err != nil {
+	if err := errors.Join(t.replaceTokenizer(), setTemplate(t.host, t.bundle, cfg.Model)); err != nil {
 		t.bundle.Close()
 		return err
 	}

@@ -12,6 +12,11 @@ func (im *importer) finish() {
 		im.finishSFT()
 		return
 	}
+	if im.count("model.lora_rank", 0) > 0 {
+		im.drop("with model.lora_rank the reference shares the frozen weights with the policy", func(key string) bool { return key == "ref.offload_params" })
+	}
+	im.prompts()
+	im.templateVariables()
 	im.batches()
 	for _, at := range []string{"actor.optim.", "critic.optim."} {
 		im.schedule(at)

@@ -393,7 +393,7 @@ func TestImportIdentifiesTheTrainer(t *testing.T) {
 			"model.partial_pretrain; but only the reinforcement learning trainer (main_ppo) has max_turns", "max_turns"},
 		{both + "data.max_length=9 actor_rollout_ref.model.path=m max_turns=3", "", omrl,
 			"max_turns; but only the SFT trainer (fsdp_sft_trainer) has data.max_length", "data.max_length"},
-		{both + "data.max_length=9 optim.lr=1e-4 optim.lr=1e-5", "verl.trainer.main_ppo", omrl, "data.max_length and 1 more", "optim.lr"},
+		{both + "data.max_length=9 optim.lr=1e-4 optim.lr=1e-5", "verl.trainer.main_ppo", verl, "data.max_length and 1 more", "optim.lr"},
 	} {
 		t.Run(tt.given, func(t *testing.T) {
 			c := ReadWords(strings.Fields(tt.given))

@@ -112,7 +112,9 @@ var ppoKeys = []row{
 	taken(omrl, "data.val_data_num", "data.val_limit", none, limit),
 	taken(verl, "data.train_max_samples", "data.train_limit", none, limit),
 	taken(verl, "data.val_max_samples", "data.val_limit", none, limit),
-	mapped(omrl, "data.prompt_key", "data.prompt_key", none),
+	taken(omrl, "data.prompt_key", "data.prompt_key", none, promptKey),
+	taken(verl, "data.reward_fn_key", "env.source_key", none, ofPrompts),
+	taken(verl, "{data.apply_chat_template_kwargs,data.apply_chat_template_kwargs.*}", "model.chat_template_kwargs", none, hold),
 	taken(omrl, "data.max_prompt_length", "data.max_prompt_tokens rollout.max_context_tokens", "512", promptLength).
 		noting("bounds the conversation before a reply; a whole episode may be longer by data.max_response_length"),
 	mapped(omrl, "data.max_response_length", "rollout.max_new_tokens", "512").noting("tokens of one reply; the original trains on this many tokens at the end of a conversation, openmanus on the whole conversation"),
@@ -132,7 +134,7 @@ var ppoKeys = []row{
 	dead(omrl, "data.max_workers", "agent.max_workers", none),
 	taken(omrl2, "data.truncation", "data.truncation", none, truncation),
 	mapped(omrl2, "data.filter_overlong_prompts", "data.filter_overlong", none),
-	dropped(verl, "data.{filter_overlong_prompts_workers,dataloader_num_workers,trust_remote_code,image_key,video_key,return_full_prompt,return_multi_modal_inputs,use_shm,reward_fn_key}",
+	dropped(verl, "data.{filter_overlong_prompts_workers,dataloader_num_workers,trust_remote_code,image_key,video_key,return_full_prompt,return_multi_modal_inputs,use_shm}",
 		"it configures a data loader that is not used here"),
 	refused(verl, "data.custom_cls.*", "name a scoring program with reward.score_fn = \"exec:…\"", nil),
 
@@ -145,6 +147,7 @@ var ppoKeys = []row{
 	mapped(omrl, modelAt+"enable_gradient_checkpointing", "model.gradient_checkpointing", none),
 	refused(omrl, modelAt+"use_remove_padding", "rows are always packed, without padding", true, false),
 	dropped(omrl, modelAt+"trust_remote_code", "code in a model folder is never run"),
+	taken(verl, modelAt+"custom_chat_template", "model.chat_template", none, notNull(unchanged)),
 	taken(omrl, modelAt+"torch_dtype", "model.compute_dtype", none, notNull(computeDtype)).noting(formats),
 	mapped(verl, modelAt+"{lora_rank,lora_alpha,target_modules}", "model.*", none),
 	dropped(verl, modelAt+"{use_shm,use_liger,use_fused_kernels,enable_activation_offload,exclude_modules,fused_kernel_options.impl_backend}", engineOwn),

@@ -122,6 +122,9 @@ func (im *importer) version(program string) (of, why string) {
 	if strings.HasPrefix(program, "recipe") {
 		return verl, "the program is " + clip(program)
 	}
+	if strings.HasSuffix(program, "main_ppo") && im.ofRows() {
+		return verl, "it names data files but no environment, which every script of OpenManus-RL names"
+	}
 	return omrl, "no key belongs to another trainer alone"
 }
 

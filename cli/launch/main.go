@@ -105,11 +105,8 @@ func install(p *payload.Payload) (*payload.Installed, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
-	waiting := func() {
-		fmt.Fprintln(os.Stderr, "openmanus: waiting for another process that unpacks the program")
-	}
-	fmt.Fprintf(os.Stderr, "openmanus: unpacking the program into %s (only at the first start)\n", dir)
-	in, err := c.Install(ctx, p, waiting, func(dir string) error { return try(ctx, dir) })
+	say := func(text string) { fmt.Fprintf(os.Stderr, "openmanus: %s\n", text) }
+	in, err := c.Install(ctx, p, say, func(dir string) error { return try(ctx, dir) })
 	return in, diskError(err)
 }
 

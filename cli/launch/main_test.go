@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -160,15 +162,53 @@ func TestStart(t *testing.T) {
 func TestFirstStartsAtOnce(t *testing.T) {
 	file, cache := one(t, script, 20<<20), filepath.Join(t.TempDir(), "cache")
 	var wg sync.WaitGroup
+	var unpacked atomic.Int32
 	for range 6 {
 		wg.Go(func() {
-			if code, out, stderr := start(t, cache, file); code != 0 || out == "" {
+			code, out, stderr := start(t, cache, file)
+			if code != 0 || out == "" {
 				t.Errorf("exit code %d: %s", code, stderr)
+			}
+			if strings.Contains(stderr, "unpacking") {
+				unpacked.Add(1)
 			}
 		})
 	}
 	wg.Wait()
+	if n := unpacked.Load(); n != 1 {
+		t.Errorf("%d processes unpacked, want 1", n)
+	}
 	if n := programs(t, cache); len(n) != 1 {
+		t.Errorf("programs %q", n)
+	}
+}
+
+// TestKilledWhileUnpacking checks that a start succeeds after another was killed while it unpacked.
+func TestKilledWhileUnpacking(t *testing.T) {
+	file, cache := one(t, script, 64<<20), filepath.Join(t.TempDir(), "cache")
+	cmd := exec.Command(file)
+	cmd.Env = []string{"OPENMANUS_CACHE=" + cache, asLauncher + "=1"}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if len(programs(t, cache)) > 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the process was killed
+	left := programs(t, cache)
+	if len(left) != 1 || !strings.HasPrefix(left[0], ".tmp-") {
+		t.Fatalf("the process left %q, want an incomplete folder", left)
+	}
+	if code, out, stderr := start(t, cache, file); code != 0 || out == "" {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if n := programs(t, cache); len(n) != 1 || n[0] == left[0] {
 		t.Errorf("programs %q", n)
 	}
 }

@@ -99,7 +99,7 @@ func newCache(t *testing.T) *Cache {
 
 func install(t *testing.T, c *Cache, p *Payload) *Installed {
 	t.Helper()
-	in, err := c.Install(t.Context(), p, func() {}, func(string) error { return nil })
+	in, err := c.Install(t.Context(), p, func(string) {}, func(string) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestInstallOnce(t *testing.T) {
 	if _, err := os.Lstat(left); err == nil {
 		t.Error("the folder of a killed process is still there")
 	}
-	in, err := c.Install(t.Context(), p, func() {}, func(string) error { return errors.New("unpacked again") })
+	in, err := c.Install(t.Context(), p, func(string) {}, func(string) error { return errors.New("unpacked again") })
 	if err != nil || in.Dir != first.Dir {
 		t.Fatalf("%+v, error %v", in, err)
 	}
@@ -210,7 +210,7 @@ func TestInstallOnce(t *testing.T) {
 func TestFailedTrialLeavesNothing(t *testing.T) {
 	c, p := newCache(t), open(t, executable(t, small))
 	bad := errors.New("does not start")
-	if _, err := c.Install(t.Context(), p, func() {}, func(string) error { return bad }); !errors.Is(err, bad) {
+	if _, err := c.Install(t.Context(), p, func(string) {}, func(string) error { return bad }); !errors.Is(err, bad) {
 		t.Errorf("got %v", err)
 	}
 	if list, err := c.List(); err != nil || len(list) != 0 {

@@ -70,11 +70,11 @@ func (c *Cache) hold(f *os.File, dir string, deep bool) (*Installed, error) {
 	return &Installed{Dir: dir, Lock: f}, nil
 }
 
-// Install returns the unpacked program of p and unpacks it first if necessary. Only one process unpacks at a time; waiting
-// is called once if Install has to wait for another. The new program is offered to try before it gets its name; an error of
-// try undoes the unpacking.
-func (c *Cache) Install(ctx context.Context, p *Payload, waiting func(), try func(dir string) error) (*Installed, error) {
-	l, err := c.lockUnpacking(ctx, waiting)
+// Install returns the unpacked program of p and unpacks it first if necessary. Only one process unpacks at a time. Install
+// reports to say that it unpacks or waits for another process. It calls try with the new folder before the folder gets its
+// name; an error of try undoes the unpacking.
+func (c *Cache) Install(ctx context.Context, p *Payload, say func(text string), try func(dir string) error) (*Installed, error) {
+	l, err := c.lockUnpacking(ctx, say)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +85,7 @@ func (c *Cache) Install(ctx context.Context, p *Payload, waiting func(), try fun
 	if err := c.clean(); err != nil {
 		return nil, err
 	}
+	say(fmt.Sprintf("unpacking the program into %s (only at the first start)", c.dir))
 	dir := filepath.Join(c.dir, fmt.Sprintf("%s%s-%d", temporary, p.Name(), os.Getpid()))
 	err = p.unpackAs(dir, filepath.Join(c.dir, p.Name()), try)
 	if err != nil {
@@ -116,7 +117,7 @@ func (p *Payload) unpackAs(dir, final string, try func(dir string) error) error 
 }
 
 // lockUnpacking takes the lock that unpacking requires.
-func (c *Cache) lockUnpacking(ctx context.Context, waiting func()) (*os.File, error) {
+func (c *Cache) lockUnpacking(ctx context.Context, say func(string)) (*os.File, error) {
 	for first := true; ; first = false {
 		f, err := filelock.Open(filepath.Join(c.dir, ".lock"), os.O_RDWR)
 		if err == nil {
@@ -129,7 +130,7 @@ func (c *Cache) lockUnpacking(ctx context.Context, waiting func()) (*os.File, er
 			return nil, err
 		}
 		if first {
-			waiting()
+			say("waiting for another process that unpacks the program")
 		}
 		select {
 		case <-ctx.Done():

@@ -263,8 +263,8 @@ func checkRunPaths(t *testing.T, one, root string) {
 	}
 }
 
-// trainElsewhere trains with the one file in namespaces without the source folder, Go's caches, other libraries of the
-// compiler and the network.
+// trainElsewhere trains with the one file in namespaces without the source folder, Go's module cache and the network. Other
+// libraries of the same names in LD_LIBRARY_PATH must not be loaded.
 func trainElsewhere(t *testing.T, one, root string) {
 	out, err := exec.Command("go", "env", "GOMODCACHE").Output()
 	if err != nil {
@@ -280,7 +280,9 @@ mount -t tmpfs tmpfs %q
 mount -t tmpfs tmpfs %q
 ip link set lo up
 cd %q
-env -i HOME="$PWD" PATH=/usr/bin:/bin OMP_NUM_THREADS=1 LD_LIBRARY_PATH=/none ./openmanus train \
+mkdir other
+for name in libopenmanus_torch libcgotorch libtorch_cpu libc10; do echo not a library >other/$name.so; done
+env -i HOME="$PWD" PATH=/usr/bin:/bin OMP_NUM_THREADS=1 LD_LIBRARY_PATH="$PWD/other" ./openmanus train \
   --set model.fresh.layers=1 --set model.fresh.hidden_size=32 --set model.fresh.intermediate_size=64 --set model.fresh.heads=2 \
   --set model.fresh.kv_heads=1 --set model.fresh.walks=0 --set sft.epochs=1 --set trainer.total_steps=1 --set env.maze.tasks=18,17 \
   --set env.maze.val_tasks=16 --set env.maze.max_turns=2 --set data.train_batch_size=2 --set rollout.group_size=2 \

@@ -155,7 +155,11 @@ func droppedText(c *table.ConvertCounts) string {
 
 // openTokenizer loads the tokenizer of a model without its weights.
 func (s *State) openTokenizer(path string) (tok *tokenizer.Tokenizer, config tokenizer.Config, err error) {
-	from := run.ModelPath(&s.Host, path)
+	found, err := run.LookUpModel(&s.Host, path)
+	if err != nil {
+		return nil, config, err
+	}
+	from := found.Path
 	if strings.HasSuffix(strings.ToLower(from), ".gguf") {
 		var f *gguf.File
 		if f, err = gguf.Open(from); err == nil {

@@ -54,13 +54,11 @@ func baseFinder(ctx context.Context, h *Host, adapters *Found) func(name string)
 	}
 }
 
-// checkModels checks that the models and programs that the configuration names
-// exist, and that the reference fits the policy. It runs before servers start and
-// weights load.
-func (t *training) checkModels(ctx context.Context) error {
-	cfg := t.cfg
-	if t.run.checkpoint != nil && cfg.Model.LoRARank == 0 {
-		cfg.Model.Path = t.run.modelPath(cfg) // a resumed run does not need the initial weights
+// findModels finds the models that the configuration names, and fetches missing ones. In
+// the returned configuration, model.path is the model whose weights the run loads.
+func (r *runFolder) findModels(ctx context.Context, h *Host, cfg configs.Config) (configs.Config, error) {
+	if r.checkpoint != nil && cfg.Model.LoRARank == 0 {
+		cfg.Model.Path = r.modelPath(cfg) // a resumed run does not need the initial weights
 	}
 	for _, p := range []struct{ key, path string }{
 		{"model.path", cfg.Model.Path}, {"model.tokenizer_path", cfg.Model.TokenizerPath}, {"ref.path", cfg.Ref.Path},
@@ -69,12 +67,20 @@ func (t *training) checkModels(ctx context.Context) error {
 		if p.path == "" {
 			continue
 		}
-		if err := CheckModel(ctx, t.host, p.key, p.path); err != nil {
-			return err
+		if err := CheckModel(ctx, h, p.key, p.path); err != nil {
+			return cfg, err
 		}
 	}
-	if t.mode == supervised {
-		return nil
+	return cfg, nil
+}
+
+// checkModels checks that the models and programs that the configuration names
+// exist, and that the reference fits the policy. It runs before servers start and
+// weights load.
+func (t *training) checkModels(ctx context.Context) error {
+	cfg, err := t.run.findModels(ctx, t.host, t.cfg)
+	if err != nil || t.mode == supervised {
+		return err
 	}
 	if cfg.Reward.ModelPath != "" {
 		d, err := DescribeModel(ctx, t.host, cfg.Reward.ModelPath)
@@ -111,6 +117,9 @@ func (t *training) checkModels(ctx context.Context) error {
 // OpenModel loads the model of a [model] section on its device. The functions that
 // release the model and stop the device's thread are added to the parameter open.
 func OpenModel(ctx context.Context, h *Host, open *Closers, m configs.Model, o model.Options) (*model.Bundle, error) {
+	if _, err := FindModel(ctx, h, m.Path); err != nil {
+		return nil, err
+	}
 	thread, dt, err := openDevice(h, open, m)
 	if err != nil {
 		return nil, err

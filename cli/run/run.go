@@ -118,6 +118,9 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 		h.Opened(folder.Folder, cfg)
 	}
 
+	if _, err := folder.findModels(soft, &h, cfg); err != nil { // an interrupt ends a download at once
+		return nil, err
+	}
 	starting := h.Progress("starting", 0)
 	defer starting.Done()
 	t, err := openTraining(ctx, &h, cfg, folder, m)

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	_ "golang.org/x/crypto/x509roots/fallback" // certificates for machines without them, such as small containers
+
 	"github.com/openmanus/openmanus/data/transport"
 	"github.com/openmanus/openmanus/internal/backoff"
 )

@@ -122,14 +122,14 @@ func (t *talk) greet(found run.Found, d *model.Description) {
 	if found.Run != nil {
 		name += fmt.Sprintf(", checkpoint of step %d", found.Step)
 	}
-	t.note("%s: %s of %.1f million parameters, %s", name, d.Config.ModelType, float64(d.Parameters)/1e6, t.settings())
+	t.note("%s: %s of %.1f million parameters", name, d.Config.ModelType, float64(d.Parameters)/1e6)
 	if found.Config != nil && len(found.Config.Env) > 0 {
 		t.note("trained to act in %s; openmanus play %s shows an episode", found.Config.Env[0].Called(), errext.ShellQuote(found.Name))
 	}
 	if t.conv.Plain() {
 		t.note("the model continues your text; no chat template is used")
 	}
-	t.note("/help lists the commands, Ctrl-C stops a reply, Ctrl-D ends")
+	t.note("/help lists the commands, /set shows the settings, Ctrl-C stops a reply, Ctrl-D ends")
 }
 
 func (t *talk) settings() string {

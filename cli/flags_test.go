@@ -62,7 +62,7 @@ func TestParseRolloutReportsAllFaults(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	for _, want := range []string{
-		"--model: missing", `--env: "mase" is not allowed`, `--server: "localhost:1" is not a server's address`, "--tasks: ", "--skip-tasks: ", "--wait-healthy: ", "--samples: 0",
+		"--model: missing", `--env: "mase" is not one of the environments`, `--server: "localhost:1" is not a server's address`, "--tasks: ", "--skip-tasks: ", "--wait-healthy: ", "--samples: 0",
 		"--temperature: NaN", `--dtype: "float16"`, `--device: "gpu"`, `--format: "x"`, "--dump: missing",
 	} {
 		if !strings.Contains("\n"+text, "\n"+want) {

@@ -144,6 +144,45 @@ func TestTrainOnPrompts(t *testing.T) {
 	}
 }
 
+// TestPromptTruncation checks that data.truncation shortens the last message of a prompt on each side and keeps the
+// messages before it, and that a long prompt is an error otherwise.
+func TestPromptTruncation(t *testing.T) {
+	words := make([]string, 60)
+	for i := range words {
+		words[i] = fmt.Sprint("w", i)
+	}
+	question := strings.Join(words, " ")
+	for side, want := range map[string][2]bool{"left": {false, true}, "middle": {true, true}, "right": {true, false}, "error": {}} {
+		t.Run(side, func(t *testing.T) {
+			dir := t.TempDir()
+			writeFile(t, dir, "train.jsonl", `{"prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "`+question+`"}]}`+"\n")
+			run := strings.NewReplacer("filter_overlong = true", "truncation = '"+side+"'", `"val.jsonl"`, "", "test_every = 3", "test_every = 0\nval_before_train = false",
+				"max_prompt_tokens = 64", "max_prompt_tokens = 128", "max_context_tokens = 96", "max_context_tokens = 160", "total_steps = 3", "total_steps = 1",
+				"train_batch_size = 4", "train_batch_size = 1").Replace(promptRun)
+			writeFile(t, dir, "run.toml", run)
+			code, _, stderr := inProcess(t, dir, "train", "run.toml")
+			if side == "error" {
+				if code != int(errext.Input) || !strings.Contains(stderr, "data.truncation") {
+					t.Errorf("exit code %d, want %d and a hint\n%s", code, errext.Input, stderr)
+				}
+				return
+			}
+			if code != 0 {
+				t.Fatalf("exit code %d\n%s", code, stderr)
+			}
+			for _, e := range readDump(t, filepath.Join(dir, "runs/sums/rollouts/step_1.jsonl")) {
+				last := e.Messages[1].Content
+				if n := e.Turns[0].Start; !e.PromptTruncated || n > 128 || n < 100 || e.Messages[0].Content != "Be brief." || e.FirstObservation != question {
+					t.Errorf("the prompt has %d tokens, truncated %t: %+v", n, e.PromptTruncated, e.Messages)
+				}
+				if got := [2]bool{strings.HasPrefix(last, "w0 w1"), strings.HasSuffix(last, "w58 w59")}; got != want {
+					t.Errorf("start and end are kept: %v, want %v: %q", got, want, last)
+				}
+			}
+		})
+	}
+}
+
 // TestPromptColumns checks the forms of rows, on an endpoint that records the messages.
 func TestPromptColumns(t *testing.T) {
 	verl := `{"data_source": "openai/gsm8k", "prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"}], "reward_model": {"style": "rule", "ground_truth": "4"}, "extra_info": {"index": 0}}`

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ func (d *deepCheck) tasks(ctx context.Context, e configs.Env) []data.Task {
 func (d *deepCheck) servers(ctx context.Context, e configs.Env, tasks []data.Task) {
 	key := "env." + e.Called() + ".servers"
 	if e.Launch {
-		d.skip("env."+e.Called()+".launch", fmt.Sprintf("the run starts %d servers of %s", e.NumServers, e.Checkout))
+		d.skip("env."+e.Called()+".launch", fmt.Sprintf("the run starts %d servers of %s", e.NumServers, cmp.Or(e.Checkout, strings.Join(e.Command, " "))))
 		return
 	}
 	if len(tasks) == 0 {

@@ -69,7 +69,7 @@ func cudaDevice(i int) (Device, error) {
 	n, err := cudaCount()
 	if err != nil {
 		return Device{}, fmt.Errorf("torch: no CUDA device: %w; use --device cpu, or, where PyTorch %s with CUDA is installed, "+
-			"run first, in the source folder: eval \"$(torch/gpu_check.sh --env)\" (it builds against that PyTorch and sets LD_LIBRARY_PATH)",
+			"run first, in the source folder: eval \"$(torch/gpu_check.sh --env)\" (it builds against that PyTorch and sets LD_LIBRARY_PATH for build/openmanus; an installed program computes on the CPU only)",
 			err, supportedLibtorch)
 	}
 	if i >= n {

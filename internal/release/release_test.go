@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -143,6 +144,15 @@ func TestRelease(t *testing.T) {
 	}
 	one := filepath.Join(dist, in.name())
 	t.Run("files", func(t *testing.T) { checkFiles(t, &in, dist) })
+	t.Run("memory without libtorch", func(t *testing.T) {
+		cmd := exec.Command(in.program, "version")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if kb := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; kb > 40<<10 {
+			t.Errorf("openmanus version took %d KB, want at most 40 MB", kb)
+		}
+	})
 	t.Run("run paths", func(t *testing.T) { checkRunPaths(t, one, root) })
 	t.Run("trains elsewhere", func(t *testing.T) {
 		if out, err := exec.Command("unshare", "--mount", "--net", "true").CombinedOutput(); err != nil {

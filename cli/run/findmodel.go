@@ -53,8 +53,11 @@ func FindModel(ctx context.Context, h *Host, name string) (Found, error) {
 	}
 	n, _ := hub.ParseName(name) // LookUpModel has parsed it
 	fetched, err := FetchModel(ctx, h, n, hub.Options{})
+	if err != nil {
+		return f, fmt.Errorf("no file or folder is named %s; as a model of the hub: %w", name, err)
+	}
 	f.Path = fetched.Path
-	return f, err
+	return f, nil
 }
 
 // LookUpModel is FindModel without access to the network. The error is hub.ErrNotCached

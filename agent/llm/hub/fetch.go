@@ -198,6 +198,9 @@ func (f *fetch) place(ctx context.Context, x file) (path string, err error) {
 		return "", err
 	}
 	path = f.target(x)
+	if f.temp == "" && f.inCache(x) { // the cache may be read-only
+		return path, nil
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return "", err
 	}
@@ -210,7 +213,7 @@ func (f *fetch) place(ctx context.Context, x file) (path string, err error) {
 	} else if f.inCache(x) {
 		return path, f.copyVerified(ctx, x, path)
 	}
-	if st, err := os.Stat(path); err == nil && st.Size() == x.size {
+	if st, err := os.Stat(path); err == nil && st.Size() == x.size { // another process, or an earlier Fetch into the same folder
 		f.moved(0, x.name)
 		return path, nil
 	}
@@ -309,6 +312,9 @@ func (f *fetch) writeRef() error {
 
 // tag marks the cache for backup programs (https://bford.info/cachedir/), as huggingface_hub does.
 func (f *fetch) tag() {
+	if f.result.Downloaded == 0 {
+		return
+	}
 	path := filepath.Join(f.Cache, "CACHEDIR.TAG")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := writeFile(path, []byte("Signature: 8a477f597d28d172789f06886806bc55\n# Models of the Hugging Face hub.\n")); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"syscall"
 
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -145,8 +146,11 @@ func writeFile(path string, text []byte) error {
 	return os.Rename(temp, path)
 }
 
-// onDisk adds the exit code of a failed write to an error of the operating system's files.
+// onDisk adds the exit code and an action to an error of the operating system's files.
 func onDisk(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return errext.With(errext.Disk, "make room, then run the same command again; finished parts are kept", err)
+	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return errext.WithDefault(errext.Disk, err)
 	}

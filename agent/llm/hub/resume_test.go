@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -292,6 +295,9 @@ func TestDisk(t *testing.T) {
 	if err := checkSpace(t.TempDir(), 1); err != nil {
 		t.Error(err)
 	}
+	if err := onDisk(&fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}); codeOf(err) != errext.Disk || !strings.Contains(err.Error(), "make room") {
+		t.Errorf("a disk that gets full: %v", err)
+	}
 	set := settings(s, t)
 	if err := os.WriteFile(filepath.Join(set.Cache, "models--acme--tiny"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -299,5 +305,42 @@ func TestDisk(t *testing.T) {
 	c, _, _ := newClient(t, set)
 	if _, err := c.Fetch(t.Context(), name(t, "acme/tiny"), Options{}); codeOf(err) != errext.Disk {
 		t.Errorf("a file in place of the folder: %v", err)
+	}
+}
+
+// TestReadOnlyCache fetches a model that a read-only cache holds.
+func TestReadOnlyCache(t *testing.T) {
+	s := hubtest.New(t)
+	s.Add("acme/tiny", hubtest.Repo{Files: tiny()})
+	set := settings(s, t)
+	c, log, _ := newClient(t, set)
+	first, err := c.Fetch(t.Context(), name(t, "acme/tiny"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The tests may run as root, who may write anywhere: compare the files instead.
+	list := func() (out []string) {
+		err := filepath.WalkDir(set.Cache, func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := e.Info()
+			if err == nil {
+				out = append(out, path+" "+info.ModTime().String())
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	before := list()
+	second, err := c.Fetch(t.Context(), name(t, "acme/tiny"), Options{})
+	if err != nil || second.Path != first.Path || second.Downloaded != 0 {
+		t.Errorf("%+v, %v", second, err)
+	}
+	if after := list(); !slices.Equal(before, after) {
+		t.Errorf("the second fetch changed the cache from\n%s\nto\n%s\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"), log)
 	}
 }

@@ -111,11 +111,11 @@ func TestTrainServe(t *testing.T) {
 	python := readertest.Python(t)
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "my-model")
-	writeFile(t, dir, "digits.toml", servePage(t, "toml")[0])
+	writeFile(t, dir, "digits.toml", servePage(t, "toml")[0]+"\n[[env]]\nname = \"maze\"\nweight = 0\nval_tasks = [\"16\"]\nmax_turns = 2\n")
 	writeFile(t, dir, "digits.py", servePage(t, "python")[1])
 
 	ts, url, code := startTraining(t, dir, "digits.toml", "--serve", "127.0.0.1:0", "--set", "trainer.experiment=served", "--set", "trainer.save_every=1",
-		"--set", "trainer.keep_checkpoints=0", "--set", "trainer.total_steps=12")
+		"--set", "trainer.keep_checkpoints=0", "--set", "trainer.total_steps=12", "--set", "trainer.val_before_train=true", "--set", "rollout.max_context_tokens=1000")
 	agent := exec.CommandContext(t.Context(), python, filepath.Join(dir, "digits.py"), url)
 	var said bytes.Buffer
 	agent.Stdout, agent.Stderr = &said, &said
@@ -133,6 +133,7 @@ func TestTrainServe(t *testing.T) {
 	}
 
 	run := filepath.Join(dir, "runs", "served")
+	mustContain(t, "the metrics", one(t, run, "metrics.jsonl"), "val/maze/success_rate")
 	lines := metricLines(t, run)
 	if len(lines) != 12 {
 		t.Fatalf("%d steps, want 12", len(lines))
@@ -164,7 +165,7 @@ func TestTrainServe(t *testing.T) {
 	if len(groups) != 2 || len(episodes) != 16 {
 		t.Errorf("the groups are %v, want two of 8 episodes", groups)
 	}
-	exit, _, stderr := inProcess(t, dir, "train", "digits.toml", "--from-dump", dump, "--off-policy", "--set", "trainer.experiment=again", "--set", "serve.listen=")
+	exit, _, stderr := inProcess(t, dir, "train", "digits.toml", "--from-dump", dump, "--off-policy", "--set", "trainer.experiment=again", "--set", "serve.listen=", "--set", "env.maze.weight=1", "--set", "env.maze.tasks=1")
 	if exit != 0 {
 		t.Fatalf("exit code %d\n%s", exit, stderr)
 	}

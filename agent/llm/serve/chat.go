@@ -31,6 +31,8 @@ func (chatDialect) object(stream bool) string {
 	return "chat.completion"
 }
 
+func (chatDialect) prefix() string { return "chatcmpl" }
+
 // chatMessage is the message of a choice, or the part of it in a chunk.
 type chatMessage struct {
 	Role    string  `json:"role,omitempty"`

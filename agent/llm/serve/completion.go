@@ -27,6 +27,8 @@ type completionDialect struct{}
 
 func (completionDialect) object(bool) string { return "text_completion" }
 
+func (completionDialect) prefix() string { return "cmpl" }
+
 type completionLogProbs struct {
 	Tokens   []string             `json:"tokens"`
 	LogProbs []float32            `json:"token_logprobs"`

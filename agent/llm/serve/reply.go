@@ -33,6 +33,8 @@ type usage struct {
 type dialect interface {
 	// object returns the name of the envelope.
 	object(stream bool) string
+	// prefix returns the beginning of the ids of replies.
+	prefix() string
 	// choice returns the whole of a choice, or with stream a part of it.
 	choice(h *Handler, r *request, c *choice, p part, stream bool) any
 }
@@ -58,7 +60,7 @@ func (h *Handler) respond(w http.ResponseWriter, req *http.Request, r *request, 
 	defer wait()
 	defer cancel() // before wait, if the reply ends early
 	e := envelope{
-		ID: d.object(false) + "-" + rand.Text(), Object: d.object(r.stream), Created: began.Unix(), Model: h.o.Names[0],
+		ID: d.prefix() + "-" + rand.Text(), Object: d.object(r.stream), Created: began.Unix(), Model: h.o.Names[0],
 	}
 	if r.model != "" {
 		e.Model = r.model

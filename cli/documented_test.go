@@ -606,8 +606,12 @@ var documented = map[string]struct {
 		},
 		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "openmanus", completionFlag) },
 	},
-	"man":     {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, ".TH", "train") }},
-	"doctor":  {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "libtorch_cpu.so", "disk of runs") }},
+	"man":    {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, ".TH", "train") }},
+	"doctor": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "libtorch_cpu.so", "disk of runs") }},
+	"plan": {
+		func(t *testing.T, r *docRun, _ string) { r.completeFresh(t) },
+		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "KV cache", "policy update") },
+	},
 	"version": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, Version) }},
 }
 

@@ -76,6 +76,7 @@ func commands(s *State) []*cli.Command {
 		reportCommand(s),
 		runsCommand(s),
 		exportCommand(s),
+		planCommand(s),
 		configCommand(s),
 		doctorCommand(s),
 		cacheCommand(s),

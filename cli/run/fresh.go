@@ -45,9 +45,25 @@ func FreshModel(ctx context.Context, t *torch.Thread, f configs.Fresh, maxContex
 		return nil, errext.With(errext.Input, "", fmt.Errorf("make a vocabulary: %w", err))
 	}
 	end, _ := tok.TokenToID(freshEnd)
-	m, err := model.New(ctx, t, model.Config{
+	m, err := model.New(ctx, t, freshConfig(f, tok.Size(), maxContext, end), seed, torch.Float32)
+	if err != nil {
+		return nil, errext.With(errext.Input, "", fmt.Errorf("make a model: %w", err))
+	}
+	return &model.Bundle{
+		Model:     m,
+		Tokenizer: tok,
+		TokenizerConfig: tokenizer.Config{
+			EOS: freshEnd, Pad: freshEnd, ChatTemplate: freshTemplate, ModelMaxLength: maxContext,
+		},
+		Generation: model.GenerationConfig{EOSTokenIDs: []int32{end}, PadTokenID: &end},
+	}, nil
+}
+
+// freshConfig returns the configuration of a fresh model. end is the token that ends a reply.
+func freshConfig(f configs.Fresh, vocabulary, maxContext int, end int32) model.Config {
+	return model.Config{
 		ModelType:             "llama",
-		VocabSize:             tok.Size(),
+		VocabSize:             vocabulary,
 		HiddenSize:            f.HiddenSize,
 		IntermediateSize:      f.IntermediateSize,
 		NumHiddenLayers:       f.Layers,
@@ -63,16 +79,5 @@ func FreshModel(ctx context.Context, t *torch.Thread, f configs.Fresh, maxContex
 		InitializerRange: 1 / math.Sqrt(float64(f.HiddenSize)),
 		EOSTokenIDs:      []int32{end},
 		PadTokenID:       &end,
-	}, seed, torch.Float32)
-	if err != nil {
-		return nil, errext.With(errext.Input, "", fmt.Errorf("make a model: %w", err))
 	}
-	return &model.Bundle{
-		Model:     m,
-		Tokenizer: tok,
-		TokenizerConfig: tokenizer.Config{
-			EOS: freshEnd, Pad: freshEnd, ChatTemplate: freshTemplate, ModelMaxLength: maxContext,
-		},
-		Generation: model.GenerationConfig{EOSTokenIDs: []int32{end}, PadTokenID: &end},
-	}, nil
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -72,7 +71,7 @@ func (s *State) parseTrain(c *cli.Context) (configs.Config, error) {
 
 // train trains with the configuration of the command line and prints the
 // result.
-func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, ctx, soft context.Context) (*run.Result, error)) (err error) {
+func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, ctx, soft context.Context) (*run.Result, error)) error {
 	cfg, err := s.parseTrain(c)
 	if err != nil {
 		return err
@@ -90,7 +89,11 @@ func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, 
 		fmt.Fprintf(s.Stderr, "dashboard at %s\n", board.URL())
 		listeners = append(listeners, board)
 		host.Log, host.Opened, host.Observer = shownIn(board, s.Log), board.Opened, board
-		defer func() { err = errors.Join(err, errext.With(errext.Env, "", board.End())) }()
+		defer func() {
+			if err := board.End(); err != nil { // a browser does not decide over the result of the run
+				s.Log.Warn("the dashboard did not close cleanly", "error", err)
+			}
+		}()
 	}
 	host.Events = listeners
 	r, err := run.Open(ctx, cfg, host)

@@ -165,6 +165,9 @@ type settingRow struct {
 func (v *view) add(r *Run, now time.Time) {
 	v.Rows = append(v.Rows, FactsOf(r).Row(now))
 	for _, val := range r.Validations {
+		if val.Loss != nil {
+			v.Validations = append(v.Validations, validationRow{r.Name, val.Label, fmt.Sprintf("held-out loss %.4f", *val.Loss), none, none, none, none, none})
+		}
 		for _, x := range val.Results {
 			v.Validations = append(v.Validations, validationRow{r.Name, val.Label, x.Env, fmt.Sprintf("%.3f", x.Success), interval(x),
 				fmt.Sprintf("%.3f", x.Score), fmt.Sprintf("%.1f", x.Turns), fmt.Sprintf("%.0f", x.Episodes)})

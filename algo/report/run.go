@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/openmanus/openmanus/algo/rundir"
@@ -75,9 +76,6 @@ func Open(dir string) (*Run, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the configuration of run %s: %w", dir, err)
 	}
-	if n := r.setting("trainer.total_steps"); n != "" {
-		_, _ = fmt.Sscan(n, &r.Steps) // stays 0 if the value is not a number
-	}
 	return r, r.Refresh()
 }
 
@@ -120,12 +118,26 @@ func (r *Run) Follow() (lines []track.Line, anew bool, err error) {
 		return lines, anew, err
 	}
 	r.Step = max(r.Step, r.lastStep())
-	if r.State == Finished && !r.Supervised() {
-		r.Steps = max(r.Steps, r.Step)
+	r.Steps = r.configuredSteps()
+	if r.State == Finished {
+		r.Steps = r.Step
 	}
 	r.labelValidations()
 	r.Rollouts, err = rollouts(folder.Rollouts())
 	return lines, anew, err
+}
+
+// configuredSteps returns the number of steps in config.toml, or 0 if it follows from the number of epochs.
+func (r *Run) configuredSteps() int {
+	key := "trainer.total_steps"
+	if r.Supervised() {
+		key = "sft.total_steps"
+	}
+	n, err := strconv.Atoi(r.setting(key))
+	if err != nil { // an old or incomplete configuration
+		return 0
+	}
+	return n
 }
 
 // Forget makes the next Follow read the metrics from their beginning.
@@ -136,14 +148,7 @@ func (r *Run) Forget() {
 
 // Supervised reports whether the run has only supervised steps so far.
 func (r *Run) Supervised() bool {
-	return len(r.Series[track.PhaseTrain][track.SuccessRate].points()) == 0 && r.Metric(track.PhaseTrain, track.SFTLoss) != nil
-}
-
-func (s *Series) points() []float64 {
-	if s == nil {
-		return nil
-	}
-	return s.X
+	return r.Metric(track.PhaseTrain, track.SuccessRate) == nil && r.Metric(track.PhaseTrain, track.SFTLoss) != nil
 }
 
 // Metric returns the series of a metric in a phase, or nil if the run has no value of it.

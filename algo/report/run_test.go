@@ -144,6 +144,21 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+// TestSupervisedRun checks that a run of openmanus sft has the steps of [sft].
+func TestSupervisedRun(t *testing.T) {
+	f := newFolder(t, "run-sft")
+	f.file(f.Config(), "[trainer]\ntotal_steps = 24\n[sft]\ntotal_steps = 5\n")
+	f.metrics(track.Line{Phase: track.PhaseTrain, Step: 2, Metrics: track.Metrics{track.SFTLoss: 3, track.SFTStep: 2, track.ValidationLoss: 4}})
+	r, err := Open(f.Dir)
+	check(t, err)
+	if r.Step != 2 || r.Steps != 5 || len(r.Validations) != 1 || *r.Validations[0].Loss != 4 {
+		t.Errorf("step %d of %d, validations %+v; want 2 of 5 and a loss of 4", r.Step, r.Steps, r.Validations)
+	}
+	if text := Summarize(r).Text(r.Updated); !strings.Contains(text, "held-out loss 4.0000") {
+		t.Errorf("the summary does not have the held-out loss:\n%s", text)
+	}
+}
+
 // TestThin checks that thinned series keep spikes, gaps and order, and have at most the given length.
 func TestThin(t *testing.T) {
 	s := &Series{}

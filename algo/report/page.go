@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
@@ -123,8 +124,14 @@ func Write(w io.Writer, runs []*Run, o Options) error {
 		hashes(pageJS, string(o.Extra.JS)), hashes(pageCSS, string(o.Extra.CSS)), connect)
 	v := view{
 		Title: o.Title, Made: o.Made, Policy: policy, Extra: o.Extra, CSS: template.CSS(pageCSS), JS: template.JS(pageJS),
-		Data: NewData(runs), Several: len(runs) > 1,
+		Several: len(runs) > 1,
 	}
+	// html/template would turn an encoding error into an empty page.
+	text, err := json.Marshal(NewData(runs))
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	v.Data = template.JS(text) // json.Marshal escapes the characters <, > and &
 	for _, r := range runs {
 		v.add(r, o.Now)
 	}
@@ -141,7 +148,7 @@ type view struct {
 	CSS                 template.CSS
 	JS                  template.JS
 	Extra               Extra
-	Data                Data
+	Data                template.JS
 	Several             bool
 	Rows                []Row
 	Validations         []validationRow

@@ -209,7 +209,7 @@ func (r *Run) labelValidations() {
 		if i == len(r.parsed)-1 && v.Step > 0 && r.State == Finished {
 			v.Label = rundir.LabelAfter
 		}
-		out := Validation{Label: v.Label, Step: v.Step, Results: v.Results()}
+		out := Validation{Label: v.Label, Step: v.Step, Results: append([]rundir.Result{}, v.Results()...)}
 		if loss, ok := v.Metrics[track.ValidationLoss]; ok {
 			out.Loss = &loss
 		}

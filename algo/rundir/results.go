@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"encoding/json"
 	"maps"
 	"math"
 	"slices"
@@ -11,13 +12,24 @@ import (
 
 // Result is the result of a validation in one environment.
 type Result struct {
-	Env      string  `json:"env"` // track.Overall for all environments together
-	Success  float64 `json:"success"`
-	Low      float64 `json:"low"` // 95 % interval of the success rate, see Wilson
-	High     float64 `json:"high"`
-	Score    float64 `json:"score"`
-	Turns    float64 `json:"turns"`
-	Episodes float64 `json:"episodes"`
+	Env      string `json:"env"` // track.Overall for all environments together
+	Success  Number `json:"success"`
+	Low      Number `json:"low"` // 95 % interval of the success rate, see Wilson
+	High     Number `json:"high"`
+	Score    Number `json:"score"`
+	Turns    Number `json:"turns"`
+	Episodes Number `json:"episodes"`
+}
+
+// Number is a metric. Its JSON is null if it is not finite, as in metrics.jsonl.
+type Number float64
+
+// MarshalJSON encodes the number.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
 }
 
 // Results returns the results of the environments from the validation's metrics, followed by
@@ -34,8 +46,10 @@ func (v Validation) Results() []Result {
 			continue
 		}
 		p := track.Validation + "/" + env + "/"
-		r := Result{Env: env, Success: v.Metrics[name], Score: v.Metrics[p+"mean_score"], Turns: v.Metrics[p+"mean_turns"], Episodes: v.Metrics[p+"episodes"]}
-		r.Low, r.High = Wilson(r.Success, r.Episodes)
+		number := func(metric string) Number { return Number(v.Metrics[p+metric]) }
+		r := Result{Env: env, Success: number("success_rate"), Score: number("mean_score"), Turns: number("mean_turns"), Episodes: number("episodes")}
+		low, high := Wilson(float64(r.Success), float64(r.Episodes))
+		r.Low, r.High = Number(low), Number(high)
 		if env == track.Overall {
 			overall = r
 			continue
@@ -49,8 +63,9 @@ func (v Validation) Results() []Result {
 }
 
 // Wilson returns the 95 % score interval of a proportion p of n trials (Wilson 1927).
+// It is from 0 to 1 if p is not a proportion.
 func Wilson(p, n float64) (lo, hi float64) {
-	if n == 0 {
+	if !(n > 0 && p >= 0 && p <= 1) {
 		return 0, 1
 	}
 	const z = 1.959963984540054

@@ -74,7 +74,8 @@
     (m.validations || []).forEach(function (v) {
       v.results.forEach(function (r) {
         const line = element("tr");
-        [run.name, v.label, r.env, r.success.toFixed(3), r.low.toFixed(3) + " to " + r.high.toFixed(3), r.score.toFixed(3), r.turns.toFixed(1), String(r.episodes)]
+        const fixed = function (x, digits) { return x === null ? "NaN" : x.toFixed(digits); };
+        [run.name, v.label, r.env, fixed(r.success, 3), fixed(r.low, 3) + " to " + fixed(r.high, 3), fixed(r.score, 3), fixed(r.turns, 1), fixed(r.episodes, 0)]
           .forEach(function (text) { line.append(element("td", "", text)); });
         rows.push(line);
       });

@@ -107,8 +107,9 @@ var arrows = map[string]string{
 
 	"internal/errext": "",
 
-	"docs":  "...",
-	"bench": "...",
+	"docs":          "...",
+	"docs/pictures": "",
+	"bench":         "...",
 
 	"internal/accept":      "...",
 	"internal/browsertest": "",

@@ -3,8 +3,9 @@
 // It contains the Client interface, the registry of environments, a file for each
 // environment that describes its servers and the model's instruction (the five tool
 // servers share tool.go), the client that follows these descriptions
-// (instance.go), and the rules of HTTP: time limits, reply size, repetition, typed
-// errors. Package action reads actions out of replies, package pool leases
+// (instance.go), the environments that only a configuration describes: servers of a
+// user's own (agentgym.go) and prompt tasks without a server (prompt.go), and the rules
+// of HTTP: time limits, reply size, repetition, typed errors. Package action reads actions out of replies, package pool leases
 // instances. Servers (env/builtin, env/supervise), the episode loop (agent) and
 // scores (reward) are elsewhere.
 //

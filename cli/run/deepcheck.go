@@ -242,7 +242,7 @@ func (d *deepCheck) scorers(ctx context.Context) {
 func (d *deepCheck) score(ctx context.Context, p configs.Component) (finding string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, deepLimit, fmt.Errorf("no answer for %v", deepLimit))
 	defer cancel()
-	scorer, err := openScorer(d.h, p, d.cfg.Reward)
+	scorer, err := openScorer(d.h, p, d.cfg.Reward, scoreTimeout)
 	if err != nil {
 		return "", err
 	}

@@ -45,6 +45,16 @@ func (t *training) inputDigests(ctx context.Context, ref *model.Model) (map[stri
 			add(name+".val_tasks", e.val)
 			add(name+".instruction", e.setup.Options.Instruction)
 			addTraining(name+".tasks", e.train)
+			if e.cfg.Kind != configs.KindPrompt {
+				continue
+			}
+			digests, err := rewardDigests(t.host, configs.Reward{ScoreFn: e.cfg.ScoreFn})
+			if err != nil {
+				return nil, err
+			}
+			for path, hash := range digests {
+				out[name+".score_fn "+path] = "sha256:" + hash
+			}
 		}
 	}
 	if t.cfg.Model.ChatTemplate != "" || len(t.cfg.Model.ChatTemplateKwargs) > 0 {

@@ -30,7 +30,7 @@ func openComposer(h *Host, r configs.Reward, rewardModel func() (reward.Scorer, 
 	}
 	c := &reward.Composer{}
 	for _, p := range list {
-		open := func() (reward.Scorer, error) { return openScorer(h, p, r) }
+		open := func() (reward.Scorer, error) { return openScorer(h, p, r, scoreTimeout) }
 		if p.Fn == configs.ModelScoreFn {
 			open = rewardModel
 		}
@@ -53,14 +53,18 @@ func scoreFnComponent(r configs.Reward) configs.Component {
 	return one
 }
 
-// openScorer opens a score function other than the reward model.
-func openScorer(h *Host, p configs.Component, r configs.Reward) (reward.Scorer, error) {
+// scoreTimeout is the key of the time limit of score functions in [reward].
+const scoreTimeout = "reward.score_timeout_s"
+
+// openScorer opens a score function other than the reward model. The parameter
+// timeoutKey is the key of the time limit, for errors.
+func openScorer(h *Host, p configs.Component, r configs.Reward, timeoutKey string) (reward.Scorer, error) {
 	if !configs.ExternalScoreFn(p.Fn) {
 		s, err := reward.Open(p.Fn, p.Params)
 		return s, errext.With(errext.Input, "", err)
 	}
 	s, err := external.Open(p.Fn, external.Options{
-		Timeout: Seconds(r.ScoreTimeoutS), Batch: r.ScoreBatchSize, Dir: h.Dir, Env: h.Environ(), Log: h.Log, TimeoutName: h.settingName("reward.score_timeout_s"),
+		Timeout: Seconds(r.ScoreTimeoutS), Batch: r.ScoreBatchSize, Dir: h.Dir, Env: h.Environ(), Log: h.Log, TimeoutName: h.name(timeoutKey),
 	})
 	if is[*external.Error](err) { // the program was not found
 		return s, errext.With(errext.Env, "the first word after exec: must be a program in PATH, or a path relative to the working directory of openmanus", err)
@@ -106,7 +110,7 @@ func CheckPrograms(h *Host, cfg configs.Config) error {
 		if !configs.ExternalScoreFn(fn) {
 			continue
 		}
-		scorer, err := openScorer(h, configs.Component{Fn: fn}, r)
+		scorer, err := openScorer(h, configs.Component{Fn: fn}, r, scoreTimeout)
 		if err == nil {
 			err = scorer.Close()
 		}

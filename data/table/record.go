@@ -71,7 +71,7 @@ func (r *Record) Task(n int, env string) (data.Task, error) {
 	if t.ID == "" {
 		switch {
 		case t.Env == "":
-			return t, errors.New("it has neither item_id nor data_source: say which environment it is for")
+			return t, errors.New("it has neither item_id nor data_source: say which environment it is for; rows of prompts with answers are read in [[env]] tables of kind = \"prompt\" (docs/prompt-tasks.md)")
 		case t.Index == data.NoIndex:
 			t.ID = t.Env + ":" + strconv.Itoa(n)
 		default:

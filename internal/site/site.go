@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -36,6 +37,7 @@ type page struct {
 	text    []byte
 	tree    ast.Node
 	anchors map[string]bool
+	body    string // HTML of the text
 }
 
 // entry is a page in the menu.
@@ -53,6 +55,9 @@ type site struct {
 	pages     map[string]*page // by source
 	files     map[string]bool  // sources of copied files that pages link to
 }
+
+// rawImage matches the address of an image in HTML.
+var rawImage = regexp.MustCompile(`\b(src|srcset)="([^"]+)"`)
 
 // extras lists pages outside docs with their names in the site.
 var extras = map[string]string{"README.md": "readme.html", "CONTRIBUTING.md": "contributing.html"}
@@ -81,7 +86,21 @@ func write(root, out string) (int, error) {
 	}
 	var faults []error
 	for _, source := range s.sources() {
-		faults = append(faults, s.link(s.pages[source])...)
+		p := s.pages[source]
+		faults = append(faults, s.link(p)...)
+		var body bytes.Buffer
+		faults = append(faults, markdown.Renderer().Render(&body, p.text, p.tree))
+		p.body = rawImage.ReplaceAllStringFunc(body.String(), func(attribute string) string {
+			m := rawImage.FindStringSubmatch(attribute)
+			if strings.HasPrefix(m[2], "files/") { // an image of Markdown, which link has replaced
+				return attribute
+			}
+			to, err := s.target(p, m[2])
+			if err != nil {
+				faults = append(faults, fmt.Errorf("%s: image %s: %w", p.source, m[2], err))
+			}
+			return m[1] + `="` + to + `"`
+		})
 	}
 	if err := errors.Join(faults...); err != nil {
 		return 0, err
@@ -257,15 +276,11 @@ func textOf(n ast.Node, source []byte) string {
 
 // render writes the HTML of a page.
 func (s *site) render(p *page, menu []section) error {
-	var body bytes.Buffer
-	if err := markdown.Renderer().Render(&body, p.text, p.tree); err != nil {
-		return err
-	}
 	title := p.name
 	if h, ok := p.tree.FirstChild().(*ast.Heading); ok {
 		title = textOf(h, p.text)
 	}
-	data := map[string]any{"Title": title, "Menu": menu, "Current": p.name, "Body": template.HTML(body.String())}
+	data := map[string]any{"Title": title, "Menu": menu, "Current": p.name, "Body": template.HTML(p.body)}
 	order := []entry{{"Documentation", "index.html"}}
 	for _, part := range menu {
 		order = append(order, part.Entries...)

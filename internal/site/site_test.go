@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	href = regexp.MustCompile(`(?:href|src)="([^"]*)"`)
+	href = regexp.MustCompile(`(?:href|src|srcset)="([^"]*)"`)
 	id   = regexp.MustCompile(` id="([^"]*)"`)
 )
 
@@ -99,7 +99,7 @@ func TestSiteParts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put("README.md", "# Readme\n\n[docs](docs/one.md)\n")
+	put("README.md", "# Readme\n\n[docs](docs/one.md)\n\n<picture><source media=\"x\" srcset=\"docs/picture.png\"><img src=\"docs/picture.png\"></picture>\n")
 	put("CONTRIBUTING.md", "# Contributing\n")
 	put("code.go", "package code\n")
 	put("docs/picture.png", "png")
@@ -128,10 +128,17 @@ func TestSiteParts(t *testing.T) {
 	if read("files/code.go.txt") != "package code\n" || read("files/docs/picture.png") != "png" {
 		t.Error("linked files are not copied")
 	}
+	if readme := read("readme.html"); strings.Count(readme, `="files/docs/picture.png"`) != 2 {
+		t.Errorf("images in HTML have other addresses:\n%s", readme)
+	}
 	if _, err := os.Stat(filepath.Join(out, "stale.html")); err == nil {
 		t.Error("a page of an earlier build remains")
 	}
 	before := one
+	put("docs/two.md", "# Two\n\n<img src=\"none.png\">\n")
+	if _, err := write(root, out); err == nil || !strings.Contains(err.Error(), "none.png") {
+		t.Errorf("a missing image: error %v", err)
+	}
 	for link, want := range map[string]string{"none.md": "no such file", "one.md#nowhere": "no heading", "../docs": "folder"} {
 		put("docs/two.md", "# Two\n\n[x]("+link+")\n")
 		if _, err := write(root, out); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), link) {

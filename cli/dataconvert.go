@@ -157,7 +157,7 @@ func droppedText(c *table.ConvertCounts) string {
 func (s *State) openTokenizer(path string) (tok *tokenizer.Tokenizer, config tokenizer.Config, err error) {
 	found, err := run.LookUpModel(&s.Host, path)
 	if err != nil {
-		return nil, config, err
+		return nil, config, fmt.Errorf("tokenizer of %s: %w", path, err)
 	}
 	from := found.Path
 	if strings.HasSuffix(strings.ToLower(from), ".gguf") {

@@ -150,7 +150,11 @@ func (p *player) weights(ctx context.Context) (string, error) {
 	if p.bundle == nil {
 		return "", nil
 	}
-	hash, err := p.bundle.Model.Hash(ctx)
+	hash := ""
+	err := p.host.during("hashing the weights", func() (err error) {
+		hash, err = p.bundle.Model.Hash(ctx)
+		return err
+	})
 	return hash, errext.With(errext.Native, "", err)
 }
 

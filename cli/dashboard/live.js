@@ -5,7 +5,7 @@
   const maxPoints = 4000; // of a series; beyond, every second pair of points is dropped
   let phase = null, received = 0; // the newest phase, and when it was received
   let over = false;
-  let selected = 0, shownTurns = -1;
+  let selected = 0, chosen = false, shownTurns = -1; // without a choice of the reader the page follows a running episode
 
   const source = new EventSource("events");
   const on = function (name, f) { source.addEventListener(name, function (event) { f(JSON.parse(event.data)); }); };
@@ -137,9 +137,12 @@
       b.setAttribute("aria-pressed", String(e.id === selected));
       dot.dataset.outcome = !e.outcome ? "" : e.outcome === "success" ? "success" : /_error$|^cancelled$/.test(e.outcome) ? "failed" : "ended";
       b.append(dot, element("span", "task", e.task + " #" + e.sample), element("span", "action", e.outcome || e.action),
-        element("span", "count", e.turns + " turns"));
+        element("span", "count", e.turns + (e.turns === 1 ? " turn" : " turns")));
       b.title = e.env + " " + e.task + ", " + (e.outcome || "running") + ", reward " + e.reward;
-      b.addEventListener("click", function () { select(e.id); });
+      b.addEventListener("click", function () {
+        chosen = true;
+        select(e.id);
+      });
       item.append(b);
       return item;
     });
@@ -150,7 +153,10 @@
     }
     const current = m.episodes.find(function (e) { return e.id === selected; });
     if (current && (current.turns !== shownTurns || current.outcome)) fetchTurns();
-    if (!current && selected === 0 && m.episodes.length > 0) select(m.episodes[0].id);
+    if (!chosen && (!current || current.outcome)) {
+      const next = m.episodes.find(function (e) { return !e.outcome; }) || (current ? null : m.episodes[0]);
+      if (next) select(next.id);
+    }
   });
 
   function select(id) {

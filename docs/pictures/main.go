@@ -43,8 +43,8 @@ var reports = []picture{
 const playing = drawn + ` && parseInt(document.getElementById("live-running").textContent) > 5 && document.querySelectorAll("#live-turns pre").length > 6`
 
 var dashboards = []picture{
-	{"dashboard-light", 1280, 1000, false, playing},
-	{"dashboard-dark", 1280, 1000, true, playing},
+	{"dashboard-light", 1280, 860, false, playing},
+	{"dashboard-dark", 1280, 860, true, playing},
 	{"dashboard-phone", 390, 844, true, playing},
 }
 

@@ -264,7 +264,7 @@ func TestWaitEnds(t *testing.T) {
 
 // TestIdle checks that an episode without activity loses its place to another session.
 func TestIdle(t *testing.T) {
-	r := newRig(t, func(string) string { return "ok" }, func(o *Options) { o.Idle = 30 * time.Millisecond })
+	r := newRig(t, func(string) string { return "ok" }, func(o *Options) { o.Idle = 400 * time.Millisecond })
 	step := r.collect(1, rollout.Options{GroupSize: 1})
 	r.say("lost", "t", "q")
 	r.until("the episode is dropped", func() bool { return r.episodes["lost"].status == droppedStatus })
@@ -274,7 +274,7 @@ func TestIdle(t *testing.T) {
 	if status, v := r.reward("lost", `{"reward":1}`); status != http.StatusGone {
 		t.Errorf("a reward after the drop: %d %v", status, v)
 	}
-	if _, v := r.do(http.MethodGet, "/v1/episodes/lost", ""); v["status"] != "dropped" || !strings.Contains(v["reason"].(string), "30ms") || v["sampled_tokens"] != 3. {
+	if _, v := r.do(http.MethodGet, "/v1/episodes/lost", ""); v["status"] != "dropped" || !strings.Contains(v["reason"].(string), "400ms") || v["sampled_tokens"] != 3. {
 		t.Errorf("dropped episode %v", v)
 	}
 	r.say("next", "t", "q")
@@ -287,14 +287,14 @@ func TestIdle(t *testing.T) {
 
 // TestStalledStep checks that a step ends whose groups cannot be completed.
 func TestStalledStep(t *testing.T) {
-	r := newRig(t, func(string) string { return "ok" }, func(o *Options) { o.Idle = 100 * time.Millisecond })
+	r := newRig(t, func(string) string { return "ok" }, func(o *Options) { o.Idle = 400 * time.Millisecond })
 	step := r.collect(1, rollout.Options{GroupSize: 2, Step: 1})
 	r.say("a", "A", "q")
 	r.reward("a", `{"reward":1}`)
 	select {
 	case <-step:
 		t.Fatal("the step ended although no session waits")
-	case <-time.After(200 * time.Millisecond):
+	case <-time.After(600 * time.Millisecond):
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { r.say("b", "B", "q") })
@@ -471,11 +471,11 @@ func TestManyAgents(t *testing.T) {
 		})
 	}
 	for step := range 4 {
-		got := <-r.collect(3, rollout.Options{GroupSize: 4, Step: step})
-		if len(got.episodes) != 12 || got.err != nil {
-			t.Errorf("step %d: %d episodes, %v", step, len(got.episodes), got.err)
+		episodes, _, err := r.Collect(t.Context(), 3, rollout.Options{GroupSize: 4, Step: step})
+		if len(episodes) != 12 || err != nil {
+			t.Errorf("step %d: %d episodes, %v", step, len(episodes), err)
 		}
-		for _, ep := range got.episodes {
+		for _, ep := range episodes {
 			r.check(ep, sys+you+"q"+me+"[r1<|im_end|>]\n"+you+"q"+me+"[r2<|im_end|>]")
 		}
 	}

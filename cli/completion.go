@@ -16,7 +16,7 @@ import (
 // does not know the arrangement of arguments (see arrange).
 const completionFlag = "--generate-bash-completion"
 
-// The scripts of the shells call the program with the words so far and completionFlag.
+// The scripts of the shells call the program with the words so far, the word to complete, which may be empty, and completionFlag.
 //
 //go:embed completion/openmanus.bash
 var bashScript string
@@ -58,11 +58,15 @@ func manCommand(s *State) *cli.Command {
 	})
 }
 
-// complete prints the words that can follow a command line, one per line with its description behind a tab. The last of
-// words is the word to complete if it begins with -.
+// complete prints the words that can end a command line, one per line with its description behind a tab. The last of words is
+// the word to complete. It prints nothing for the value of a flag, which may be a file, and the shell completes files.
 func (s *State) complete(app *cli.App, words []string) error {
 	cmds, flags := app.Commands, app.Flags
 	arguments := false // of a command, which may be files
+	var current string
+	if n := len(words); n > 0 {
+		current, words = words[n-1], words[:n-1]
+	}
 	for _, w := range words {
 		at := slices.IndexFunc(cmds, func(c *cli.Command) bool { return c.HasName(w) })
 		switch {
@@ -73,11 +77,17 @@ func (s *State) complete(app *cli.App, words []string) error {
 		}
 	}
 	var b strings.Builder
-	if n := len(words); n > 0 && strings.HasPrefix(words[n-1], "-") {
+	if len(words) > 0 && slices.ContainsFunc(flags, func(f cli.Flag) bool {
+		name, ok := strings.CutPrefix(words[len(words)-1], "--")
+		return ok && slices.Contains(f.Names(), name) && f.(cli.DocGenerationFlag).TakesValue()
+	}) {
+		return nil
+	}
+	if strings.HasPrefix(current, "-") {
 		for _, f := range flags {
 			describe := f.(cli.DocGenerationFlag).GetUsage()
 			for _, name := range f.Names() {
-				if name = "--" + name; len(name) > 3 && strings.HasPrefix(name, words[n-1]) {
+				if name = "--" + name; len(name) > 3 && strings.HasPrefix(name, current) {
 					fmt.Fprintf(&b, "%s\t%s\n", name, describe)
 				}
 			}

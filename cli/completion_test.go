@@ -17,15 +17,17 @@ func TestComplete(t *testing.T) {
 		has, hasNot []string
 	}{
 		{"", []string{"train", "env", "version"}, []string{"list", "--device"}},
-		{"env", []string{"list", "serve"}, []string{"train"}},
+		{"env ", []string{"list", "serve"}, []string{"train"}},
 		{"train --dev", []string{"--device"}, []string{"--set", "train"}},
 		{"train run.toml --se", []string{"--set"}, []string{"--device"}},
 		{"env serve --po", []string{"--port"}, nil},
-		{"train run.toml", nil, []string{"train", "run.toml"}}, // the shell completes files
+		{"train run.toml ", nil, []string{"train", "run.toml"}}, // the shell completes files
+		{"report --html ", nil, []string{"--html", "train"}},
+		{"train --quiet --se", []string{"--set"}, nil},
 		{"train -", []string{"--set", "--help"}, []string{"-h", "--h"}},
 		{"--ver", []string{"--version"}, []string{"--help"}},
 	} {
-		code, out, stderr := inProcess(t, t.TempDir(), append(strings.Fields(tt.line), completionFlag)...)
+		code, out, stderr := inProcess(t, t.TempDir(), append(strings.Split(tt.line, " "), completionFlag)...)
 		if code != 0 || stderr != "" {
 			t.Errorf("%q: exit code %d, %s", tt.line, code, stderr)
 		}
@@ -65,8 +67,10 @@ func TestCompletionScripts(t *testing.T) {
 		// bash calls the function with the words in COMP_WORDS.
 		"bash": `source "$1"
 COMP_WORDS=(openmanus env se); COMP_CWORD=2; _openmanus; printf '%s\n' "${COMPREPLY[@]}"
-COMP_WORDS=(openmanus train --devi); COMP_CWORD=2; _openmanus; printf '%s\n' "${COMPREPLY[@]}"`,
-		"fish": `source $argv[1]; complete --do-complete "openmanus env se"; complete --do-complete "openmanus train --devi"`,
+COMP_WORDS=(openmanus train --devi); COMP_CWORD=2; _openmanus; printf '%s\n' "${COMPREPLY[@]}"
+COMP_WORDS=(openmanus report --html ''); COMP_CWORD=3; _openmanus; printf '%s\n' "${COMPREPLY[@]}"`,
+		"fish": `source $argv[1]; complete --do-complete "openmanus env se"; complete --do-complete "openmanus train --devi"
+complete --do-complete "openmanus report --html "`,
 		// zsh's completion needs a terminal. compadd, to which _describe passes the words, prints them here.
 		"zsh": `autoload -Uz compinit; compinit -D -u; source "$1"
 _describe() { print -l -- "${list[@]}" }
@@ -86,6 +90,7 @@ words=(openmanus train --devi); CURRENT=3; _openmanus`,
 				args = []string{"--no-config", "-c", script, file}
 			}
 			cmd := exec.Command(path, args...)
+			cmd.Dir = dir // whose files have no names of commands
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
 			out, err := cmd.CombinedOutput()
 			if err != nil {

@@ -3,8 +3,7 @@
 #   source <(openmanus completion zsh)
 _openmanus() {
   local -a call list
-  call=("${(@)words[1,CURRENT-1]}")
-  [[ $words[CURRENT] == -* ]] && call+=("$words[CURRENT]")
+  call=("${(@)words[1,CURRENT]}")
   call[1]=${~call[1]}
   # _describe separates a word from its description by a colon.
   list=("${(@f)$("${call[@]}" --generate-bash-completion 2>/dev/null | sed 's/:/\\:/g; s/\t/:/')}")

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,7 +36,11 @@ func take[T any](f *fields, name string) (v T, given bool) {
 	}
 	delete(f.raw, name)
 	if err := json.Unmarshal(raw, &v); err != nil {
-		f.invalid(name, "%s has the wrong type: %v", name, err)
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			f.invalid(name, "%s has the wrong type: it is a %s", name, wrong.Value)
+		} else {
+			f.invalid(name, "%s has the wrong type: %v", name, err)
+		}
 		return v, false
 	}
 	return v, true

@@ -96,7 +96,11 @@ func New(o Options) (*Handler, error) {
 	h.Handle("POST /v1/chat/completions", h.chatCompletions)
 	h.Handle("POST /v1/completions", h.completions)
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		(&Error{Status: http.StatusNotFound, Type: invalidRequest, Message: fmt.Sprintf("%s %s: the server has no such endpoint", r.Method, r.URL.Path)}).write(w)
+		message := fmt.Sprintf("%s %s: the server has no such endpoint", r.Method, r.URL.Path)
+		if !strings.HasPrefix(r.URL.Path, "/v1/") {
+			message += fmt.Sprintf("; its endpoints begin with /v1, so the base_url of a client is http://%s/v1", r.Host)
+		}
+		(&Error{Status: http.StatusNotFound, Type: invalidRequest, Message: message}).write(w)
 	})
 	return h, nil
 }

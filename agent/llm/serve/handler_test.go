@@ -245,7 +245,7 @@ func TestRefusals(t *testing.T) {
 		{"chat/completions", `[]`, 400, nil, "not a JSON object"},
 		{"chat/completions", `{}`, 400, "messages", "at least one message"},
 		{"chat/completions", `{"messages":[]}`, 400, "messages", "at least one message"},
-		{"chat/completions", `{"messages":"x"}`, 400, "messages", "wrong type"},
+		{"chat/completions", `{"messages":"x"}`, 400, "messages", "wrong type: it is a string"},
 		{"chat/completions", `{"messages":[{"role":"user"}]}`, 400, "messages[0]", "content"},
 		{"chat/completions", `{"messages":[{"role":"user","content":"a"},{"role":"robot","content":"a"}]}`, 400, "messages[1]", "robot"},
 		{"chat/completions", `{"messages":[{"role":"tool","content":"a","tool_call_id":"1"}]}`, 400, "messages[0]", "role user"},
@@ -292,6 +292,9 @@ func TestRefusals(t *testing.T) {
 		if status != tt.status || e["param"] != tt.param || !strings.Contains(message, tt.message) || e["type"] != "invalid_request_error" {
 			t.Errorf("%s %.80s: status %d, %v; want %d, param %v and %q", tt.path, tt.body, status, e, tt.status, tt.param, tt.message)
 		}
+	}
+	if status, _, body := s.post(t, "/chat/completions", `{}`); status != 404 || !strings.Contains(string(body), "the base_url of a client is http://127.0.0.1") {
+		t.Errorf("a path without /v1: status %d, %s", status, body)
 	}
 	for _, tt := range []struct {
 		name, header, value string

@@ -178,7 +178,19 @@ func (c Comparison) String() string {
 			fmt.Fprintf(&b, "no comparison by tasks in %s: %s\n", p.Env, p.Missing)
 			continue
 		}
+		if a, z := c.lastStep(p.A, p.Env), c.lastStep(p.B, p.Env); a != z {
+			fmt.Fprintf(&b, "the last validations are of different steps: %d and %d\n", a, z)
+		}
 		b.WriteString(p.Comparison.String())
 	}
 	return b.String()
+}
+
+// lastStep returns the step of the last validation of a run in an environment.
+func (c Comparison) lastStep(run, env string) int {
+	i := slices.IndexFunc(c.Results, func(r RunResult) bool { return r.Run == run && r.Env == env })
+	if i < 0 {
+		return 0
+	}
+	return c.Results[i].Step
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -263,6 +264,14 @@ func TestCompare(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text does not contain %q:\n%s", want, text)
 		}
+	}
+	const different = "the last validations are of different steps: 24 and 8"
+	if strings.Contains(text, "different steps") {
+		t.Errorf("the text tells the steps of equal ones apart:\n%s", text)
+	}
+	c.Results[slices.IndexFunc(c.Results, func(r RunResult) bool { return r.Run == "b" })].Step = 8
+	if text = c.String(); !strings.Contains(text, different) {
+		t.Errorf("the text does not contain %q:\n%s", different, text)
 	}
 }
 

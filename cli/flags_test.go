@@ -175,7 +175,7 @@ func TestParseTrain(t *testing.T) {
 		{"--device gpu", errext.Usage, "--device: "},
 		{"--set actor.optim.lr=fast", errext.Input, "--set: actor.optim.lr: "},
 		{"--sett a=b", errext.Usage, "see openmanus x --help"},
-		{"--set", errext.Usage, "flag needs an argument"},
+		{"--set", errext.Usage, "flag needs an argument: --set"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.line, func(t *testing.T) {

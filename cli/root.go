@@ -182,6 +182,9 @@ func usageError(c *cli.Context, err error, _ bool) error {
 			hint = "did you mean --" + near + "? " + hint
 		}
 	}
+	if name, ok := strings.CutPrefix(err.Error(), "flag needs an argument: -"); ok {
+		err = fmt.Errorf("flag needs an argument: --%s", strings.TrimPrefix(name, "-"))
+	}
 	return errext.With(errext.Usage, hint, usagef("%v", err))
 }
 

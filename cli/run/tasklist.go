@@ -70,7 +70,11 @@ func LoadTasks(ctx context.Context, h *Host, spec env.Spec, list TaskList) ([]da
 	}
 	for i := range tasks {
 		if err := spec.CheckIndex(tasks[i].Index); err != nil {
-			return nil, errext.With(errext.Input, fmt.Sprintf("remove the task, or add %d to %s", tasks[i].Index, list.SkipKey),
+			hint := "remove the task"
+			if list.SkipKey != "" {
+				hint += fmt.Sprintf(", or add %d to %s", tasks[i].Index, list.SkipKey)
+			}
+			return nil, errext.With(errext.Input, hint,
 				fmt.Errorf("%s: task %s: %w", list.Key, tasks[i].ID, err))
 		}
 	}

@@ -207,6 +207,19 @@ func TestInstallOnce(t *testing.T) {
 	}
 }
 
+// TestIncompleteFolder shows that a folder without its list of files is neither executed nor replaced.
+func TestIncompleteFolder(t *testing.T) {
+	c, p := newCache(t), open(t, executable(t, small))
+	in := install(t, c, p)
+	if err := os.Remove(filepath.Join(in.Dir, complete)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.Install(t.Context(), p, func(string) {}, func(string) error { return nil })
+	if want := in.Dir + " was not unpacked completely; remove it and start again"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestFailedTrialLeavesNothing(t *testing.T) {
 	c, p := newCache(t), open(t, executable(t, small))
 	bad := errors.New("does not start")

@@ -110,7 +110,9 @@ func (p *Payload) unpackAs(dir, final string, try func(dir string) error) error 
 	if err := m.write(dir); err != nil {
 		return err
 	}
-	if err := os.Rename(dir, final); err != nil {
+	if err := os.Rename(dir, final); errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s was not unpacked completely; remove it and start again", final)
+	} else if err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(final))

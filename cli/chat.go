@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -358,7 +359,11 @@ func (t *talk) save(file string) error {
 	if err != nil {
 		return fmt.Errorf("write JSON: %w", err)
 	}
-	if err := t.WriteFile(file, append(text, '\n'), false); err != nil {
+	err = t.WriteFile(file, append(text, '\n'), false)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("/save: %s exists: choose another name", file)
+	}
+	if err != nil {
 		return err
 	}
 	t.note("%d messages are in %s", len(messages), file)

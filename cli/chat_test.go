@@ -133,6 +133,11 @@ func TestChatErrors(t *testing.T) {
 		t.Errorf("settings: exit code %d", code)
 	}
 	mustContain(t, "stderr", stderr, "temperature 0.5, top-p 0.9, top-k 3, seed 9, replies of at most 7 tokens")
+	code, _, stderr, _ = chatWith(t, tiny, "hello\n/save twice.json\n/save twice.json\n")
+	if code == 0 {
+		t.Error("/save overwrites a file")
+	}
+	mustContain(t, "stderr", stderr, "/save: twice.json exists: choose another name")
 	// A reply ends at the limit of the context, and the next message does not fit.
 	code, stdout, stderr, _ := chatWith(t, tiny, "hello\nhello\nhello\nhello\nhello\nhello\nhello\nhello\n", "--max-context-tokens", "64")
 	if code != int(errext.Input) || stdout == "" {

@@ -156,7 +156,17 @@ func (c Comparison) String() string {
 		fmt.Fprintf(&b, "  %-20s %-12s %9s  %9s  %s\n", r.Name, r.State, r.Steps, r.Success, r.Best)
 	}
 	fmt.Fprintf(&b, "\n%d settings differ\n", len(c.Differences))
+	own := c.ownEnvs()
+	if len(own) > 0 {
+		b.WriteString("Of environments that some runs lack, only name, tasks and val_tasks are listed; --json lists all.\n")
+	}
 	for _, d := range c.Differences {
+		if slices.ContainsFunc(own, func(env string) bool {
+			key, ok := strings.CutPrefix(d.Key, env)
+			return ok && key != "name" && key != "tasks" && key != "val_tasks"
+		}) {
+			continue
+		}
 		fmt.Fprintf(&b, "  %s\n", d.Key)
 		for i, v := range d.Values {
 			if v == "" {
@@ -184,6 +194,18 @@ func (c Comparison) String() string {
 		b.WriteString(p.Comparison.String())
 	}
 	return b.String()
+}
+
+// ownEnvs returns the beginnings of the settings of environments that some runs lack.
+func (c Comparison) ownEnvs() []string {
+	var own []string
+	for _, d := range c.Differences {
+		env, ok := strings.CutSuffix(d.Key, "name")
+		if ok && strings.HasPrefix(env, "env.") && strings.HasSuffix(env, ".") && slices.Contains(d.Values, "") {
+			own = append(own, env)
+		}
+	}
+	return own
 }
 
 // lastStep returns the step of the last validation of a run in an environment.

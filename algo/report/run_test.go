@@ -234,6 +234,27 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// TestComparedEnvironments shows that the text of a comparison omits most settings of an environment that a run lacks.
+func TestComparedEnvironments(t *testing.T) {
+	c := Comparison{Runs: []Facts{{Name: "one"}, {Name: "two"}}, Differences: []Difference{
+		{"actor.optim.lr", []string{"1", "2"}},
+		{"env.a.max_turns", []string{"3", "4"}},
+		{"env.b.name", []string{"maze", ""}},
+		{"env.b.tasks", []string{"0-3", ""}},
+		{"env.b.timeout", []string{"1m", ""}},
+	}}
+	var keys []string
+	for line := range strings.Lines(c.String()) {
+		if key := strings.TrimSpace(line); strings.Contains(key, ".") && !strings.Contains(key, " ") {
+			keys = append(keys, key)
+		}
+	}
+	want := []string{"actor.optim.lr", "env.a.max_turns", "env.b.name", "env.b.tasks"}
+	if d := cmp.Diff(want, keys); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
 // TestCompare compares the episodes of two validations task by task, and tells why it cannot.
 func TestCompare(t *testing.T) {
 	open := func(name string, solved int) *Run {

@@ -7,10 +7,10 @@ type Plain struct{}
 // Name returns "plain".
 func (Plain) Name() string { return "plain" }
 
-// Prompt is empty: a prompt says itself what to answer.
+// Prompt returns "": the messages of the task are the whole prompt.
 func (Plain) Prompt() string { return "" }
 
-// StopStrings is empty.
+// StopStrings returns nil.
 func (Plain) StopStrings() []string { return nil }
 
 // Parse returns the reply.

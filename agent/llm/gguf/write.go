@@ -16,7 +16,7 @@ type Pair struct {
 	Value any
 }
 
-// Spec is a tensor to write.
+// Spec describes a tensor to write.
 type Spec struct {
 	Name string
 	Info

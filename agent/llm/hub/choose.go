@@ -17,7 +17,7 @@ var smallFiles = []string{
 	"LICENSE*", "NOTICE*", "README.md",
 }
 
-// pickled are the extensions of weights whose reading can execute code.
+// pickled lists the extensions of pickle files, which can execute code when they are read.
 var pickled = []string{".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 
 // choose returns the files of a model to fetch. With patterns, the weights are the files that match one of

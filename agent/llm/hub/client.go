@@ -219,7 +219,7 @@ func (c *Client) getSmall(ctx context.Context, address string) (body []byte, err
 	return body, err
 }
 
-// errStalled is the cause of the end of a request whose body stalls.
+// errStalled is the cause with which watched cancels a request whose body stalls.
 var errStalled = errors.New("the server sent nothing")
 
 // watched returns a reader that cancels the request with errStalled if no data arrives for c.stall.
@@ -239,7 +239,7 @@ func (w *watchedBody) Read(p []byte) (int, error) {
 	return w.r.Read(p)
 }
 
-// causeOf returns the cause of the end of ctx in place of err if ctx has ended.
+// causeOf returns the cause of ctx if ctx has ended, and err otherwise.
 func causeOf(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -72,7 +72,7 @@ func (c *Client) offline(n Name, o Options, why error) (Fetched, error) {
 	return Fetched{Path: path}, nil
 }
 
-// OfflineHint is the advice for a machine without access to the hub.
+// OfflineHint returns the advice for a machine without access to the hub.
 func OfflineHint(n Name) string {
 	return "on a machine that reaches the hub, run `openmanus model fetch " + n.String() + " --to DIR`, copy DIR here and give its path; " +
 		"or set HF_HOME to a cache that holds the model, HF_ENDPOINT to a mirror, or HTTPS_PROXY to a proxy"

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Name names a model of the hub.
+// Name is the name of a model on the hub.
 type Name struct {
 	ID       string // ORG/NAME
 	File     string // a .gguf file of the repository; "": the model is the whole repository

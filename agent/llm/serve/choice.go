@@ -34,7 +34,7 @@ type choice struct {
 	begun  bool // something was written
 }
 
-// hear receives the tokens from the engine. It never blocks.
+// hear receives a token from the engine. It never blocks.
 func (c *choice) hear(t engine.Token) {
 	c.mu.Lock()
 	c.fresh = append(c.fresh, t)

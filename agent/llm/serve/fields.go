@@ -73,14 +73,14 @@ func (f *fields) invalid(param, format string, args ...any) {
 	}
 }
 
-// harmless are fields without an effect on the tokens of a reply. They are accepted and
-// have no effect.
+// harmless lists fields that do not change the tokens of a reply. The server accepts and
+// ignores them.
 var harmless = []string{
 	"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "parallel_tool_calls",
 }
 
-// neutral are fields with an effect that this server does not have, and the values with
-// which they change nothing.
+// neutral lists fields that this server does not support, with the values that turn them
+// off.
 var neutral = map[string][]string{
 	"presence_penalty":   {"0", "0.0"},
 	"frequency_penalty":  {"0", "0.0"},

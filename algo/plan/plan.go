@@ -21,7 +21,7 @@ type Step struct {
 // reserve is the share that is added to the tensors. Predictions without it are up to 9 % too low (plan_test.go).
 const reserve = 0.08
 
-// Part is the memory of a purpose.
+// Part is the memory that one purpose takes, such as weights or activations.
 type Part struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
@@ -90,13 +90,13 @@ func (c *Costs) Memory(s Step) ([]Part, error) {
 	return parts, nil
 }
 
-// KVBytes returns the size of a token in the KV cache.
+// KVBytes returns the size in bytes of a token in the KV cache.
 func (c *Costs) KVBytes() int64 {
 	m := &c.o.Config
 	return int64(2 * m.NumHiddenLayers * m.NumKeyValueHeads * m.HeadDim * c.o.Compute.Size())
 }
 
-// Total returns the sum of the parts.
+// Total returns the sum of the parts in bytes.
 func Total(parts []Part) (bytes int64) {
 	for _, p := range parts {
 		bytes += p.Bytes

@@ -67,8 +67,8 @@ type probe struct {
 	trained                                     float64
 }
 
-// Measure measures the costs of a model on the thread's device. Its memory is
-// measured on the host and so only on a CPU.
+// Measure measures the costs of a model on the thread's device. The memory of the model is
+// measured as memory of the process, so it is known only if the device is a CPU.
 func Measure(ctx context.Context, t *torch.Thread, o Options) (*Costs, error) {
 	small := o.Config
 	small.NumHiddenLayers, small.VocabSize = 1, min(o.Config.VocabSize, probeVocabulary)

@@ -102,7 +102,7 @@ func (r *Run) validated() []string {
 	return envs
 }
 
-// conditions are the beginnings of the settings that change the result of a validation of given weights.
+// conditions lists prefixes of the settings that change the validation result of the same weights.
 var conditions = []string{"agent.", "rollout.val.", "rollout.max_context_tokens", "rollout.max_new_tokens", "data.max_prompt_tokens", "data.truncation", "reward."}
 
 // evaluation returns the last validation in an environment as the result of an evaluation, from the

@@ -34,7 +34,7 @@ type Options struct {
 	Extra Extra
 }
 
-// Extra is what another package adds to the page. The page runs its script after page.js,
+// Extra is the content that another package adds to the page. The page runs its script after page.js,
 // which defines the constant report.
 type Extra struct {
 	HTML template.HTML

@@ -49,7 +49,7 @@ func loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// access decides who may read the dashboard.
+// access decides which requests may read the dashboard.
 //
 // On a loopback address without a token every program of the machine may read. A web page of
 // another site may not: its requests carry its own name in Host, if it has rebound its name
@@ -62,7 +62,7 @@ type access struct{ token string }
 // newToken returns a random token.
 func newToken() string { return rand.Text() }
 
-// guard answers requests that may not read, and passes the others on.
+// guard refuses requests that may not read, and passes the others to next.
 func (a access) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -25,7 +25,7 @@ const sendEvery = 250 * time.Millisecond
 // closeTimeout bounds the time that the end of the run waits for browsers.
 const closeTimeout = 3 * time.Second
 
-// Options of a dashboard.
+// Options configure a dashboard.
 type Options struct {
 	Addr   string // a result of ParseAddr
 	Token  string // needed by every reader; "": a random one, or none on a loopback address

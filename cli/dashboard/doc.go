@@ -7,5 +7,5 @@
 // and never wait for a browser. One goroutine passes changes to the browsers as server-sent
 // events, a few times a second, and drops a browser that does not keep up.
 //
-// The server answers only GET requests and changes nothing. See access for who may read.
+// The server answers only GET requests and changes nothing. The type access describes the readers that it admits.
 package dashboard

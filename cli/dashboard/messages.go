@@ -19,7 +19,7 @@ type whole struct {
 	facts
 }
 
-// grown is what the run folder has gained, as a message.
+// grown holds the new content of the run folder, as a message.
 type grown struct {
 	Lines []line `json:"lines"`
 	facts

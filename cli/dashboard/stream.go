@@ -22,7 +22,7 @@ type message struct {
 	data  []byte
 }
 
-// streams are the connected browsers.
+// streams holds the connected browsers.
 type streams struct {
 	mu   sync.Mutex
 	all  map[chan message]bool // guarded by mu

@@ -1,6 +1,6 @@
 // Package doctor examines whether a machine can run openmanus: processor, memory, libraries, GPU, disks, limits, ports,
-// Python, locale, clock and proxies. Each examination is one file. It changes nothing on the machine, except that it creates
-// and removes a temporary file in the folders that runs and models are written to.
+// Python, locale, clock and proxies. Each examination is one file. The package changes nothing on the machine, except that it
+// creates and removes a temporary file in the folders of runs and of models. It keeps no state.
 package doctor
 
 import (
@@ -46,7 +46,7 @@ type Machine struct {
 // limit bounds the time of one examination.
 const limit = 20 * time.Second
 
-// Examine examines the machine.
+// Examine runs all examinations and returns their findings in order. A failed examination is a finding, not an error.
 func Examine(ctx context.Context, m Machine) []Finding {
 	var all []Finding
 	for _, examine := range []func(context.Context, *Machine) []Finding{

@@ -1,4 +1,4 @@
-// Package pace estimates the remaining time of a training run. It owns no clock.
+// Package pace estimates the remaining time of a training run. It reads no clock: callers pass the time.
 package pace
 
 import (

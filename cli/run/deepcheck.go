@@ -30,7 +30,7 @@ type Checked struct {
 // deepLimit bounds the check of one server or score function.
 const deepLimit = 60 * time.Second
 
-// DeepCheck opens what a configuration names, as a run does: the headers, tokenizers and chat templates of models, the
+// DeepCheck opens everything that a configuration names, as a run does: the headers, tokenizers and chat templates of models, the
 // tasks, one instance on every server, and the score functions with one sample. It fetches no models, loads no
 // weights, and starts no servers of env.launch.
 func DeepCheck(ctx context.Context, host Host, cfg configs.Config) []Checked {

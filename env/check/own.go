@@ -10,8 +10,8 @@ import (
 // This file describes the servers of a user's own environment (env.AgentGym). Their
 // texts, actions and rewards are unknown, so their solutions cannot be checked.
 
-// ownActions are the actions for a server of which Options.Actions says nothing. Such a
-// server answers an action that it does not know with an observation too.
+// ownActions are the actions for a server if Options.Actions is empty. A server answers an
+// unknown action with an observation, too.
 var ownActions = []string{"look", "help", "1"}
 
 var own = environment{

@@ -23,8 +23,8 @@ func (in *Installed) Environ(env []string, exe string) ([]string, error) {
 }
 
 // Inherited returns the path of the one-file executable whose launcher started this process, or "". Child processes inherit
-// neither the lock nor the variables: only this process keeps its program in the cache. Call it before the process starts
-// others.
+// neither the lock nor the variables: only this process keeps its program in the cache. Call Inherited before the process
+// starts child processes.
 func Inherited() string {
 	exe := os.Getenv(exeVariable)
 	fd, err := strconv.Atoi(os.Getenv(lockVariable))

@@ -71,8 +71,8 @@ func (c *Cache) hold(f *os.File, dir string, deep bool) (*Installed, error) {
 }
 
 // Install returns the unpacked program of p and unpacks it first if necessary. Only one process unpacks at a time. Install
-// reports to say that it unpacks or waits for another process. It calls try with the new folder before the folder gets its
-// name; an error of try undoes the unpacking.
+// calls say with a message when it unpacks or waits for another process. It calls try with the new folder before the folder
+// gets its name; after an error of try it removes the folder.
 func (c *Cache) Install(ctx context.Context, p *Payload, say func(text string), try func(dir string) error) (*Installed, error) {
 	l, err := c.lockUnpacking(ctx, say)
 	if err != nil {

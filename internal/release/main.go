@@ -1,5 +1,5 @@
 // Command release makes the files that users install: the tree of the program and its libraries, the archive of the tree, and
-// the one-file executable. build.sh calls it with what it has built.
+// the one-file executable. build.sh calls it with the files that it has built.
 //
 //	release tree  writes the tree into a folder (./build.sh install)
 //	release dist  writes the archive, the executable, licences, the SPDX list and SHA256SUMS into a folder (./build.sh release)

@@ -3,7 +3,7 @@
 //	site --root CHECKOUT --out FOLDER
 //
 // The pages are docs/*.md, README.md and CONTRIBUTING.md. docs/index.md is the first page, and its lists are the menu.
-// A relative link that leads nowhere is an error.
+// A relative link without a target is an error.
 package main
 
 import (

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data/crash"
 )
 
@@ -48,15 +50,7 @@ func (r *Folder) SetAside(step int) (dir string, steps []int, err error) {
 			err = fmt.Errorf("set aside checkpoints after step %d: %w", step, err)
 		}
 	}()
-	if dir, err = r.freeAside(); err != nil {
-		return "", nil, err
-	}
-	atAsideMetrics.Pass()
-	if err := copyFile(r.Metrics(), filepath.Join(dir, filepath.Base(r.Metrics()))); err != nil {
-		return dir, nil, err
-	}
-	atAsideRollouts.Pass()
-	if err := r.moveRollouts(step, filepath.Join(dir, filepath.Base(r.Rollouts()))); err != nil {
+	if dir, err = r.setAsideRecords(step); err != nil {
 		return dir, nil, err
 	}
 	steps, err = checkpoint.SetAside(r.Checkpoints(), step, filepath.Join(dir, filepath.Base(r.Checkpoints())))
@@ -64,6 +58,43 @@ func (r *Folder) SetAside(step int) (dir string, steps []int, err error) {
 		err = r.relink(step)
 	}
 	return dir, steps, err
+}
+
+// SetAsideRecords prepares to begin again in a folder that lacks checkpoints: if its metrics
+// have a training step, it moves all episodes to set-aside/N, copies the metrics there and
+// returns that folder. Otherwise it does nothing and returns "".
+func (r *Folder) SetAsideRecords() (dir string, err error) {
+	trained := errors.New("a training step")
+	err = track.Read(r.Metrics(), func(l track.Line) error {
+		if l.Phase == track.PhaseTrain && l.Step > 0 {
+			return trained
+		}
+		return nil
+	})
+	switch {
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case errors.Is(err, trained):
+		dir, err = r.setAsideRecords(-1)
+	}
+	if err != nil {
+		return dir, fmt.Errorf("set aside the records of a run without checkpoints: %w", err)
+	}
+	return dir, nil
+}
+
+// setAsideRecords makes the next folder under set-aside, copies the metrics there and moves
+// the episodes of steps after the given step there.
+func (r *Folder) setAsideRecords(step int) (dir string, err error) {
+	if dir, err = r.freeAside(); err != nil {
+		return "", err
+	}
+	atAsideMetrics.Pass()
+	if err := copyFile(r.Metrics(), filepath.Join(dir, filepath.Base(r.Metrics()))); err != nil {
+		return dir, err
+	}
+	atAsideRollouts.Pass()
+	return dir, r.moveRollouts(step, filepath.Join(dir, filepath.Base(r.Rollouts())))
 }
 
 // relink points the link latest to the checkpoint of step, and removes the link best if

@@ -92,7 +92,7 @@ func (r *runFolder) resume(ctx context.Context, h *Host, cfg configs.Config, m m
 			h.Log.Warn("checkpoint is damaged", "error", bad)
 		}
 		if errors.Is(err, checkpoint.ErrNone) && len(damaged) == 0 {
-			return nil
+			return r.begin(h)
 		}
 		if err != nil {
 			return errext.With(errext.Disk, "remove damaged checkpoints to start from the beginning", err)
@@ -128,6 +128,18 @@ func (r *runFolder) resume(ctx context.Context, h *Host, cfg configs.Config, m m
 	if len(steps) > 0 {
 		h.Log.Warn("newer checkpoints are set aside; trainer.resume=auto now resumes this run",
 			"step", r.state.Step, "set_aside", steps, "folder", dir)
+	}
+	return nil
+}
+
+// begin prepares a run that starts at step 0. It sets the records of an earlier run in the folder aside.
+func (r *runFolder) begin(h *Host) error {
+	dir, err := r.SetAsideRecords()
+	if err != nil {
+		return errext.With(errext.Disk, "set trainer.experiment to another name", err)
+	}
+	if dir != "" {
+		h.Log.Warn("the run folder has no checkpoint: the run begins again, and the metrics and episodes of the earlier steps are set aside", "folder", dir)
 	}
 	return nil
 }

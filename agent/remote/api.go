@@ -76,29 +76,26 @@ func (s *Store) find(r *http.Request) (*episode, error) {
 }
 
 func (s *Store) get(w http.ResponseWriter, r *http.Request) error {
-	s.mu.Lock()
-	e, err := s.find(r)
-	var v view
-	if err == nil {
-		v = e.view()
-	}
-	s.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	serve.WriteJSON(w, http.StatusOK, v)
-	return nil
+	return s.answer(w, r, func(*episode) error { return nil })
 }
 
 // remove drops an episode.
 func (s *Store) remove(w http.ResponseWriter, r *http.Request) error {
+	return s.answer(w, r, func(e *episode) error {
+		if e.status == running {
+			s.drop(e, "the agent dropped it")
+		}
+		return nil
+	})
+}
+
+// answer applies change, under s.mu, to the episode that a request names, and sends its state.
+func (s *Store) answer(w http.ResponseWriter, r *http.Request, change func(*episode) error) error {
 	s.mu.Lock()
 	e, err := s.find(r)
 	var v view
 	if err == nil {
-		if e.status == running {
-			s.drop(e, "the agent dropped it")
-		}
+		err = change(e)
 		v = e.view()
 	}
 	s.mu.Unlock()
@@ -135,19 +132,7 @@ func (s *Store) postReward(w http.ResponseWriter, r *http.Request) error {
 	case body.Success != nil && !done:
 		return serve.Invalid("success", "success is the result of a whole episode: it needs done = true")
 	}
-	s.mu.Lock()
-	e, err := s.find(r)
-	var v view
-	if err == nil {
-		err = s.reward(e, *body.Reward, done, body.Success)
-		v = e.view()
-	}
-	s.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	serve.WriteJSON(w, http.StatusOK, v)
-	return nil
+	return s.answer(w, r, func(e *episode) error { return s.reward(e, *body.Reward, done, body.Success) })
 }
 
 // reward rewards the newest turn of an episode. success nil means a positive reward. The

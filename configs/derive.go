@@ -19,7 +19,7 @@ func (l *loader) derive() {
 	if context >= 4 && c.Rollout.MaxNewTokens >= context {
 		l.put("rollout.max_new_tokens", context/4, "rollout.max_context_tokens %d", context)
 	}
-	if c.Data.MaxPromptTokens >= context && context > 1 {
+	if environments.met(c, 0) && c.Data.MaxPromptTokens >= context && context > 1 {
 		room := context - c.Rollout.MaxNewTokens // longer replies end at the context's limit
 		l.put("data.max_prompt_tokens", max(room, context/2), "rollout.max_context_tokens %d", context)
 	}

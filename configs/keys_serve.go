@@ -20,31 +20,31 @@ func (c *Config) checkServe(fs *Faults) {
 	if c.Serve.Listen == "" {
 		return
 	}
-	const outside = "agents outside of the program play the training episodes (serve.listen): "
+	const others = "agents in other programs play the training episodes (serve.listen): "
 	switch {
 	case c.Data.FromDump != "":
-		fs.add("data.from_dump", outside+"take out one of the two")
+		fs.add("data.from_dump", others+"take out one of the two")
 	case c.Rollout.Engine == openai:
-		fs.add("rollout.engine", outside+"an endpoint cannot be trained; set it to \"local\"")
+		fs.add("rollout.engine", others+"an endpoint cannot be trained; set it to \"local\"")
 	}
 	if c.estimator().Greedy {
-		fs.add("algo.adv_estimator", outside+"%s needs a greedy episode of every task; choose another estimator", c.Algo.AdvEstimator)
+		fs.add("algo.adv_estimator", others+"%s needs a greedy episode of every task; choose another estimator", c.Algo.AdvEstimator)
 	}
 	if c.Rollout.Deterministic {
-		fs.add("rollout.deterministic", outside+"batches depend on the arrival of their requests; set it to false")
+		fs.add("rollout.deterministic", others+"batches depend on the arrival of their requests; set it to false")
 	}
 	if c.Curriculum.Sampler == "success_rate" || c.Curriculum.Failures > 0 || len(c.Curriculum.MaxTurns) > 0 {
-		fs.add("curriculum.sampler", outside+"they choose the tasks; take out the section")
+		fs.add("curriculum.sampler", others+"they choose the tasks; take out the section")
 	}
 	if c.Rollout.IgnoreEOS {
-		fs.add("rollout.ignore_eos", outside+"their replies end at the end token; set it to false")
+		fs.add("rollout.ignore_eos", others+"their replies end at the end token; set it to false")
 	}
 	if c.Trainer.TotalSteps == 0 {
-		fs.add("trainer.total_steps", outside+"the number of tasks is unknown; set it above 0")
+		fs.add("trainer.total_steps", others+"the number of tasks is unknown; set it above 0")
 	}
 	for i, e := range c.Env {
 		if e.Weight > 0 {
-			fs.add(instance("env.weight", i), outside+"the environments only validate; set it to 0")
+			fs.add(instance("env.weight", i), others+"the environments only validate; set it to 0")
 		}
 	}
 	if len(c.Env) == 0 {

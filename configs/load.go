@@ -47,6 +47,8 @@ func (l *loader) finish(sets []string) (Config, error) {
 	for _, s := range sets {
 		l.override(s)
 	}
+	// The address is usually given by train --serve. The keys of a file without [[env]] tables are judged with it.
+	file.Serve.Listen = cmp.Or(file.Serve.Listen, l.cfg.Serve.Listen)
 	l.cfg.resolve()
 	l.derive()
 	l.checkUses(&file)

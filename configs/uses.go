@@ -67,6 +67,10 @@ var (
 
 	agents = policyGradient.and(either("an address in serve.listen", func(c *Config) bool { return c.Serve.Listen != "" }))
 
+	// With serve.listen the [[env]] tables play the validations only.
+	environments = either("an [[env]] table, or an empty serve.listen", func(c *Config) bool { return len(c.Env) > 0 || c.Serve.Listen == "" })
+	drawsTasks   = either("an empty serve.listen", func(c *Config) bool { return c.Serve.Listen == "" })
+
 	withTrajectories = either("sft.epochs above 0, model.fresh.layers above 0 or algo.name = \"agentevol\"", func(c *Config) bool {
 		return c.SFT.Epochs > 0 || c.Model.Fresh.Layers > 0 || c.Evolves()
 	})
@@ -144,7 +148,7 @@ func either(with string, holds func(*Config) bool) use {
 // [agent] key. The given text names the key and the tables.
 func inherited(which string, takes func(c *Config, e Env) bool) use {
 	return either("an [[env]] table that leaves out "+which, func(c *Config) bool {
-		return len(c.Env) == 0 || slices.ContainsFunc(c.Env, func(e Env) bool { return takes(c, e) })
+		return len(c.Env) == 0 && c.Serve.Listen == "" || slices.ContainsFunc(c.Env, func(e Env) bool { return takes(c, e) })
 	})
 }
 

@@ -68,6 +68,63 @@ func TestUnreadKeys(t *testing.T) {
 	}
 }
 
+// TestUnreadServedKeys sets the keys of [[env]] tables' episodes in a run on the episodes of agents in other programs. They
+// have an effect only with an [[env]] table, which validates.
+func TestUnreadServedKeys(t *testing.T) {
+	const (
+		alone   = "[model]\npath = \"m\"\n[trainer]\ntest_every = 0\nval_before_train = false\n"
+		listen  = "[serve]\nlisten = \"127.0.0.1:0\"\n"
+		address = "serve.listen=127.0.0.1:0"
+		table   = "[[env]]\nname = \"maze\"\nweight = 0\nval_tasks = \"1\"\n"
+		imitate = "[sft]\nepochs = 1\nfiles = [\"a.jsonl\"]\n"
+	)
+	const tables, empty = "an [[env]] table, or an empty serve.listen", "an empty serve.listen"
+	for _, c := range []struct{ key, value, with string }{
+		{"data.max_prompt_tokens", "100", tables},
+		{"data.filter_overlong", "true", tables},
+		{"data.truncation", `"left"`, tables},
+		{"data.train_limit", "3", tables},
+		{"data.val_limit", "3", tables},
+		{"data.seed", "3", tables},
+		{"data.shuffle", "false", empty},
+		{"agent.max_obs_tokens", "9", tables},
+		{"agent.max_parse_failures", "3", tables},
+		{"agent.episode_retries", "1", tables},
+		{"agent.episode_replays", "3", tables},
+		{"agent.max_turns", "3", "an [[env]] table that leaves out max_turns"},
+		{"agent.format", `"react"`, "an [[env]] table that leaves out format"},
+		{"rollout.val.temperature", "0.7", tables},
+		{"rollout.val.group_size", "3", tables},
+	} {
+		i := strings.LastIndexByte(c.key, '.')
+		set := "[" + c.key[:i] + "]\n" + c.key[i+1:] + " = " + c.value + "\n"
+		for name, how := range map[string]struct {
+			text    string
+			sets    []string
+			without bool // the key is an error
+		}{
+			"file":          {alone + listen + set, nil, true},
+			"--serve":       {alone + set, []string{address}, true},
+			"--set":         {alone + listen, []string{c.key + "=" + c.value}, true},
+			"validations":   {alone + listen + set + table, nil, c.with == empty},
+			"from a dump":   {alone + set, []string{"data.from_dump=d.jsonl"}, false},
+			"only imitates": {alone + imitate + set, nil, false},
+		} {
+			_, err := schema.Load("run.toml", []byte(how.text), how.sets)
+			var fs Faults
+			unread := errors.As(err, &fs) && len(fs) == 1 && fs[0].Key == c.key && fs[0].Msg == "only used with "+c.with+": set that, or take it out"
+			if unread != how.without || err != nil && !unread {
+				t.Errorf("%s, %s: %v", c.key, name, err)
+			}
+		}
+	}
+	served := load(t, alone+listen, "rollout.max_context_tokens=200", "rollout.max_new_tokens=12")
+	if len(served.Derived) > 0 {
+		t.Errorf("values of keys without effect are derived: %v", served.Derived)
+	}
+	load(t, string(served.Marshal()))
+}
+
 // TestUnreadEnvKeys sets keys of [[env]] tables that have no effect.
 func TestUnreadEnvKeys(t *testing.T) {
 	for key, value := range map[string]string{
@@ -143,7 +200,7 @@ func TestShownConfigurationsAreAccepted(t *testing.T) {
 		if _, err := schema.Load(name, text, nil); err != nil {
 			t.Errorf("loading the preset %s as a user's file: %v", name, err)
 		}
-		variants := [][]string{nil, {"actor.dynamic_batch=true"}, {"env.format=staged"}, {"env.format=react"}, {"sft.epochs=0"}, {"algo.name=agentevol"}}
+		variants := [][]string{nil, {"actor.dynamic_batch=true"}, {"env.format=staged"}, {"env.format=react"}, {"sft.epochs=0"}, {"algo.name=agentevol"}, {"serve.listen=:0", "env.weight=0"}}
 		for _, e := range registry.NamesOf(schema.words.Estimators, nil) {
 			variants = append(variants, []string{"algo.adv_estimator=" + e, "rollout.group_size=4"})
 		}

@@ -311,7 +311,7 @@ func (c *Config) checkRollout(fs *Faults) {
 	if r.MaxNewTokens >= r.MaxContextTokens {
 		fs.add("rollout.max_new_tokens", "%d leaves no room for a prompt in max_context_tokens %d", r.MaxNewTokens, r.MaxContextTokens)
 	}
-	if c.Data.MaxPromptTokens >= r.MaxContextTokens {
+	if environments.met(c, 0) && c.Data.MaxPromptTokens >= r.MaxContextTokens {
 		fs.add("data.max_prompt_tokens", "%d leaves no room for a reply in rollout.max_context_tokens %d", c.Data.MaxPromptTokens, r.MaxContextTokens)
 	}
 }

@@ -140,7 +140,7 @@ func (o *Play) validate(envs []Env) error {
 		errs = append(errs, agent.AtLeast("max_gen_batches", o.MaxGenBatches, 1))
 	}
 	if o.Source != nil && (len(o.Course.Stages) > 0 || o.Course.Sampler.Used()) {
-		errs = append(errs, errors.New("a curriculum chooses tasks, but the agents outside choose the tasks of their episodes"))
+		errs = append(errs, errors.New("a curriculum chooses tasks, but the training episodes come from agents in other programs, which choose their tasks: use no curriculum"))
 	}
 	if _, err := newOrder(envs, *o); err != nil {
 		errs = append(errs, fmt.Errorf("training tasks: %w", err))
@@ -157,7 +157,7 @@ func (o *Update) validate(p Play) error {
 		add(fmt.Errorf("advantage estimator %s needs a critic", o.Estimator))
 	}
 	if e.Needs.Baseline && p.Source != nil {
-		add(fmt.Errorf("advantage estimator %s plays a greedy episode of every task, but the episodes come from agents outside", o.Estimator))
+		add(fmt.Errorf("advantage estimator %s plays a greedy episode of every task, but the training episodes come from agents in other programs: use another estimator", o.Estimator))
 	}
 	if e.Needs.Parts && o.KLReward != nil {
 		add(fmt.Errorf("advantage estimator %s uses the parts of the reward and does not support a KL in the reward", o.Estimator))

@@ -78,7 +78,7 @@ func startTraining(t *testing.T, dir string, args ...string) (ts *testState, url
 	return ts, url, ended
 }
 
-// checkTrainServe starts a documented training with agents outside, and interrupts it while it waits for them. The same
+// checkTrainServe starts a documented training with agents in other programs, and interrupts it while it waits for them. The same
 // command then resumes the run.
 func checkTrainServe(t *testing.T, tiny string, args []string) {
 	t.Helper()

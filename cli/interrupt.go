@@ -45,7 +45,7 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 			switch {
 			case sig == ctrlC && f != nil && (*f)():
 			case soft.Err() == nil:
-				fmt.Fprintln(s.Stderr, "openmanus: interrupted: finishing and saving; interrupt again to stop immediately")
+				fmt.Fprintln(s.Stderr, "openmanus: interrupted: finishing the work in progress; interrupt again to stop immediately")
 				endSoft(errext.ErrInterrupted)
 			case sig != hangUp:
 				endHard(errext.ErrInterrupted)

@@ -123,7 +123,7 @@ func (s *Store) postReward(w http.ResponseWriter, r *http.Request) error {
 	d := json.NewDecoder(io.LimitReader(r.Body, maxReward))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&body); err != nil {
-		return serve.Invalid("", "the body is not an object with reward, done and success: %v", err)
+		return serve.Invalid("", "the body must be an object with reward (a number), done and success (true or false): %s", serve.JSONFault(err))
 	}
 	done := body.Done == nil || *body.Done
 	switch {

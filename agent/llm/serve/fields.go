@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ type fields struct {
 func readFields(body []byte) (*fields, *Error) {
 	f := &fields{}
 	if err := json.Unmarshal(body, &f.raw); err != nil {
-		return nil, Invalid("", "the body is not a JSON object: %v", err)
+		return nil, Invalid("", "the body is not a JSON object: %s", JSONFault(err))
 	}
 	if f.raw == nil {
 		return nil, Invalid("", "the body is null, not a JSON object")
@@ -36,14 +37,23 @@ func take[T any](f *fields, name string) (v T, given bool) {
 	}
 	delete(f.raw, name)
 	if err := json.Unmarshal(raw, &v); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			f.invalid(name, "%s has the wrong type: it is a %s", name, wrong.Value)
-		} else {
-			f.invalid(name, "%s has the wrong type: %v", name, err)
-		}
+		f.invalid(name, "%s has the wrong type: %s", name, JSONFault(err))
 		return v, false
 	}
 	return v, true
+}
+
+// JSONFault describes an error of encoding/json without the names of Go types.
+func JSONFault(err error) string {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return strings.TrimPrefix(err.Error(), "json: ")
+	}
+	article := "a"
+	if strings.ContainsAny(wrong.Value[:1], "ao") { // array, object
+		article = "an"
+	}
+	return fmt.Sprintf("%s is %s %s", cmp.Or(strings.ToLower(wrong.Field), "it"), article, wrong.Value)
 }
 
 // optional reads a field as a pointer, nil if it is absent.

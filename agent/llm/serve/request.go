@@ -158,7 +158,7 @@ func readMessage(raw json.RawMessage) (data.Message, error) {
 	}
 	m := data.Message{}
 	if err := json.Unmarshal(raw, &w); err != nil {
-		return m, err
+		return m, fmt.Errorf("a message is an object with role and content: %s", JSONFault(err))
 	}
 	switch m.Role = w.Role; m.Role {
 	case "developer":

@@ -132,6 +132,10 @@ func TestTrainServe(t *testing.T) {
 		t.Errorf("the agent played %d episodes, want about %d", n, 12*16)
 	}
 
+	if strings.Contains(ts.err.String(), "level=WARN") {
+		t.Errorf("agents that wait at the end of a training are no reason for warnings:\n%s", ts.err)
+	}
+
 	run := filepath.Join(dir, "runs", "served")
 	mustContain(t, "the metrics", one(t, run, "metrics.jsonl"), "val/maze/success_rate")
 	lines := metricLines(t, run)

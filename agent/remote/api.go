@@ -70,7 +70,7 @@ func (s *Store) find(r *http.Request) (*episode, error) {
 	e := s.episodes[r.PathValue("id")]
 	if e == nil {
 		return nil, &serve.Error{Status: http.StatusNotFound, Type: "invalid_request_error", Code: "episode_not_found",
-			Message: fmt.Sprintf("no request had the header %s: %s", serve.SessionHeader, r.PathValue("id"))}
+			Message: fmt.Sprintf("no request had the header %s: %s since the program started", serve.SessionHeader, r.PathValue("id"))}
 	}
 	return e, nil
 }
@@ -149,7 +149,7 @@ func (s *Store) reward(e *episode, reward float64, done bool, success *bool) err
 	case e.status != running && done && e.reward == reward && e.success == won && e.status != droppedStatus:
 		return nil // a repeated request
 	case e.status != running:
-		return gone("the episode has ended (%s)", e.status)
+		return gone("the episode has ended and does not change: %s", e.ending())
 	case e.newest == nil:
 		return conflict("the episode has no reply to reward")
 	case done && e.replying > 0:

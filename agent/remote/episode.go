@@ -2,6 +2,7 @@ package remote
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +43,14 @@ type episode struct {
 	success  bool
 	result   *data.Episode // set when the episode has finished
 	counts   view          // counts of contexts that were forgotten
+}
+
+// ending describes the end of an episode.
+func (e *episode) ending() string {
+	if e.status == droppedStatus {
+		return "it was dropped: " + e.reason
+	}
+	return fmt.Sprintf("its final reward is %g, with success = %t", e.reward, e.success)
 }
 
 // record is one context of an episode: a conversation, or a sequence of token ids.

@@ -40,7 +40,7 @@ func (s *Store) Generate(ctx context.Context, r serve.SessionRequest) (engine.Re
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.status != running {
-		return reply, gone("the episode of session %s has ended (%s) before its reply", e.id, e.status)
+		return reply, gone("the episode of session %s has ended before its reply: %s", e.id, e.ending())
 	}
 	s.record(e, c, r, next, more, reply, began)
 	return reply, nil

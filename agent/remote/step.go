@@ -143,7 +143,7 @@ wait:
 			switch {
 			case e == nil:
 			case e.status == running: // the step was broken off
-				s.drop(e, "the training step ended")
+				s.drop(e, "the step was broken off")
 			default:
 				e.status = collected
 				episodes = append(episodes, e.result)

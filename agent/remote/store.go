@@ -91,7 +91,7 @@ func (s *Store) Close() {
 	defer s.mu.Unlock()
 	for _, e := range s.episodes {
 		if e.status == running {
-			s.drop(e, "the server has ended")
+			s.drop(e, "the training has ended")
 		}
 	}
 }
@@ -116,6 +116,7 @@ func (s *Store) dropIdle(now time.Time) {
 	for _, e := range s.episodes {
 		if e.status == running && e.replying == 0 && now.Sub(e.touched) >= s.o.Idle {
 			s.drop(e, fmt.Sprintf("no request and no reward for %v", s.o.Idle))
+			s.o.Log.Warn("episode dropped", "session", e.id, "task", e.task.ID, "turns", e.turns, "reason", e.reason)
 		}
 	}
 	if s.step != nil && s.waiting > 0 && s.step.stalled(now, s.o.Idle) {
@@ -140,7 +141,7 @@ func (s *Store) enter(ctx context.Context, id, task string) (*episode, error) {
 		if e := s.episodes[id]; e != nil {
 			switch {
 			case e.status != running:
-				return nil, gone("the episode of session %s has ended (%s): begin another session", id, e.status)
+				return nil, gone("the episode of session %s has ended: %s; begin another session", id, e.ending())
 			case task != "" && task != e.task.ID:
 				return nil, serve.Invalid(serve.TaskHeader, "session %s plays task %s, not %s", id, e.task.ID, task)
 			}
@@ -165,7 +166,7 @@ func (s *Store) enter(ctx context.Context, id, task string) (*episode, error) {
 		case <-ctx.Done():
 			err = serve.Unavailable(5*time.Second, "the session was not admitted in time: the step has all its episodes, and the next one has not begun")
 		case <-s.ended:
-			err = serve.Unavailable(5*time.Second, "the server is ending")
+			err = Ended
 		}
 		s.mu.Lock()
 		s.waiting--
@@ -217,7 +218,6 @@ func (s *Store) drop(e *episode, reason string) {
 	s.dropped++
 	partial := s.assemble(e, data.Cancelled)
 	s.retire(e)
-	s.o.Log.Warn("episode dropped", "session", e.id, "task", e.task.ID, "turns", e.turns, "reason", reason)
 	if st := s.step; st != nil {
 		st.touched = time.Now()
 		s.observeEnd(st, e, partial)
@@ -255,6 +255,11 @@ func (s *Store) clear(e *episode) {
 func gone(format string, args ...any) *serve.Error {
 	return &serve.Error{Status: http.StatusGone, Type: "invalid_request_error", Code: "episode_ended", Final: true, Message: fmt.Sprintf(format, args...)}
 }
+
+// Ended is the answer to agents after Close. A client that sends the request again would find
+// no server.
+var Ended = &serve.Error{Status: http.StatusServiceUnavailable, Type: "server_error", Code: "unavailable", Final: true,
+	Message: "the training has ended or was interrupted: it plays no further episodes"}
 
 // errClosed is the error of Collect after Close.
 var errClosed = errors.New("the server of the agents has ended")

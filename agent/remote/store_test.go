@@ -1,9 +1,11 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -80,6 +82,8 @@ func TestContexts(t *testing.T) {
 		{"edited question", [][]string{{"a"}, {"x", " one ", "b"}}, []string{first, sys + you + "x" + me + " one <|im_end|>\n" + you + "b" + me + "[two<|im_end|>]"}},
 		{"foreign reply", [][]string{{"a"}, {"a", " one ", "x", "else", "b"}},
 			[]string{first, sys + you + "a" + me + " one <|im_end|>\n" + you + "x" + me + "else<|im_end|>\n" + you + "b" + me + "[two<|im_end|>]"}},
+		{"branched", [][]string{{"a"}, {"a", " one ", "b"}, {"a", " one ", "c"}},
+			[]string{first + "\n" + you + "b" + me + "[two<|im_end|>]", sys + you + "a" + me + " one <|im_end|>\n" + you + "c" + me + "[three<|im_end|>]"}},
 		{"the same again", [][]string{{"a"}, {"a"}}, []string{first, first}},
 		{"two conversations", [][]string{{"a"}, {"b"}, {"a", " one ", "c"}, {"b", "two", "x"}},
 			[]string{first + "\n" + you + "c" + me + "[three<|im_end|>]", sys + you + "b" + me + "[two<|im_end|>]\n" + you + "x" + me + "[four<|im_end|>]"}},
@@ -260,6 +264,10 @@ func TestWaitEnds(t *testing.T) {
 	if e, ok := errors.AsType[*serve.Error](err); !ok || e.Status != http.StatusServiceUnavailable || e.RetryAfter == 0 {
 		t.Errorf("got %v", err)
 	}
+	r.Close()
+	if _, err := r.Generate(t.Context(), serve.SessionRequest{ID: "s", Messages: []data.Message{{Role: "user", Content: "q"}}}); !errors.Is(err, Ended) {
+		t.Errorf("after the end: %v", err)
+	}
 }
 
 // TestIdle checks that an episode without activity loses its place to another session.
@@ -309,13 +317,17 @@ func TestStalledStep(t *testing.T) {
 
 // TestStop checks that the end of a run breaks off a step that waits for agents.
 func TestStop(t *testing.T) {
-	r := newRig(t, func(string) string { return "ok" }, nil)
+	var log bytes.Buffer
+	r := newRig(t, func(string) string { return "ok" }, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	step := r.collect(1, rollout.Options{GroupSize: 2})
 	r.say("a", "A", "q")
 	end := errors.New("interrupted")
 	r.stop(end)
 	if got := <-step; !errors.Is(got.err, end) {
 		t.Errorf("Collect returned %v, want the cause of the stop", got.err)
+	}
+	if log.Len() > 0 {
+		t.Errorf("an interrupted run needs no warnings of episodes:\n%s", &log)
 	}
 	if _, v := r.do(http.MethodGet, "/v1/episodes/a", ""); v["status"] != "dropped" {
 		t.Errorf("episode %v", v)
@@ -330,32 +342,45 @@ func TestRewards(t *testing.T) {
 	for _, tt := range []struct {
 		method, path, body string
 		want               int
+		says               string
 	}{
-		{"POST", "other/reward", `{"reward":1}`, 404},
-		{"GET", "other", ``, 404},
-		{"DELETE", "other", ``, 404},
-		{"POST", "s/reward", `{`, 400},
-		{"POST", "s/reward", `{}`, 400},
-		{"POST", "s/reward", `{"reward":"1"}`, 400},
-		{"POST", "s/reward", `{"reward":1,"final":true}`, 400},
-		{"POST", "s/reward", `{"reward":1,"done":false,"success":true}`, 400},
-		{"POST", "s/reward", `{"reward":2,"done":false}`, 200},
-		{"POST", "s/reward", `{"reward":0,"done":true}`, 200},
-		{"POST", "s/reward", `{"reward":0}`, 200}, // sent again
-		{"POST", "s/reward", `{"reward":1}`, 410},
-		{"DELETE", "s", ``, 200}, // it stays collected
+		{"POST", "other/reward", `{"reward":1}`, 404, "no request had the header X-Session-Id: other"},
+		{"GET", "other", ``, 404, ""},
+		{"DELETE", "other", ``, 404, ""},
+		{"POST", "s/reward", `{`, 400, "unexpected EOF"},
+		{"POST", "s/reward", `[]`, 400, "it is an array"},
+		{"POST", "s/reward", `{}`, 400, "must be a number"},
+		{"POST", "s/reward", `{"reward":"1"}`, 400, "(true or false): reward is a string"},
+		{"POST", "s/reward", `{"reward":[1]}`, 400, "(true or false): reward is an array"},
+		{"POST", "s/reward", `{"reward":1,"final":true}`, 400, `: unknown field "final"`},
+		{"POST", "s/reward", `{"reward":1,"done":false,"success":true}`, 400, ""},
+		{"POST", "s/reward", `{"reward":2,"done":false}`, 200, ""},
+		{"POST", "s/reward", `{"reward":0,"done":true}`, 200, ""},
+		{"POST", "s/reward", `{"reward":0}`, 200, ""}, // sent again
+		{"POST", "s/reward", `{"reward":1}`, 410, "its final reward is 0, with success = false"},
+		{"POST", "s/reward", `{"reward":0,"success":true}`, 410, ""},
+		{"DELETE", "s", ``, 200, ""}, // it stays collected
 	} {
-		if status, v := r.do(tt.method, "/v1/episodes/"+tt.path, tt.body); status != tt.want {
-			t.Errorf("%s %s %s: %d %v, want %d", tt.method, tt.path, tt.body, status, v, tt.want)
+		if status, v := r.do(tt.method, "/v1/episodes/"+tt.path, tt.body); status != tt.want || !strings.Contains(fmt.Sprint(v), tt.says) {
+			t.Errorf("%s %s %s: %d %v, want %d and %q", tt.method, tt.path, tt.body, status, v, tt.want, tt.says)
 		}
 	}
-	if ep := (<-step).episodes[0]; ep.Reward != 0 || ep.Outcome != data.Done || ep.Turns[0].Reward != 0 {
+	ep := (<-step).episodes[0]
+	for body, want := range map[string]int{`{"reward":0}`: 200, `{"reward":1}`: 410} { // the step has the episode
+		if status, v := r.reward("s", body); status != want {
+			t.Errorf("%s after the step: %d %v, want %d", body, status, v, want)
+		}
+	}
+	if ep.Reward != 0 || ep.Outcome != data.Done || ep.Turns[0].Reward != 0 {
 		t.Errorf("reward %v, outcome %s", ep.Reward, ep.Outcome)
 	}
 	step = r.collect(1, rollout.Options{GroupSize: 1})
 	r.say("dropped", "t", "q")
 	if status, v := r.do(http.MethodDelete, "/v1/episodes/dropped", ""); status != 200 || v["status"] != "dropped" {
 		t.Errorf("DELETE: %d %v", status, v)
+	}
+	if status, v := r.reward("dropped", `{"reward":0}`); status != 410 || !strings.Contains(fmt.Sprint(v), "it was dropped: the agent dropped it") {
+		t.Errorf("a reward after DELETE: %d %v", status, v)
 	}
 	r.say("kept", "t", "q")
 	r.reward("kept", `{"reward":1}`)

@@ -60,7 +60,7 @@ func (t *training) serveAgents(ctx context.Context) (end func() error, err error
 	}
 	t.host.Log.Info("serving agents", "base_url", s.URL+"/v1", "model", filepath.Base(t.run.Dir))
 	return func() error {
-		s.handler.End()
+		s.handler.End(remote.Ended)
 		t.agents.Close()
 		return s.close(ctx)
 	}, nil

@@ -183,7 +183,7 @@ func failure(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return timedOut(ctx)
 	case errors.Is(err, engine.ErrShutdown):
-		return Unavailable(0, "the server is ending")
+		return errEnding
 	}
 	return err
 }

@@ -61,9 +61,9 @@ type Handler struct {
 	o       Options
 	mux     *http.ServeMux
 	key     [sha256.Size]byte
-	places  *semaphore.Weighted // a place for each reply
-	waiting atomic.Int64        // requests that wait for places
-	ending  atomic.Bool
+	places  *semaphore.Weighted   // a place for each reply
+	waiting atomic.Int64          // requests that wait for places
+	ending  atomic.Pointer[Error] // answer to new requests; nil: they are taken
 	began   time.Time
 	counts  counts
 }
@@ -121,7 +121,7 @@ func (h *Handler) Handle(pattern string, f func(w http.ResponseWriter, r *http.R
 			return
 		}
 		e := asError(err)
-		if e.Status >= http.StatusInternalServerError {
+		if e.Status >= http.StatusInternalServerError && e.Status != http.StatusServiceUnavailable { // 503: the server ends, or a step is complete
 			h.o.Log.Warn("request failed", "path", r.URL.Path, "status", e.Status, "error", e.Message)
 		} else {
 			h.o.Log.Debug("request refused", "path", r.URL.Path, "status", e.Status, "error", e.Message)
@@ -138,8 +138,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// End makes the handler refuse new requests. Requests that have begun go on.
-func (h *Handler) End() { h.ending.Store(true) }
+// End makes the handler refuse new requests with e. Requests that have begun go on. A second
+// call has no effect.
+func (h *Handler) End(e *Error) { h.ending.CompareAndSwap(nil, e) }
 
 // admit checks the key of a request.
 func (h *Handler) admit(w http.ResponseWriter, r *http.Request) error {
@@ -152,16 +153,16 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request) error {
 				Message: "the API key is missing or wrong; send it as Authorization: Bearer KEY"}
 		}
 	}
-	if h.ending.Load() {
+	if e := h.ending.Load(); e != nil {
 		w.Header().Set("Connection", "close")
-		return Unavailable(5*time.Second, "the server is ending")
+		return e
 	}
 	return nil
 }
 
 // health reports whether the server takes requests.
 func (h *Handler) health(w http.ResponseWriter, _ *http.Request) {
-	if h.ending.Load() {
+	if h.ending.Load() != nil {
 		WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "ending"})
 		return
 	}
@@ -288,12 +289,12 @@ func (h *Handler) enter(ctx context.Context, n int) (leave func(), err error) {
 var errLeft = errors.New("the reply was broken off")
 
 // errTimeout is the cause of the end of a request's context after Options.Timeout.
-var errTimeout = errors.New("the time limit of requests was reached")
+var errTimeout = &Error{Status: http.StatusGatewayTimeout, Type: serverError, Code: "timeout", Message: "the time limit of requests was reached"}
 
 // timedOut returns the error of a request whose context has ended.
 func timedOut(ctx context.Context) error {
-	if errors.Is(context.Cause(ctx), errTimeout) {
-		return &Error{Status: http.StatusGatewayTimeout, Type: serverError, Code: "timeout", Message: errTimeout.Error()}
+	if e, ok := errors.AsType[*Error](context.Cause(ctx)); ok {
+		return e
 	}
 	return Unavailable(5*time.Second, "the request was cancelled: %v", context.Cause(ctx))
 }

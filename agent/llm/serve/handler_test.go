@@ -1,10 +1,12 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -489,7 +491,11 @@ func TestClose(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		t.Run(fmt.Sprint(patient), func(t *testing.T) {
 			var release, waiting chan struct{}
-			s := serve(t, says("ok"), func(_ *Options, a *actor) { release, waiting = held(a) })
+			var log bytes.Buffer
+			s := serve(t, says("ok"), func(o *Options, a *actor) {
+				release, waiting = held(a)
+				o.Log = slog.New(slog.NewTextHandler(&log, nil))
+			})
 			type answer struct {
 				status int
 				body   string
@@ -507,7 +513,7 @@ func TestClose(t *testing.T) {
 			defer cancel()
 			closed := make(chan error, 1)
 			go func() { closed <- s.Close(ctx) }()
-			for !s.handler.ending.Load() {
+			for s.handler.ending.Load() == nil {
 				time.Sleep(time.Millisecond)
 			}
 			if patient {
@@ -524,6 +530,9 @@ func TestClose(t *testing.T) {
 			}
 			if _, err := http.Get(s.URL + "/health"); err == nil {
 				t.Error("the closed server answers")
+			}
+			if log.Len() > 0 {
+				t.Errorf("the end of a server needs no warnings:\n%s", &log)
 			}
 		})
 	}

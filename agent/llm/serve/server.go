@@ -22,8 +22,8 @@ type Server struct {
 	err    error                   // error of the accept loop; read after served is closed
 }
 
-// errEnding is the cause of the end of requests that Close does not wait for any longer.
-var errEnding = errors.New("the server is ending")
+// errEnding is the answer of a server that is being closed.
+var errEnding = Unavailable(5*time.Second, "the server is ending")
 
 // ErrNoKey is the error of a server that other machines could use without a key.
 var ErrNoKey = errors.New("an address that other machines can reach needs an API key")
@@ -86,9 +86,9 @@ func (s *Server) Done() <-chan struct{} { return s.served }
 // Close refuses new requests and waits until the running ones have ended. When ctx ends it
 // breaks them off. It returns when all goroutines of the server have ended.
 func (s *Server) Close(ctx context.Context) error {
-	s.h.End()
+	s.h.End(errEnding)
 	err := s.http.Shutdown(ctx)
-	s.cancel(errEnding)
+	s.cancel(s.h.ending.Load())
 	if err != nil {
 		// Requests end soon after their context; their replies tell the clients.
 		wait, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/cli/run"
 )
 
 func (s *State) applyLogFlags(c *cli.Context) error {
@@ -18,7 +20,7 @@ func (s *State) applyLogFlags(c *cli.Context) error {
 		}
 	}
 	if s.quiet = c.Bool("quiet"); s.quiet {
-		s.Progress = nil
+		s.Progress = run.Host{}.WithDefaults().Progress // shows nothing
 		level = cmp.Or(level, "error")
 	}
 	if level != "" {

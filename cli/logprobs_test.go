@@ -48,6 +48,19 @@ func TestEachLine(t *testing.T) {
 	}
 }
 
+// TestQuietModels runs the commands that show progress themselves without it.
+func TestQuietModels(t *testing.T) {
+	dir, model := t.TempDir(), copyTinyModel(t)
+	for _, args := range [][]string{
+		{"model", "logprobs", "--model", model, "--device", "cpu"},
+		{"model", "convert", model, "copy"},
+	} {
+		if code, _, stderr := inProcess(t, dir, append(args, "--quiet")...); code != 0 || stderr != "" {
+			t.Errorf("%q: exit code %d, stderr %q", args, code, stderr)
+		}
+	}
+}
+
 // TestLogprobsOfBrokenModel checks that NaN weights are an error of the model.
 func TestLogprobsOfBrokenModel(t *testing.T) {
 	dir := copyTinyModel(t)

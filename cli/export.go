@@ -13,6 +13,7 @@ import (
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -21,8 +22,8 @@ func exportCommand(s *State) *cli.Command {
 		Name:      "export",
 		Usage:     "convert the metrics of runs for TensorBoard, MLflow, W&B or a spreadsheet",
 		ArgsUsage: "RUN [RUN ...]",
-		Description: "RUN is a run folder. Its metrics.jsonl is written in the form of a value of log.backends, into the run folder or\n" +
-			"below --out. mlflow sends to the server of MLFLOW_TRACKING_URI what it lacks. See docs/tracking.md.",
+		Description: "RUN is a run folder, or its name in the folder runs. Its metrics.jsonl is written in the form of a value of\n" +
+			"log.backends, into the run folder or below --out. mlflow sends to the server of MLFLOW_TRACKING_URI what it lacks. See docs/tracking.md.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "to", Usage: "`FORM`: " + strings.Join(exportForms(), ", ")},
 			&cli.StringFlag{Name: "out", Usage: "write to `DIR`/NAME of the run instead of the run folder"},
@@ -72,9 +73,12 @@ func runExport(ctx context.Context, s *State, c *cli.Context) error {
 // export writes the metrics of the run in a folder and returns their number of lines and the folder
 // in which they were written.
 func (s *State) export(ctx context.Context, path, to, out string) (lines int, folder string, err error) {
+	if path, err = run.FindRun(&s.Host, path); err != nil {
+		return 0, "", err
+	}
 	dir := &rundir.Folder{Dir: filepath.Clean(s.Path(path))}
 	if _, err := s.Stat(dir.Metrics()); err != nil {
-		return 0, "", errext.With(errext.Input, "give the folder of a run, such as runs/quickstart", err)
+		return 0, "", errext.With(errext.Input, "the run has no metrics yet", err)
 	}
 	r, err := s.Tracked(dir)
 	if err != nil {
@@ -86,7 +90,7 @@ func (s *State) export(ctx context.Context, path, to, out string) (lines int, fo
 	} else {
 		lock, err := checkpoint.AcquireLock(r.Folder)
 		if err != nil {
-			return 0, "", errext.With(errext.Disk, "or give --out", err)
+			return 0, "", errext.With(errext.Disk, "or write to another folder with --out", err)
 		}
 		defer func() { err = errors.Join(err, lock.Release()) }()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openmanus/openmanus/algo/report"
 	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/data/view"
@@ -86,17 +87,14 @@ func runReport(ctx context.Context, s *State, c *cli.Context) error {
 func (s *State) openRuns(names []string) ([]*report.Run, error) {
 	var runs []*report.Run
 	for _, name := range names {
-		dir := s.Path(name)
-		if !report.IsRun(dir) {
-			if other := s.Path(filepath.Join(defaultRuns, name)); report.IsRun(other) {
-				dir = other
-			}
-		}
-		r, err := report.Open(dir)
+		dir, err := run.FindRun(&s.Host, name)
 		if err != nil {
-			return nil, errext.With(errext.Input, "give a run folder, such as runs/quickstart; openmanus runs lists them", err)
+			return nil, err
 		}
-		r.Folder = dir
+		r, err := report.Open(s.Path(dir))
+		if err != nil {
+			return nil, errext.With(errext.Input, "", err)
+		}
 		runs = append(runs, r)
 	}
 	distinguish(runs)

@@ -64,7 +64,12 @@ func TestReportErrors(t *testing.T) {
 		want string
 	}{
 		{[]string{"report"}, 2, "RUN"},
-		{[]string{"report", "missing"}, 3, "missing"},
+		{[]string{"report", "missing"}, 3, "lists the runs: a"},
+		{[]string{"report", "."}, 3, "not a run folder"},
+		{[]string{"runs", "compare", "a", "runs/b"}, 3, "no run runs/b"},
+		{[]string{"export", "runs/b", "--to", "csv"}, 3, "lists the runs: a"},
+		{[]string{"view", "runs/b"}, 3, "lists the runs: a"},
+		{[]string{"view", "a"}, 3, "rollouts"}, // the run a, without episodes
 		{[]string{"report", "a", "--force"}, 2, "--html"},
 		{[]string{"report", "a", "--html", "x.html", "--episodes", "-1"}, 2, "--episodes"},
 		{[]string{"runs", "missing"}, 3, "missing"},

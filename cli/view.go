@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/data/view"
@@ -87,6 +89,11 @@ func runView(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if _, err := s.Stat(o.Path); errors.Is(err, fs.ErrNotExist) {
+		if o.Path, err = run.FindRun(&s.Host, o.Path); err != nil {
+			return err
+		}
+	}
 	files, err := s.dumpsOf(o)
 	if err != nil {
 		return err
@@ -95,11 +102,11 @@ func runView(ctx context.Context, s *State, c *cli.Context) error {
 		return s.viewPage(ctx, o, files)
 	}
 	out := bufio.NewWriter(s.Stdout)
-	run := len(files) != 1 || files[0] != o.Path
-	header := view.ListHeader(run)
+	ofRun := len(files) != 1 || files[0] != o.Path
+	header := view.ListHeader(ofRun)
 	_, err = s.eachEpisode(ctx, o, files, func(file string, row int, e *data.Episode) error {
 		origin := ""
-		if run {
+		if ofRun {
 			origin = view.Origin(file)
 		}
 		if o.Text {

@@ -1,10 +1,12 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -54,7 +56,7 @@ func FindModel(ctx context.Context, h *Host, name string) (Found, error) {
 	n, _ := hub.ParseName(name) // LookUpModel has parsed it
 	fetched, err := FetchModel(ctx, h, n, hub.Options{})
 	if err != nil {
-		return f, fmt.Errorf("no file or folder is named %s; as a model of the hub: %w", name, err)
+		return f, fmt.Errorf("no file or folder is named %s%s, and %w", name, beside(h, name), err)
 	}
 	f.Path = fetched.Path
 	return f, nil
@@ -75,14 +77,17 @@ func LookUpModel(h *Host, name string) (Found, error) {
 	if i := strings.LastIndexByte(name, '@'); i > 0 {
 		base, selector = name[:i], name[i+1:]
 	}
-	for _, path := range []string{base, filepath.Join(Schema.Defaults().Trainer.OutputDir, base)} {
+	for _, path := range []string{base, filepath.Join(defaultRuns(), base)} {
 		if info, err := h.Stat(path); err == nil && info.IsDir() && (path != base || selector != "") && isRun(h, path) {
 			return f, f.open(h, path, selector)
 		}
 	}
+	if namesRun(h, base) {
+		return f, errext.With(errext.Model, runsHint(h, base), noRun(h, base))
+	}
 	n, ok := hub.ParseName(name)
 	if !ok {
-		return f, errext.With(errext.Model, "give the path of a Hugging Face folder or of a .gguf file, a run, or the name of a model on the hub, such as Qwen/Qwen2.5-0.5B-Instruct", fmt.Errorf("%s does not exist", name))
+		return f, errext.With(errext.Model, runsHint(h, base)+"; or give the path of a Hugging Face folder or of a .gguf file, or the name of a model on the hub, such as Qwen/Qwen2.5-0.5B-Instruct", fmt.Errorf("%s does not exist", name))
 	}
 	f.Hub = n.String()
 	settings := HubSettings(h)
@@ -95,6 +100,19 @@ func LookUpModel(h *Host, name string) (Found, error) {
 		return f, errext.With(errext.Model, hub.OfflineHint(n), fmt.Errorf("HF_HUB_OFFLINE is set, and %v", err))
 	}
 	return f, errext.With(errext.Model, "`openmanus model fetch "+n.String()+"` fetches it", err)
+}
+
+// beside lists the contents of the folder in which the missing path name would be, if there is such a folder.
+func beside(h *Host, name string) string {
+	entries, err := os.ReadDir(h.Path(filepath.Dir(name)))
+	if err != nil {
+		return "" // name is only that of a model of the hub
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return fmt.Sprintf(" (%s has %s)", filepath.Dir(name), cmp.Or(abbreviated(names), "no files"))
 }
 
 // isRun reports whether path is a run folder.

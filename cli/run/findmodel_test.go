@@ -105,6 +105,9 @@ func TestFindModel(t *testing.T) {
 		"acme/gone":        {code: errext.Model, words: "acme/gone"},
 		"nowhere":          {code: errext.Model, words: "nowhere"},
 		"second":           {code: errext.Model, words: "second"},
+		"runs/gone":        {code: errext.Model, words: "`openmanus runs` lists the runs: empty, first, local, pruned, unvalidated"},
+		"runs/gone@best":   {code: errext.Model, words: "no run runs/gone:"},
+		"elsewhere/gone":   {code: errext.Model, words: "`openmanus runs elsewhere` lists the runs: second"},
 		"empty":            {code: errext.Model, words: "no checkpoint"},
 		"first@3":          {code: errext.Model, words: "1, 2, 4"},
 		"first@newest":     {code: errext.Usage, words: "latest"},
@@ -173,6 +176,13 @@ func TestFindModelFetches(t *testing.T) {
 	}
 	if len(s.Requests()) > 0 {
 		t.Error("LookUpModel sent a request")
+	}
+	if err := os.Mkdir(h.Path("models"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, h.Dir, "models/some.gguf", "GGUF")
+	if _, err := FindModel(t.Context(), &h.Host, "models/gone"); CodeOf(t.Context(), err) != errext.Model || !strings.Contains(err.Error(), "some.gguf") || !strings.Contains(err.Error(), "the hub") {
+		t.Errorf("a path that can be a model of the hub: %v", err)
 	}
 	var open Closers
 	opened, err := OpenModel(t.Context(), &h.Host, &open, configs.Model{Path: "acme/adapters", ComputeDtype: "float32"}, model.Options{})

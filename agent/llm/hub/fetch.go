@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,9 @@ const concurrentFiles = 4
 func (c *Client) Fetch(ctx context.Context, n Name, o Options) (Fetched, error) {
 	if c.Offline {
 		return c.offline(n, o, errors.New("HF_HUB_OFFLINE is set"))
+	}
+	if u, err := url.Parse(c.Endpoint); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return Fetched{}, errext.With(errext.Model, "set it to a URL such as "+DefaultEndpoint+", or remove it", fmt.Errorf("HF_ENDPOINT is %q, which is no URL of a hub", c.Endpoint))
 	}
 	l, err := c.list(ctx, n)
 	if _, ok := errors.AsType[*connectError](err); ok && ctx.Err() == nil {

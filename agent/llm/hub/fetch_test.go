@@ -299,6 +299,16 @@ func TestChoice(t *testing.T) {
 	}
 }
 
+// TestEndpoint checks that the error of an address that is no URL names the variable.
+func TestEndpoint(t *testing.T) {
+	for _, endpoint := range []string{"nonsense", "mirror:80/x", "ftp://mirror", "https:///x", "http://a b"} {
+		c, _, _ := newClient(t, Settings{Endpoint: endpoint, Cache: t.TempDir()})
+		if _, err := c.Fetch(t.Context(), name(t, "acme/tiny"), Options{}); err == nil || codeOf(err) != errext.Model || !strings.Contains(err.Error(), "HF_ENDPOINT is "+strconv.Quote(endpoint)) {
+			t.Errorf("%s: %v", endpoint, err)
+		}
+	}
+}
+
 // TestFaults fetches through servers with faults. The fetch succeeds, or fails with words that help.
 func TestFaults(t *testing.T) {
 	files := tiny()

@@ -94,7 +94,7 @@ func (c *Client) explain(n Name, err error) error {
 		if _, ok := errors.AsType[*connectError](err); ok && c.answered.Load() {
 			return errext.With(errext.Model, "run the same command again; finished parts are kept", err)
 		} else if ok {
-			return errext.With(errext.Model, OfflineHint(n), err)
+			return errext.With(errext.Model, OfflineHint(n), fmt.Errorf("the hub cannot be asked for %s: %w", n, err))
 		}
 		return errext.WithDefault(errext.Model, err)
 	}
@@ -112,10 +112,12 @@ func (c *Client) explain(n Name, err error) error {
 	case s.status == http.StatusUnauthorized && s.code == "GatedRepo", s.status == http.StatusForbidden && c.Token == "":
 		hint = "accept the licence on " + page + " and set HF_TOKEN to a token of your account (" + c.Endpoint + "/settings/tokens)"
 	case s.status == http.StatusUnauthorized:
+		err = fmt.Errorf("the hub shows no model %s without a token (%w)", n.ID, err)
 		hint = "check the name; a private or gated model needs HF_TOKEN, and a gated one also that its licence is accepted on " + page
 	case s.status == http.StatusForbidden:
 		hint = "accept the licence on " + page + " with the account of the token of " + c.TokenFrom + ", and let the token read gated models"
 	case s.status == http.StatusNotFound:
+		err = fmt.Errorf("the hub has no model %s (%w)", n.ID, err)
 		hint = "check the name on " + page
 		if c.Token == "" {
 			hint += "; a private model needs HF_TOKEN"

@@ -47,6 +47,9 @@ func run(args, env []string) error {
 		return errext.With(errext.Native, "mount /proc", fmt.Errorf("find the running executable: %w", err))
 	}
 	p, err := payload.Open(exe)
+	if errors.Is(err, os.ErrPermission) {
+		return errext.With(errext.Disk, "chmod +r "+errext.ShellQuote(exe), err)
+	}
 	if err != nil {
 		return errext.With(errext.Disk, "download the file again; do not strip or edit it", err)
 	}
@@ -94,10 +97,10 @@ func install(p *payload.Payload) (*payload.Installed, error) {
 	if c, err := payload.OpenCache(dir, false); err == nil {
 		in, err := c.Find(p, os.Getenv("OPENMANUS_VERIFY") == "1")
 		if err != nil || in != nil {
-			return in, errext.With(errext.Disk, "", err)
+			return in, diskError(err)
 		}
 	} else if !errors.Is(err, os.ErrNotExist) {
-		return nil, errext.With(errext.Disk, "", err)
+		return nil, diskError(err)
 	}
 	c, err := payload.OpenCache(dir, true)
 	if err != nil {
@@ -133,12 +136,12 @@ func try(ctx context.Context, dir string) error {
 
 // startError explains why a program could not be executed.
 func startError(program string, err error) error {
-	hint := ""
+	code, hint := errext.Native, ""
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		hint = "its file system may be mounted noexec; set " + payload.Variable + " to a folder on another one"
+		code, hint = errext.Disk, "its file system may be mounted noexec; set "+payload.Variable+" to a folder on another one"
 	case errors.Is(err, syscall.ENOENT):
 		hint = "the system has no glibc (/lib64/ld-linux-x86-64.so.2), as Alpine; use a distribution with glibc 2.34 or newer, or a container"
 	case errors.Is(err, syscall.ENOEXEC):
@@ -147,7 +150,7 @@ func startError(program string, err error) error {
 	if p := new(os.PathError); errors.As(err, &p) {
 		err = p.Err // its message names the program
 	}
-	return errext.With(errext.Native, hint, fmt.Errorf("execute %s: %w", program, err))
+	return errext.With(code, hint, fmt.Errorf("execute %s: %w", program, err))
 }
 
 // diskError adds a hint to the error of writing files.
@@ -158,7 +161,7 @@ func diskError(err error) error {
 		return nil
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		hint = "free space, or set " + payload.Variable + " to a folder with more space"
-	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOENT):
+	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
 		hint = "set " + payload.Variable + " to a folder that you can write to"
 	}
 	if _, ok := errext.CodeOf(err); ok {

@@ -278,12 +278,39 @@ func TestCacheThatCannotBeUsed(t *testing.T) {
 		{"relative", "absolute path"},
 		{"", "HOME"},
 		{"/proc/none/cache", "OPENMANUS_CACHE"},
+		{filepath.Join(file, "below"), "set OPENMANUS_CACHE"}, // a folder above is a file
 	} {
 		code, _, stderr := start(t, tt.cache, file)
 		if code != errext.Disk {
 			t.Errorf("%q: exit code %d", tt.cache, code)
 		}
 		contains(t, stderr, tt.want)
+	}
+}
+
+// TestCacheOfAnotherUser checks the hint for a cache folder that the user must not read.
+func TestCacheOfAnotherUser(t *testing.T) {
+	needRoot(t)
+	cache := t.TempDir()
+	if err := errors.Join(os.Chmod(cache, 0o700), os.Chmod(filepath.Dir(cache), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	file := one(t, script, 10)
+	if err := os.Chmod(file, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := start(t, cache, "setpriv", "--reuid=65534", "--clear-groups", file); code != errext.Disk || !strings.Contains(stderr, "chmod +r") {
+		t.Errorf("an executable that cannot be read: exit code %d: %s", code, stderr)
+	}
+	if err := os.Chmod(file, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{cache, filepath.Join(cache, "below")} {
+		code, _, stderr := start(t, dir, "setpriv", "--reuid=65534", "--clear-groups", file)
+		if code != errext.Disk {
+			t.Errorf("%s: exit code %d", dir, code)
+		}
+		contains(t, stderr, "permission denied", "set OPENMANUS_CACHE")
 	}
 }
 
@@ -372,7 +399,7 @@ func TestDiskFull(t *testing.T) {
 
 func TestNoexec(t *testing.T) {
 	code, left, stderr := mounted(t, "size=4m,noexec", one(t, script, 10))
-	if code != errext.Native || left != ".lock\n" {
+	if code != errext.Disk || left != ".lock\n" {
 		t.Errorf("exit code %d, left %q", code, left)
 	}
 	contains(t, stderr, "noexec", "OPENMANUS_CACHE")

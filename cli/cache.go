@@ -39,7 +39,11 @@ func (s *State) openCache() (c *payload.Cache, dir string, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, dir, nil
 	}
-	return c, dir, errext.With(errext.Disk, "", err)
+	hint := ""
+	if errors.Is(err, fs.ErrPermission) {
+		hint = "set " + payload.Variable + " to a folder of your own"
+	}
+	return c, dir, errext.With(errext.Disk, hint, err)
 }
 
 func cacheList(_ context.Context, s *State, c *cli.Context) error {

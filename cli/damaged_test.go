@@ -78,6 +78,22 @@ func TestNoFolder(t *testing.T) {
 			t.Errorf("read-only: exit code %d", code)
 		}
 		mustContain(t, "stderr", stderr, "permission denied", "set trainer.output_dir")
+
+		if err := os.MkdirAll(filepath.Join(dir, "runs", "tiny", "checkpoints"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(filepath.Join(dir, "runs", "tiny", "rollouts"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Join(dir, "runs", "tiny"), ".lock", "")
+		if err := os.Chmod(filepath.Join(dir, "runs", "tiny", ".lock"), 0o444); err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr = inProcess(t, dir, "train", "run.toml", "--quiet")
+		if code != int(errext.Disk) {
+			t.Errorf("lock of another user: exit code %d", code)
+		}
+		mustContain(t, "stderr", stderr, "permission denied", "another trainer.experiment")
 	}
 
 	t.Setenv("OPENMANUS_CRASH_AT", "nowhere")

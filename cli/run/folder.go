@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"strconv"
@@ -49,7 +50,11 @@ func openRunFolder(ctx context.Context, h *Host, cfg configs.Config, m mode) (*r
 	}
 	var err error
 	if r.lock, err = checkpoint.AcquireLock(r.Dir); err != nil {
-		return nil, errext.With(errext.Disk, "", err)
+		hint := ""
+		if errors.Is(err, fs.ErrPermission) {
+			hint = "the run may belong to another user: give this run another trainer.experiment, or set trainer.output_dir to a folder of your own"
+		}
+		return nil, errext.With(errext.Disk, hint, err)
 	}
 	_, err = h.Stat(r.Config())
 	r.configured = err == nil

@@ -161,8 +161,8 @@ func TestFailedStart(t *testing.T) {
 		change func(o *Options)
 		want   []string
 	}{
-		{"missing program", func(o *Options) { o.Command.Args[0] = "no-such-server" }, []string{`no program "no-such-server" in PATH`}},
-		{"missing path", func(o *Options) { o.Command.Args[0] = "/no/such/server" }, []string{"no program /no/such/server"}},
+		{"missing program", func(o *Options) { o.Command.Args[0] = "no-such-server" }, []string{`no program "no-such-server" in PATH`, "install it"}},
+		{"missing path", func(o *Options) { o.Command.Args[0] = "/no/such/server" }, []string{"no program /no/such/server", "install it"}},
 		{"not a program", func(o *Options) { o.Command.Args[0] = file }, []string{"exec format error"}},
 		{"no command", func(o *Options) { o.Command.Args = nil }, []string{"no command"}},
 		{"missing folder", func(o *Options) { o.Command.Dir = "/no/such/folder" }, []string{"working folder", "/no/such/folder"}},

@@ -112,6 +112,9 @@ func (o *Options) check() error {
 		return fmt.Errorf("the working folder %s is a file", c.Dir)
 	}
 	path, err := lookPath(c.Args[0], c.Dir, c.value("PATH"))
+	if errors.Is(err, errNoProgram) {
+		return fmt.Errorf("%w: install it, or give the path of the program", err)
+	}
 	if err != nil {
 		return err
 	}

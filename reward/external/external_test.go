@@ -254,6 +254,9 @@ func TestUnreachable(t *testing.T) {
 			t.Errorf("%s: %v", fn, err)
 		}
 	}
+	if _, err := Open("exec:gone x.py", Options{}); err == nil || !strings.Contains(err.Error(), "install") {
+		t.Errorf("a missing program: %v", err)
+	}
 	for _, fn := range []string{"exec:", "exec: 'open", "ftp://x", "math"} {
 		if _, err := Open(fn, Options{}); err == nil {
 			t.Errorf("Open(%q): no error", fn)

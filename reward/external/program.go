@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os/exec"
 	"path/filepath"
@@ -52,6 +53,9 @@ func executable(name, dir string) error {
 		}
 	}
 	_, err := exec.LookPath(name)
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: install the program, or give the path of one that exists", err)
+	}
 	return err
 }
 

@@ -128,8 +128,24 @@ func TestTrainLoRA(t *testing.T) {
 	openmanus(t, killed, "train", "run.toml", "--set", "trainer.experiment=critic", "--set", "trainer.total_steps=1",
 		"--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0").wait(t)
 
-	// The base weights have changed since the start of the run.
+	// The base model is missing.
 	other := filepath.Join(whole, "base")
+	if err := os.Rename(other, other+"-moved"); err != nil {
+		t.Fatal(err)
+	}
+	for place, args := range map[string][]string{
+		filepath.Join("runs", "lora", "base"): {"model", "info", actor},
+		other:                                 {"train", "run.toml", "--quiet", "--set", "trainer.total_steps=3"},
+	} {
+		if code, _, stderr := inProcess(t, whole, args...); code != int(errext.Model) || !strings.Contains(stderr, "base does not exist") ||
+			!strings.Contains(stderr, "put it back") || !strings.Contains(stderr, place) {
+			t.Errorf("%q without the base model: exit code %d, %q", args, code, stderr)
+		}
+	}
+	if err := os.Rename(other+"-moved", other); err != nil {
+		t.Fatal(err)
+	}
+	// The base weights have changed since the start of the run.
 	if err := os.RemoveAll(other); err != nil {
 		t.Fatal(err)
 	}

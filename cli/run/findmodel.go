@@ -83,11 +83,11 @@ func LookUpModel(h *Host, name string) (Found, error) {
 		}
 	}
 	if namesRun(h, base) {
-		return f, errext.With(errext.Model, runsHint(h, base), noRun(h, base))
+		return f, errext.With(errext.Model, runsHint(h, base), noRun(base))
 	}
 	n, ok := hub.ParseName(name)
 	if !ok {
-		return f, errext.With(errext.Model, runsHint(h, base)+"; or give the path of a Hugging Face folder or of a .gguf file, or the name of a model on the hub, such as Qwen/Qwen2.5-0.5B-Instruct", fmt.Errorf("%s does not exist", name))
+		return f, errext.With(errext.Model, runsHint(h, base)+"; or give the path of a Hugging Face folder or of a .gguf file, or the name of a model on the hub, such as Qwen/Qwen2.5-0.5B-Instruct", noRun(base))
 	}
 	f.Hub = n.String()
 	settings := HubSettings(h)

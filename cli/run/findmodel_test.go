@@ -106,7 +106,7 @@ func TestFindModel(t *testing.T) {
 		"nowhere":          {code: errext.Model, words: "nowhere"},
 		"second":           {code: errext.Model, words: "second"},
 		"runs/gone":        {code: errext.Model, words: "`openmanus runs` lists the runs: empty, first, local, pruned, unvalidated"},
-		"runs/gone@best":   {code: errext.Model, words: "no run runs/gone:"},
+		"runs/gone@best":   {code: errext.Model, words: "no run runs/gone"},
 		"elsewhere/gone":   {code: errext.Model, words: "`openmanus runs elsewhere` lists the runs: second"},
 		"empty":            {code: errext.Model, words: "no checkpoint"},
 		"first@3":          {code: errext.Model, words: "1, 2, 4"},

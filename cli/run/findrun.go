@@ -23,15 +23,20 @@ func FindRun(h *Host, name string) (string, error) {
 	if _, err := h.Stat(name); !errors.Is(err, fs.ErrNotExist) {
 		return "", errext.With(errext.Input, "give a run folder", cmp.Or(err, fmt.Errorf("%s is not a run folder: it has neither metrics.jsonl nor config.toml", name)))
 	}
-	return "", errext.With(errext.Input, runsHint(h, name), noRun(h, name))
+	return "", errext.With(errext.Input, runsHint(h, name), noRun(name))
 }
 
+// missingError is the error of a path that does not exist.
+type missingError string
+
+func (e missingError) Error() string { return string(e) }
+
 // noRun returns the error of a path that does not exist and may be meant as that of a run.
-func noRun(h *Host, path string) error {
-	if namesRun(h, path) {
-		return fmt.Errorf("there is no run %s", path)
+func noRun(path string) error {
+	if inDefaultRuns(path) {
+		return missingError("there is no run " + path)
 	}
-	return fmt.Errorf("%s does not exist", path)
+	return missingError(path + " does not exist")
 }
 
 func defaultRuns() string { return Schema.Defaults().Trainer.OutputDir }
@@ -39,12 +44,13 @@ func defaultRuns() string { return Schema.Defaults().Trainer.OutputDir }
 // namesRun reports whether a path that does not exist can only be meant as that of a run: it is below the default
 // trainer.output_dir or beside a run.
 func namesRun(h *Host, path string) bool {
-	path = filepath.Clean(path)
-	if strings.HasPrefix(path, defaultRuns()+string(filepath.Separator)) {
-		return true
-	}
-	dir := filepath.Dir(path)
-	return dir != "." && len(runsIn(h, dir)) > 0
+	dir := filepath.Dir(filepath.Clean(path))
+	return inDefaultRuns(path) || dir != "." && len(runsIn(h, dir)) > 0
+}
+
+// inDefaultRuns reports whether a path is below the default trainer.output_dir.
+func inDefaultRuns(path string) bool {
+	return strings.HasPrefix(filepath.Clean(path), defaultRuns()+string(filepath.Separator))
 }
 
 // runsIn returns the names of the run folders in dir, which may be missing.

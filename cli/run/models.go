@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
@@ -43,15 +44,29 @@ func DescribeModel(ctx context.Context, h *Host, name string) (*model.Descriptio
 // the run's model.path. Opening the adapters checks that the base has the right weights.
 func baseFinder(ctx context.Context, h *Host, adapters *Found) func(name string) (string, error) {
 	return func(name string) (string, error) {
+		hint := "set base_model_name_or_path in its adapter_config.json"
 		if adapters.Run != nil {
+			hint = "link it as " + adapters.Run.Base()
 			if dir := adapters.Run.Base(); model.IsFolder(dir) {
 				return dir, nil
 			}
 			name = adapters.Config.Model.Path
 		}
 		f, err := FindModel(ctx, h, name)
-		return f.Path, err
+		return f.Path, baseError(err, hint)
 	}
+}
+
+// baseError adds an action to the error of a base model that was not found.
+func baseError(err error, action string) error {
+	hint := "if the base model was moved, put it back, or " + action
+	if missing, ok := errors.AsType[missingError](err); ok {
+		return errext.With(errext.Model, hint, missing)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; %s", err, hint)
+	}
+	return nil
 }
 
 // findModels finds the models that the configuration names, and fetches missing ones. In
@@ -67,8 +82,12 @@ func (r *runFolder) findModels(ctx context.Context, h *Host, cfg configs.Config)
 		if p.path == "" {
 			continue
 		}
-		if err := CheckModel(ctx, h, p.key, p.path); err != nil {
-			return cfg, err
+		_, err := FindModel(ctx, h, p.path)
+		if err != nil && p.key == "model.path" && r.checkpoint != nil {
+			err = fmt.Errorf("the base model of the run's adapters: %w", baseError(err, "link it as "+h.Path(p.path)))
+		}
+		if err != nil {
+			return cfg, fmt.Errorf("%s: %w", p.key, err)
 		}
 	}
 	return cfg, nil

@@ -31,7 +31,7 @@ func trainError(run *runFolder, err error) error {
 	prompt, tooLong := errors.AsType[*agent.PromptError](err)
 	switch {
 	case algo.IsDiskError(err): // before ErrInterrupted: the interrupted run was not saved
-		return errext.With(errext.Disk, "make room or set trainer.output_dir, then run the same command to resume from the last checkpoint", err)
+		return errext.With(errext.Disk, "make room or move the run folder and set trainer.output_dir to its new parent, then run the same command to resume from the last checkpoint", err)
 	case errors.Is(err, algo.ErrInterrupted):
 		return errext.ErrInterrupted
 	case is[*pool.DownError](err), lost && failed.Outcome == data.EnvError:

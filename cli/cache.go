@@ -90,7 +90,7 @@ func cachePrune(_ context.Context, s *State, _ *cli.Context) error {
 		}
 	}
 	if err == nil && len(removed) == 0 {
-		err = s.print([]byte("nothing to remove: every unpacked program is in use\n"))
+		err = s.print([]byte("nothing to remove: no program in " + dir + " is unused\n"))
 	}
 	return errext.With(errext.Disk, "", err)
 }

@@ -25,6 +25,12 @@ const (
 	nvidiaLicense = "LicenseRef-NVIDIA-CUDA-EULA"
 )
 
+// nvidiaNote names the sections of NVIDIA's licence that permit a release to contain the two libraries.
+const nvidiaNote = `libcudart.so.13 and libcupti.so.13 of NVIDIA are in lib/openmanus because libtorch_cpu.so is linked to them. They are
+unmodified copies. Their licence permits this in the sections 1.1.1 (3), 1.1.2, 2.2, 2.3 and 2.6, Attachment A, which lists
+libcudart.so and libcupti.so. Section 1.1.2 (2) allows only openmanus to access them.
+`
+
 // component is a work of others in a release.
 type component struct {
 	name, version string
@@ -238,7 +244,7 @@ func (in *inputs) licenses(root string) error {
 		return err
 	}
 	var all strings.Builder
-	fmt.Fprintf(&all, "openmanus contains the following works of others.\n\n")
+	fmt.Fprintf(&all, "openmanus contains the following works of others.\n\n%s\n", nvidiaNote)
 	for _, c := range list {
 		fmt.Fprintf(&all, "  %s %s: %s\n", c.name, c.version, c.license)
 	}

@@ -268,6 +268,11 @@ func checkRunPaths(t *testing.T, one, root string) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if name := filepath.Base(file); name == "libcudart.so.13" || name == "libcupti.so.13" {
+			if want, err := os.ReadFile(filepath.Join(root, "build/libtorch/lib", name)); err != nil || !bytes.Equal(b, want) {
+				t.Errorf("%s was modified, which its licence forbids; error %v", name, err)
+			}
+		}
 		for _, path := range []string{root + "/", "/mod/github.com/wangkuiyi"} {
 			if bytes.Contains(b, []byte(path)) {
 				t.Errorf("%s contains the path %s", file, path)

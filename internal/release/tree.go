@@ -73,18 +73,19 @@ func (in *inputs) tree(root string) error {
 	return in.licenses(root)
 }
 
-// library copies a native library without its symbols for debugging, which take a fifth of its size.
+// library copies a native library without its symbols for debugging, which take a fifth of its size. The libraries of NVIDIA
+// stay as they are: their licence allows only unmodified copies (section 2.3).
 func (in *inputs) library(root, name string) error {
 	to := filepath.Join(root, libDir, filepath.Base(name))
 	if err := copyFile(to, filepath.Join(in.build, name), 0o644); err != nil {
 		return err
 	}
-	if err := strip(to); err != nil {
-		return err
-	}
 	switch filepath.Base(name) {
 	case "libcudart.so.13", "libcupti.so.13": // have no run path and need only glibc
 	default:
+		if err := strip(to); err != nil {
+			return err
+		}
 		if err := setRunPath(to, "$ORIGIN"); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/openmanus/openmanus/cli/pace"
 	"github.com/openmanus/openmanus/cli/run"
 )
 
@@ -32,8 +33,8 @@ type work struct {
 	total   int           // number of units; 0: unknown
 	uncount bool          // the note has the counts: the display shows the share only
 	prior   time.Duration // time that the previous work of the same kind took; 0: unknown
-	// runLeft returns the remaining time of the whole run. nil: the work is not part of a run.
-	runLeft func(now time.Time) (time.Duration, bool)
+	// runLeft returns the remaining time of the whole run from that of the work, 0 if it is unknown. nil: the work is not part of a run.
+	runLeft func(now time.Time, left time.Duration) (run time.Duration, atLeast, ok bool)
 }
 
 // newProgress shows a piece of work: by a bar on a terminal, and by a line every plainEvery elsewhere.
@@ -44,7 +45,7 @@ func (s *State) newProgress(label string, total int) run.Progress {
 // display shows a piece of work until Done is called.
 func (s *State) display(w work) *display {
 	d := &display{s: s, work: w, out: screenOf(s.Stderr), began: s.Now(), quit: make(chan struct{})}
-	d.eta = estimate{began: d.began, prior: w.prior}
+	d.eta = pace.Estimate{Began: d.began, Prior: w.prior}
 	d.shown = d.out.open()
 	if d.last = d.began; s.Terminal {
 		d.update(true)
@@ -69,7 +70,7 @@ type display struct {
 	counted bool          // Set was called, guarded by mu
 	note    string        // guarded by mu
 	live    func() string // guarded by mu
-	eta     estimate      // guarded by mu
+	eta     pace.Estimate // guarded by mu
 	last    time.Time     // time of the last drawing by Set or of the last line, guarded by mu
 	printed string        // texts of the last line, guarded by mu
 	lines   int           // number of written lines, guarded by mu
@@ -82,7 +83,7 @@ func (d *display) Set(n int, note string) {
 	defer d.mu.Unlock()
 	d.n, d.note = max(d.n, min(n, d.total)), note
 	if !d.counted && d.total > 0 {
-		d.eta.from, d.eta.began = float64(d.n)/float64(d.total), d.s.Now()
+		d.eta.From, d.eta.Began = float64(d.n)/float64(d.total), d.s.Now()
 		d.counted = true
 	}
 	d.update(d.n == d.total && d.total > 0)
@@ -154,7 +155,7 @@ func (d *display) texts() []string {
 	return slices.DeleteFunc([]string{count, d.note, live}, empty)
 }
 
-// times returns the elapsed time, and the remaining times of the work and of the run.
+// times returns the elapsed time, and the remaining times of the work and of the run. "run 9:00+ left" is a lower bound.
 func (d *display) times() []string {
 	now := d.s.Now()
 	times := []string{clock(now.Sub(d.began))}
@@ -162,12 +163,17 @@ func (d *display) times() []string {
 	if d.total > 0 {
 		share = float64(d.n) / float64(d.total)
 	}
-	if left, ok := d.eta.left(now, share); ok && left >= time.Second {
+	left, _ := d.eta.Left(now, share)
+	if left >= time.Second {
 		times = append(times, clock(left)+" left")
 	}
 	if d.runLeft != nil {
-		if left, ok := d.runLeft(now); ok && left >= time.Second {
-			times = append(times, "run "+clock(left)+" left")
+		if run, atLeast, ok := d.runLeft(now, left); ok && run >= time.Second {
+			text := "run " + clock(run)
+			if atLeast {
+				text += "+"
+			}
+			times = append(times, text+" left")
 		}
 	}
 	return times

@@ -54,40 +54,6 @@ func TestProgressTerminal(t *testing.T) {
 	}
 }
 
-// TestEstimate plays a step of groups, of which the easy episodes end early and the last ones late, and checks that the predicted
-// end never moves by more than a third of the whole from one second to the next, and that it is close in the last 40 percent.
-func TestEstimate(t *testing.T) {
-	const total, whole = 256, 240 * time.Second
-	for _, prior := range []time.Duration{0, 200 * time.Second, 500 * time.Second} {
-		began := time.Unix(1e9, 0)
-		e := estimate{began: began, prior: prior}
-		var end time.Duration // predicted
-		for at := time.Second; at < whole; at += time.Second {
-			wave := at / (30 * time.Second) // 32 episodes end in the last third of each wave
-			done := 32 * int(wave)
-			if in := at - wave*30*time.Second; in > 20*time.Second {
-				done += int(32 * (in - 20*time.Second) / (10 * time.Second))
-			}
-			left, ok := e.left(began.Add(at), float64(done)/total)
-			if !ok {
-				if end != 0 {
-					t.Errorf("prior %v: no prediction after %v, after an earlier one", prior, at)
-				}
-				continue
-			}
-			if now := at + left; end != 0 && max(now-end, end-now) > whole/3 {
-				t.Errorf("prior %v: after %v the predicted end moves from %v to %v", prior, at, end, now)
-			}
-			if end = at + left; at > whole*6/10 && max(end-whole, whole-end) > whole/4 {
-				t.Errorf("prior %v: after %v the predicted end is %v, want about %v", prior, at, end, whole)
-			}
-		}
-		if end == 0 {
-			t.Errorf("prior %v: no prediction", prior)
-		}
-	}
-}
-
 // TestProgressMoves checks that a display changes within two seconds although its work reports nothing, on a terminal, and within
 // plainEvery elsewhere, and that the count never decreases.
 func TestProgressMoves(t *testing.T) {
@@ -170,6 +136,16 @@ func TestLinesFit(t *testing.T) {
 			t.Fatalf("%q: exit code %d\n%s", args, code, ts.err.String())
 		}
 		shown := strings.ReplaceAll(ts.err.String(), "\r", "\n") + "\n" + ts.out.String()
+		if i == 0 { // the next process reads steps of ten seconds
+			metrics := one(t, dir, "runs/a-rather-long-name-of-a-run/metrics.jsonl")
+			metrics = regexp.MustCompile(`"timing_s/step":[\d.]+`).ReplaceAllStringFunc(metrics, func(s string) string {
+				return regexp.MustCompile(`\d`).ReplaceAllString(s, "9")
+			})
+			writeFile(t, dir, "runs/a-rather-long-name-of-a-run/metrics.jsonl", metrics)
+		}
+		if i == 1 && !strings.Contains(shown, "run 0:10 left") {
+			t.Errorf("the resumed run shows no remaining time:\n%s", shown)
+		}
 		if i == 0 {
 			for _, label := range []string{"starting", "opening the environments", "playing walks of maze 0/", "playing expert tasks of maze 0/", "opening the model",
 				"starting the engine", "rendering trajectories", "read step 1/", "sft step 1/", "saving the reference", "validating maze before 0/", "step 1/2 playing 0/",

@@ -77,9 +77,9 @@ func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, 
 		return err
 	}
 	watch := &watcher{s: s, barsOnly: !slices.Contains(cfg.Log.Backends, "console")}
-	host, listeners := s.Host, algo.Listeners{}
+	host, listeners, opened := s.Host, algo.Listeners{}, []func(*rundir.Folder){}
 	if !s.quiet {
-		listeners = append(listeners, watch)
+		listeners, opened = append(listeners, watch), append(opened, watch.opened)
 	}
 	board, err := s.startDashboard(s.interrupts.Hard, c)
 	if err != nil {
@@ -87,8 +87,8 @@ func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, 
 	}
 	if board != nil {
 		fmt.Fprintf(s.Stderr, "dashboard at %s\n", board.URL())
-		listeners = append(listeners, board)
-		host.Log, host.Opened, host.Observer = shownIn(board, s.Log), board.Opened, board
+		listeners, opened = append(listeners, board), append(opened, board.Opened)
+		host.Log, host.Observer = shownIn(board, s.Log), board
 		defer func() {
 			if err := board.End(); err != nil { // a browser does not decide over the result of the run
 				s.Log.Warn("the dashboard did not close cleanly", "error", err)
@@ -96,6 +96,11 @@ func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, 
 		}()
 	}
 	host.Events = listeners
+	host.Opened = func(folder *rundir.Folder) {
+		for _, f := range opened {
+			f(folder)
+		}
+	}
 	r, err := run.Open(ctx, cfg, host)
 	if err != nil {
 		return err

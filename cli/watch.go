@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/openmanus/openmanus/algo"
@@ -22,9 +21,7 @@ type watcher struct {
 	bar      *display
 
 	current    algo.Phase
-	supervised algo.Phase               // current supervised phase, or the zero Phase
-	phaseBegan time.Time                // start of the current phase
-	phaseTook  map[string]time.Duration // duration of the last phase of each name
+	supervised algo.Phase // current supervised phase, or the zero Phase
 	pace       pace.Steps
 }
 
@@ -33,6 +30,13 @@ var phaseNames = map[string]string{
 	"gen": "playing", "gen_max": "playing greedily", "testing": "validating", "reward": "scoring", "values": "values", "adv": "advantages",
 	"old_log_prob": "log-probs", "ref": "reference", "update_critic": "critic update", "update_actor": "update", "save_checkpoint": "saving",
 	algo.PhaseReference: "saving the reference",
+}
+
+// opened reads the times of the steps of earlier processes.
+func (w *watcher) opened(folder *rundir.Folder) {
+	if err := w.pace.Load(folder.Metrics()); err != nil {
+		w.s.Log.Warn("the remaining time is estimated without the earlier steps", "error", err)
+	}
 }
 
 // Phase starts a bar. Supervised training has one bar for all its steps.
@@ -45,6 +49,7 @@ func (w *watcher) Phase(p algo.Phase) {
 		return
 	}
 	w.done()
+	prior := w.pace.Phase(w.s.Now(), p)
 	label, shown := phaseNames[p.Name]
 	if !shown {
 		return
@@ -53,21 +58,14 @@ func (w *watcher) Phase(p algo.Phase) {
 	case p.Of != "":
 		label += " " + p.Of
 	case p.Step > 0:
-		w.pace.Begin(w.s.Now(), p.Step, p.Steps)
 		label = fmt.Sprintf("step %d/%d %s", p.Step, p.Steps, label)
 	}
-	w.current, w.phaseBegan = p, w.s.Now()
-	w.bar = w.s.display(work{label: label, total: p.Total, prior: w.phaseTook[phaseKey(p)], runLeft: w.pace.Left})
+	w.current = p
+	w.bar = w.s.display(work{label: label, total: p.Total, prior: prior, runLeft: w.pace.Left})
 	if p.Sampled != nil {
 		w.bar.Live(func() string { return run.SampledNote(p.Sampled()) })
 	}
 	w.Progress(0, "")
-}
-
-// phaseKey names the phases whose durations are alike.
-func phaseKey(p algo.Phase) string {
-	env, _, _ := strings.Cut(p.Of, " ")
-	return joined(p.Name, env)
 }
 
 // supervisedUnits is the number of units of a bar in a step of supervised training.
@@ -102,19 +100,13 @@ func (w *watcher) Progress(n int, note string) {
 
 // done removes the bar.
 func (w *watcher) done() {
-	w.supervised = algo.Phase{}
+	w.supervised, w.current = algo.Phase{}, algo.Phase{}
+	w.pace.EndPhase(w.s.Now())
 	if w.bar == nil {
 		return
 	}
 	w.bar.Done()
 	w.bar = nil
-	if name := w.current.Name; name != "" {
-		if w.phaseTook == nil {
-			w.phaseTook = map[string]time.Duration{}
-		}
-		w.phaseTook[phaseKey(w.current)] = w.s.Now().Sub(w.phaseBegan)
-	}
-	w.current = algo.Phase{}
 }
 
 // Step prints the main metrics of a step on a line.
@@ -174,7 +166,7 @@ func (w *watcher) stepLine(step, steps int, m algo.Metrics) (parts []string, ran
 	add(6, "grad %.2f", m[track.ActorGradNorm])
 	add(7, "lr %.2g", m[track.ActorLR])
 	add(2, "%.1f s", m[track.TimingStep])
-	if left, ok := w.pace.Left(w.s.Now()); ok && step < steps {
+	if left, _, ok := w.pace.Left(w.s.Now(), 0); ok && step < steps {
 		add(1, "(%s left)", clock(left))
 	}
 	return parts, rank

@@ -102,17 +102,17 @@ func TestWatcherShowsEveryPhase(t *testing.T) {
 	want("playing that has just begun", `^step 1/24 playing 0/256 +0% \| +\| 0:00$`)
 	pass(30 * time.Second)
 	w.Progress(64, "9 solved")
-	want("playing", `^step 1/24 playing 64/256 9 solved +25% \|█+ +\| 0:30, 1:30 left$`)
+	want("playing", `^step 1/24 playing 64/256 9 solved +25% \|.+\| 0:30, 1:30 left, run 47:30\+ left$`)
 	sampled = 12345
 	pass(time.Second)
 	w.bar.refresh()
-	want("the first tokens", `64/256 9 solved 12k tok +25% `)
+	want("the first tokens", `64/256 9 solved 12k tok 0:31, `)
 	for _, name := range []string{"reward", "values", "old_log_prob", "ref", "update_critic", "update_actor"} {
 		w.Phase(algo.Phase{Name: name, Step: 1, Steps: 24, Total: 0})
-		want(name, `^step 1/24 `+phaseNames[name]+` 0:00$`)
+		want(name, `^step 1/24 `+phaseNames[name]+` 0:00, run 11:53\+ left$`) // at least 31 s for each further step
 	}
 	w.Phase(algo.Phase{Name: algo.PhaseReference})
-	want("the reference", "^saving the reference 0:00$")
+	want("the reference", `^saving the reference 0:00, run 11:53\+ left$`)
 	pass(89 * time.Second)
 	w.Step(1, 24, algo.Metrics{"timing_s/step": 120})
 	if lines, _ := ts.screen(t); !strings.Contains(lines[len(lines)-1], "(46:00 left)") {

@@ -20,7 +20,7 @@ var arrows = map[string]string{
 	".":   "cli",
 	"cli": "cli/dashboard cli/doctor cli/pace cli/run configs/... algo/... agent/... env/... reward/... data/... torch/... internal/...",
 
-	"cli/pace":      "",
+	"cli/pace":      "algo algo/track",
 	"cli/dashboard": "agent/rollout algo algo/report algo/rundir algo/track cli/pace configs data data/table data/view env/listen",
 
 	"cli/launch": "internal/errext internal/payload",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/cli/pace"
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env/listen"
 )
 
@@ -51,8 +49,7 @@ type Dashboard struct {
 
 	// State of the events. A listener of the run only takes mu, which is never held for long.
 	mu     sync.Mutex
-	phase  phase                    // guarded by mu
-	took   map[string]time.Duration // durations of the last phases, by phaseKey; guarded by mu
+	phase  phase // guarded by mu
 	pace   pace.Steps
 	steps  int  // training steps of the run; 0: unknown; guarded by mu
 	begun  bool // an event has arrived; guarded by mu
@@ -73,15 +70,17 @@ type phase struct {
 	Step    int     `json:"step"`
 	Steps   int     `json:"steps"`
 	N       int     `json:"n"`
-	From    int     `json:"from"` // value of N when the phase began
 	Total   int     `json:"total"`
 	Note    string  `json:"note"`
 	Seconds float64 `json:"seconds"`  // since the phase began
-	Prior   float64 `json:"prior"`    // duration of the previous phase of this name; 0: unknown
+	Prior   float64 `json:"prior"`    // duration of the previous phase of this kind; 0: unknown
+	Left    float64 `json:"left"`     // estimate of the remaining time of the phase; 0: unknown
 	RunLeft float64 `json:"run_left"` // estimate of the remaining time of the run; -1: unknown
+	AtLeast bool    `json:"at_least"` // RunLeft is a lower bound
 	Tokens  int     `json:"tokens"`   // sampled in this phase; -1: it samples none
 
 	began   time.Time
+	eta     pace.Estimate
 	sampled func() int
 }
 
@@ -95,7 +94,7 @@ func Start(ctx context.Context, o Options) (*Dashboard, error) {
 	if o.Token == "" && !local(o.Addr) {
 		o.Token = newToken()
 	}
-	d := &Dashboard{o: o, access: access{o.Token}, episodes: episodes{now: o.Now}, quit: make(chan struct{}), took: map[string]time.Duration{}}
+	d := &Dashboard{o: o, access: access{o.Token}, episodes: episodes{now: o.Now}, quit: make(chan struct{})}
 	d.phase = phase{Label: "starting", began: o.Now()}
 	var err error
 	d.server, err = listen.Serve(ctx, "dashboard", o.Addr, d.Handler(), o.Log)
@@ -123,8 +122,11 @@ func (d *Dashboard) LogHandler() slog.Handler {
 }
 
 // Opened sets the run folder. It has the form of run.Host.Opened.
-func (d *Dashboard) Opened(folder *rundir.Folder, _ configs.Config) {
+func (d *Dashboard) Opened(folder *rundir.Folder) {
 	run, err := report.Open(folder.Dir)
+	if err == nil {
+		err = d.pace.Load(folder.Metrics())
+	}
 	if err != nil {
 		d.o.Log.Warn("the dashboard cannot read the run folder", "error", err)
 		return
@@ -154,33 +156,29 @@ func (d *Dashboard) Phase(p algo.Phase) {
 	d.grown = true // the previous phase may have written a line of metrics
 	now := d.o.Now()
 	steady := p.Name == algo.PhaseSFT || p.Name == string(track.PhaseRead) // the steps of supervised training form one phase
-	if d.phase.Name != "" && !(steady && d.phase.Name == p.Name) {
-		d.took[phaseKey(d.phase)] = now.Sub(d.phase.began)
-	}
 	label, ok := d.o.Phases[p.Name]
 	if !ok {
 		label = p.Name
 	}
 	if steady {
 		if d.phase.Name != p.Name {
-			d.phase = phase{Name: p.Name, Label: label, From: p.Step - 1, Total: p.Steps, began: now}
+			d.pace.EndPhase(now)
+			d.phase = phase{Name: p.Name, Label: label, Total: p.Steps, began: now}
+			d.phase.eta = pace.Estimate{Began: now, From: d.phase.share(p.Step - 1)}
 		}
 		d.phase.N = p.Step - 1
 		return
 	}
 	d.phase = phase{Name: p.Name, Label: label, Of: p.Of, Step: p.Step, Steps: p.Steps, Total: p.Total, began: now, sampled: p.Sampled}
-	d.phase.Prior = d.took[phaseKey(d.phase)].Seconds()
+	prior := d.pace.Phase(now, p)
+	d.phase.Prior, d.phase.eta = prior.Seconds(), pace.Estimate{Began: now, Prior: prior}
 	if p.Step > 0 {
-		d.pace.Begin(now, p.Step, p.Steps)
 		d.steps = p.Steps
 	}
 }
 
-// phaseKey names the phases whose durations are alike.
-func phaseKey(p phase) string {
-	env, _, _ := strings.Cut(p.Of, " ")
-	return p.Name + " " + env
-}
+// share returns the share of the phase that is done after n units.
+func (p *phase) share(n int) float64 { return float64(n) / float64(max(1, p.Total)) }
 
 // Progress records the progress of the phase.
 func (d *Dashboard) Progress(n int, note string) {

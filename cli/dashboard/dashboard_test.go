@@ -23,7 +23,6 @@ import (
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/internal/browsertest"
 )
@@ -274,7 +273,7 @@ func TestStream(t *testing.T) {
 	}
 	// The file has the lines of a resumed run, of which the run cuts the last before its first event.
 	check(t, p.sink.Write(track.Line{Phase: track.PhaseTrain, Step: 1, Metrics: track.Metrics{track.SuccessRate: 0.9}}))
-	p.board.Opened(p.folder, configs.Config{})
+	p.board.Opened(p.folder)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/events", nil)
@@ -312,7 +311,7 @@ func TestStream(t *testing.T) {
 		case "log":
 			seen[event] = strings.Contains(data, "level=WARN msg=\\\"a server went away\\\" server=maze") && !strings.Contains(data, "too detailed")
 		case "phase":
-			seen[event] = strings.Contains(data, `"label":"playing"`) && strings.Contains(data, `"n":1,"from":0,"total":2`) && strings.Contains(data, `"tokens":7`)
+			seen[event] = strings.Contains(data, `"label":"playing"`) && strings.Contains(data, `"n":1,"total":2`) && strings.Contains(data, `"tokens":7`)
 		case "playing":
 			seen[event] = strings.Contains(data, `"task":"maze_1"`) && strings.Contains(data, `"outcome":"success"`)
 		}
@@ -351,7 +350,7 @@ func TestStream(t *testing.T) {
 // TestEndWithReaders ends a run while a reader does not read.
 func TestEndWithReaders(t *testing.T) {
 	p := start(t)
-	p.board.Opened(p.folder, configs.Config{})
+	p.board.Opened(p.folder)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.board.URL()+"events", nil)
 	check(t, err)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -416,7 +415,7 @@ func TestLiveInBrowser(t *testing.T) {
 	}{{390, true}, {1400, false}} {
 		t.Run(fmt.Sprint(c.width), func(t *testing.T) {
 			p := start(t)
-			p.board.Opened(p.folder, configs.Config{})
+			p.board.Opened(p.folder)
 			p.step(1)
 			handler := http.NewServeMux()
 			handler.Handle("/", p.board.Handler())

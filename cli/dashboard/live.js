@@ -109,20 +109,17 @@
     notes.push(clock(took));
     byId("live-note").textContent = notes.join(", ");
     const bar = byId("live-phase-bar");
-    let left = -1;
-    if (phase.total > 0) {
-      bar.value = phase.n / phase.total;
-      if (phase.n > phase.from) left = phase.seconds / (phase.n - phase.from) * (phase.total - phase.n) - since;
-    } else if (phase.prior > 0) bar.value = Math.min(0.99, took / phase.prior);
+    if (phase.total > 0) bar.value = phase.n / phase.total;
+    else if (phase.prior > 0) bar.value = Math.min(0.99, took / phase.prior);
     else bar.removeAttribute("value");
-    if (left < 0 && phase.prior > 0) left = phase.prior - took;
+    const left = phase.left - since;
     byId("live-phase-left").textContent = left > 0 ? clock(left) + " left" : "";
     const run = report.data.runs[0], steps = run && run.steps;
     if (steps > 0) {
       const done = run.series.train && run.series.train["timing_s/step"] ? run.series.train["timing_s/step"].x.slice(-1)[0] : 0;
       byId("live-run-bar").value = done / steps;
     } else byId("live-run-bar").value = 0;
-    byId("live-run-left").textContent = phase.run_left >= 0 ? clock(Math.max(0, phase.run_left - since)) + " left" : "";
+    byId("live-run-left").textContent = phase.run_left >= 0 ? (phase.at_least ? "at least " : "") + clock(Math.max(0, phase.run_left - since)) + " left" : "";
   }
   setInterval(show, 1000);
 

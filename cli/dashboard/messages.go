@@ -154,8 +154,10 @@ func (d *Dashboard) current() phase {
 	defer d.mu.Unlock()
 	p, now := d.phase, d.o.Now()
 	p.Seconds, p.RunLeft, p.Tokens = now.Sub(p.began).Seconds(), -1, -1
-	if left, ok := d.pace.Left(now); ok {
-		p.RunLeft = left.Seconds()
+	left, _ := d.phase.eta.Left(now, p.share(p.N))
+	p.Left = left.Seconds()
+	if run, atLeast, ok := d.pace.Left(now, left); ok {
+		p.RunLeft, p.AtLeast = run.Seconds(), atLeast
 	}
 	if p.sampled != nil {
 		p.Tokens = p.sampled()

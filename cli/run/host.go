@@ -18,7 +18,6 @@ import (
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/rundir"
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -40,9 +39,8 @@ type Host struct {
 	// Events shows training: its phases, steps and validations.
 	Events algo.Events
 
-	// Opened, if set, is called with the locked folder of a training run and the run's
-	// configuration, before the run opens its models.
-	Opened func(*rundir.Folder, configs.Config)
+	// Opened, if set, is called with the locked folder of a training run, before the run opens its models.
+	Opened func(*rundir.Folder)
 
 	// Observer, if set, follows the episodes of runs, evaluations and rollouts while they
 	// are played.

@@ -115,7 +115,7 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 	}
 	h.Log.Info("run", "folder", folder.Dir, "state", folder.describe())
 	if h.Opened != nil {
-		h.Opened(folder.Folder, cfg)
+		h.Opened(folder.Folder)
 	}
 
 	if _, err := folder.findModels(soft, &h, cfg); err != nil { // an interrupt ends a download at once

@@ -1,21 +1,21 @@
-package cli
+package pace
 
 import (
 	"math"
 	"time"
 )
 
-// estimate predicts how long a piece of work takes, from its own pace and from the duration of the previous work of the same
-// kind. With f the share that is done after the time t, and prior that duration,
+// Estimate predicts how long a piece of work takes, from its own pace and from the duration of the previous work of the same
+// kind. With f the share that is done after the time t, and Prior that duration,
 //
-//	whole = (1-w)·prior + w·t/f
+//	whole = (1-w)·Prior + w·t/f
 //
 // where w grows from 0 at f = earlyShare to 1 at f = 1/2: the first episodes of a step end much earlier than the rest. Without a
 // previous duration, w is 1, and nothing is predicted before earlyShare is done. The prediction is smoothed over smoothFor.
-type estimate struct {
-	began time.Time
-	prior time.Duration // 0: none
-	from  float64       // share that was done when the work began
+type Estimate struct {
+	Began time.Time
+	Prior time.Duration // 0: none
+	From  float64       // share that was done when the work began
 	whole time.Duration // smoothed prediction for the work from began on; 0: none
 	at    time.Time     // when whole was set
 }
@@ -25,21 +25,21 @@ const (
 	smoothFor  = 10 * time.Second
 )
 
-// left returns the predicted remaining time when the given share of the work is done.
-func (e *estimate) left(now time.Time, share float64) (left time.Duration, ok bool) {
-	took, f := now.Sub(e.began), 0.0
-	if e.from < 1 {
-		f = (share - e.from) / (1 - e.from)
+// Left returns the predicted remaining time when the given share of the work is done.
+func (e *Estimate) Left(now time.Time, share float64) (left time.Duration, ok bool) {
+	took, f := now.Sub(e.Began), 0.0
+	if e.From < 1 {
+		f = (share - e.From) / (1 - e.From)
 	}
 	var whole time.Duration
 	switch {
 	case f >= 1:
 		return 0, false
-	case e.prior > 0 && f <= earlyShare:
-		whole = e.prior
-	case e.prior > 0:
+	case e.Prior > 0 && f <= earlyShare:
+		whole = e.Prior
+	case e.Prior > 0:
 		w := min(1, (f-earlyShare)/(0.5-earlyShare))
-		whole = time.Duration((1-w)*float64(e.prior) + w*float64(took)/f)
+		whole = time.Duration((1-w)*float64(e.Prior) + w*float64(took)/f)
 	case f >= earlyShare:
 		whole = time.Duration(float64(took) / f)
 	default:

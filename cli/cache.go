@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/internal/payload"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 func cacheCommand(s *State) *cli.Command {
@@ -67,12 +67,11 @@ func cacheList(_ context.Context, s *State, c *cli.Context) error {
 	if len(list) == 0 {
 		return s.print([]byte("no unpacked programs in " + dir + "\n"))
 	}
-	w := tabwriter.NewWriter(s.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tMB\tIN USE\tPATH")
+	rows := [][]string{{"name", "size", "in use"}}
 	for _, p := range list {
-		fmt.Fprintf(w, "%s\t%d\t%t\t%s\n", p.Name, p.Bytes/1e6, p.InUse, p.Path)
+		rows = append(rows, []string{p.Name, bytesText(p.Bytes), map[bool]string{true: "yes", false: "no"}[p.InUse]})
 	}
-	return errext.With(errext.Disk, "", w.Flush())
+	return s.print([]byte("unpacked programs in " + filepath.Dir(list[0].Path) + "\n\n" + textwidth.Table("lrl", rows)))
 }
 
 func cachePrune(_ context.Context, s *State, _ *cli.Context) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/data/view"
 	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 func dataCommand(s *State) *cli.Command {
@@ -73,7 +74,7 @@ func dataInfo(ctx context.Context, s *State, c *cli.Context) error {
 		}
 		r.Files = append(r.Files, info)
 	}
-	return s.printResult(r, r.text(), c.Bool("json"))
+	return s.printWrapped(r, r.text(), c.Bool("json"))
 }
 
 func (r *dataReport) text() string {
@@ -105,7 +106,7 @@ func writeInfo(b *strings.Builder, f *table.FileInfo) {
 	line("format", "%s, %s MB%s", f.Format, short(float64(f.Bytes)/1e6), compressed)
 	line("rows", "%d, %d with a conversation", f.Rows, f.Conversations)
 	for _, e := range f.Envs {
-		text := fmt.Sprintf("%d rows, %d tasks", e.Rows, e.Tasks)
+		text := textwidth.Count(e.Rows, "row") + ", " + textwidth.Count(e.Tasks, "task")
 		if e.Tasks > 0 {
 			text += fmt.Sprintf(", index %d - %d", e.MinIndex, e.MaxIndex)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 func dataConvertCommand(s *State) *cli.Command {
@@ -129,7 +130,7 @@ func convertText(out string, c *table.ConvertCounts) string {
 	for _, of := range c.Tasks {
 		tasks += len(of)
 	}
-	fmt.Fprintf(&b, "%s: %d of %d rows, %d tasks\n", out, c.Written, c.Read, tasks)
+	fmt.Fprintf(&b, "%s: %d of %s, %s\n", out, c.Written, textwidth.Count(c.Read, "row"), textwidth.Count(tasks, "task"))
 	if len(c.Dropped) > 0 {
 		fmt.Fprintf(&b, "  left out: %s\n", droppedText(c))
 	}

@@ -32,7 +32,7 @@ func runDoctor(ctx context.Context, s *State, c *cli.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if err := s.printResult(findings, doctor.Text(findings), c.Bool("json")); err != nil {
+	if err := s.printWrapped(findings, doctor.Text(findings), c.Bool("json")); err != nil {
 		return err
 	}
 	if n := doctor.Failed(findings); n > 0 {

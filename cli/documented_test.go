@@ -588,7 +588,7 @@ var documented = map[string]struct {
 			r.env = map[string]string{"MLFLOW_TRACKING_URI": serveMLflow(t)}
 			r.need("--to", "csv")
 		},
-		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "1 lines to "+r.value("--to")) },
+		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "1 line to "+r.value("--to")) },
 	},
 	"cache list": {
 		func(_ *testing.T, r *docRun, _ string) { r.env = map[string]string{"OPENMANUS_CACHE": r.dir} },

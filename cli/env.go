@@ -2,15 +2,14 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"text/tabwriter"
+	"strconv"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
-	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 func envCommand(s *State) *cli.Command {
@@ -45,14 +44,13 @@ func envList(_ context.Context, s *State, c *cli.Context) error {
 	if c.Bool("json") {
 		return s.printJSON(all)
 	}
-	w := tabwriter.NewWriter(s.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tSERVER\tTURNS\tWHAT")
+	rows := [][]string{{"name", "server", "turns", "task"}}
 	for _, e := range all {
 		server := "yours"
 		if e.Builtin {
 			server = "built in"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", e.Name, server, e.MaxTurns, e.Doc)
+		rows = append(rows, []string{e.Name, server, strconv.Itoa(e.MaxTurns), e.Doc})
 	}
-	return errext.With(errext.Disk, "", w.Flush())
+	return s.print([]byte(textwidth.Table("llrt", rows)))
 }

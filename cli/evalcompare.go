@@ -43,7 +43,7 @@ func runCompare(_ context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return errext.With(errext.Input, "give two files of openmanus eval --out", err)
 	}
-	return s.printResult(cmp, cmp.String(), c.Bool("json"))
+	return s.printWrapped(cmp, cmp.String(), c.Bool("json"))
 }
 
 func (s *State) readResult(path string) (eval.Result, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 func exportCommand(s *State) *cli.Command {
@@ -65,7 +66,7 @@ func runExport(ctx context.Context, s *State, c *cli.Context) error {
 		if err != nil {
 			return fmt.Errorf("export %s: %w", path, err)
 		}
-		fmt.Fprintf(s.Stdout, "%s: %d lines to %s in %s\n", path, lines, to, folder)
+		fmt.Fprintf(s.Stdout, "%s: %s to %s in %s\n", path, textwidth.Count(lines, "line"), to, folder)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func TestPrintEval(t *testing.T) {
 		want string
 	}{
 		{true, `{"env":"maze","tasks":8,"samples":16,"success_rate":0.5,"mean_score":-0.25,"mean_turns":7.25,"outcomes":{"success":64,"turn_limit":64},"lost":0,"metrics":null,"retries":0,"replays":0,"servers":{"requests":0,"instances_created":0,"quarantines":0,"faults":null},"model":"","weights":"","seed":0,"contract":{"hash":"","parts":null},"per_task":null}` + "\n"},
-		{false, "maze: 8 tasks x 16 samples: success 0.500, mean score -0.250, mean turns 7.2; success 64, turn_limit 64\n"},
+		{false, "maze: 8 tasks x 16 samples: success 0.500, mean score -0.250, mean turns 7.2;\n    success 64, turn_limit 64\n"},
 	}
 	for _, tt := range tests {
 		ts := newTestState(t)

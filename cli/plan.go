@@ -10,6 +10,7 @@ import (
 
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 func planCommand(s *State) *cli.Command {
@@ -46,7 +47,7 @@ func runPlan(ctx context.Context, s *State, c *cli.Context) error {
 	if p == nil {
 		return planErr
 	}
-	if err := s.printResult(p, planText(p), c.Bool("json")); err != nil {
+	if err := s.printWrapped(p, planText(p), c.Bool("json")); err != nil {
 		return err
 	}
 	if planErr != nil || p.Fits() {
@@ -63,26 +64,32 @@ func runPlan(ctx context.Context, s *State, c *cli.Context) error {
 // planText returns a prediction as a table.
 func planText(p *run.Plan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "memory during the update\n")
+	var rows [][]string
+	row := func(cells ...string) { rows = append(rows, cells) }
 	for _, part := range p.Parts {
-		fmt.Fprintf(&b, "  %-40s %10s\n", part.Name, bytesText(part.Bytes))
+		row(part.Name, bytesText(part.Bytes))
 	}
-	fmt.Fprintf(&b, "  %-40s %10s\n", "together", bytesText(p.Needed))
+	row("together", bytesText(p.Needed))
 	if p.Available > 0 {
-		fmt.Fprintf(&b, "  %-40s %10s\n", "available", bytesText(p.Available))
-	} else {
-		fmt.Fprintf(&b, "  the memory of the GPU is unknown: give --memory to compare\n")
+		row("available", bytesText(p.Available))
 	}
-	s := p.Step
-	fmt.Fprintf(&b, "\ntime of a step, at most: %d episodes of %d tokens, %d of them sampled, without environments and scoring\n", s.Episodes, s.Context, s.Sampled)
-	total := 0.0
+	b.WriteString("memory during the update\n" + textwidth.Table("lr", rows))
+	if p.Available == 0 {
+		b.WriteString("  the memory of the GPU is unknown: give --memory to compare\n")
+	}
+	step, total := p.Step, 0.0
+	seconds := func(s float64) string { return clock(time.Duration(s * float64(time.Second))) }
+	rows = nil
 	for _, phase := range p.Phases {
-		fmt.Fprintf(&b, "  %-40s %10s   %d tokens at %.3g/s\n", phase.Name, clock(time.Duration(phase.Seconds*float64(time.Second))), phase.Tokens, phase.PerSecond)
+		row(phase.Name, seconds(phase.Seconds), fmt.Sprintf("%d tokens at %.3g/s", phase.Tokens, phase.PerSecond))
 		total += phase.Seconds
 	}
-	fmt.Fprintf(&b, "  %-40s %10s\n", "together", clock(time.Duration(total*float64(time.Second))))
+	row("together", seconds(total), "")
 	if p.Steps > 0 {
-		fmt.Fprintf(&b, "  %-40s %10s\n", fmt.Sprintf("%d steps", p.Steps), clock(time.Duration(total*float64(p.Steps)*float64(time.Second))))
+		row(textwidth.Count(p.Steps, "step"), seconds(total*float64(p.Steps)), "")
 	}
+	fmt.Fprintf(&b, "\ntime of a step, at most: %s of %d tokens, %d of them sampled, without environments and scoring\n",
+		textwidth.Count(step.Episodes, "episode"), step.Context, step.Sampled)
+	b.WriteString(textwidth.Table("lrt", rows))
 	return b.String()
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openmanus/openmanus/cli/pace"
 	"github.com/openmanus/openmanus/cli/run"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 // plainEvery is the time between progress lines without a terminal.
@@ -204,19 +205,19 @@ func (d *display) bar(columns int) string {
 	}
 	label, text, clocks := d.label, strings.Join(texts, " "), strings.Join(times, ", ")
 	if room := columns - utf8.RuneCountInString(text); !fits() && room > 1 {
-		label = cut(label, room-1)
+		label = textwidth.Cut(label, room-1)
 	}
 	text = joined(label, text)
 	const around = len("  100% ||  ") // columns around the bar
 	width := min(widestBar, columns-utf8.RuneCountInString(text)-utf8.RuneCountInString(clocks)-around)
 	if d.total == 0 || width < 3 {
-		return cut(joined(text, clocks), columns)
+		return textwidth.Cut(joined(text, clocks), columns)
 	}
 	p := progressbar.NewOptions(d.total, progressbar.OptionSetWriter(io.Discard), progressbar.OptionSetDescription(text),
 		progressbar.OptionSetWidth(width), progressbar.OptionSetPredictTime(false))
 	_ = p.Set(d.n) // writing to io.Discard cannot fail
 	_ = p.RenderBlank()
-	return cut(joined(strings.TrimSpace(p.String()), clocks), columns)
+	return textwidth.Cut(joined(strings.TrimSpace(p.String()), clocks), columns)
 }
 
 // Done ends the display. Without a terminal it writes a last line, unless the previous line has the same counts or the work
@@ -244,14 +245,6 @@ func joined(parts ...string) string {
 }
 
 func empty(s string) bool { return s == "" }
-
-// cut returns the first n columns of text.
-func cut(text string, n int) string {
-	if runes := []rune(text); len(runes) > n {
-		return string(runes[:max(n, 0)])
-	}
-	return text
-}
 
 // clock formats a duration as 0:07, 12:34 or 1:02:03.
 func clock(d time.Duration) string {

@@ -58,7 +58,7 @@ func runReplay(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	switch err = s.printResult(report, report.String(), c.Bool("json")); {
+	switch err = s.printWrapped(report, report.String(), c.Bool("json")); {
 	case err != nil:
 	case report.Replayed == 0:
 		err = errext.With(errext.Input, "docs/dumps.md lists the episodes that can be replayed", report.Nothing())

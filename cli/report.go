@@ -80,7 +80,7 @@ func runReport(ctx context.Context, s *State, c *cli.Context) error {
 		}
 		text.WriteString(all[i].Text(s.Now()))
 	}
-	return s.printResult(map[string]any{"runs": all}, text.String(), c.Bool("json"))
+	return s.printWrapped(map[string]any{"runs": all}, text.String(), c.Bool("json"))
 }
 
 // openRuns reads the run folders with these paths or names.

@@ -78,5 +78,5 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) error {
 	case "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1": // standard output has the dump
 		return err
 	}
-	return errors.Join(err, s.printResult(result, result.String(), c.Bool("json")))
+	return errors.Join(err, s.printWrapped(result, result.String(), c.Bool("json")))
 }

@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/algo/report"
 	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 // defaultRuns is the default of trainer.output_dir.
@@ -72,9 +72,7 @@ func runRuns(_ context.Context, s *State, c *cli.Context) error {
 	}
 	slices.SortStableFunc(runs, func(a, b *report.Run) int { return b.Updated.Compare(a.Updated) })
 	var rows []listed
-	var text strings.Builder
-	line := func(cells ...any) { fmt.Fprintf(&text, "%-28s %-11s %10s  %-17s %9s  %s\n", cells...) }
-	line("name", "state", "step", "best validation", "size", "last change")
+	table := [][]string{{"name", "state", "step", "best at step", "size", "changed"}}
 	for _, r := range runs {
 		size, err := report.Size(r.Folder)
 		if err != nil {
@@ -83,9 +81,13 @@ func runRuns(_ context.Context, s *State, c *cli.Context) error {
 		f := report.FactsOf(r)
 		rows = append(rows, listed{f, size})
 		row := f.Row(s.Now())
-		line(row.Name, row.State, row.Steps, row.Best, bytesText(size), row.Updated)
+		best := "-"
+		if f.Best != nil {
+			best = fmt.Sprintf("%.3f at %d", f.Best.Success, f.Best.Step)
+		}
+		table = append(table, []string{row.Name, row.State, row.Steps, best, bytesText(size), row.Updated})
 	}
-	return s.printResult(map[string]any{"runs": rows}, text.String(), c.Bool("json"))
+	return s.printWrapped(map[string]any{"runs": rows}, textwidth.Table("llrlrr", table), c.Bool("json"))
 }
 
 // bytesText formats a number of bytes with three digits.
@@ -110,5 +112,5 @@ func runRunsCompare(_ context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return errext.With(errext.Input, "", err)
 	}
-	return s.printResult(compared, compared.String(), c.Bool("json"))
+	return s.printWrapped(compared, compared.String(), c.Bool("json"))
 }

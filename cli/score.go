@@ -107,5 +107,5 @@ func runScore(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.printResult(result, result.String(), c.Bool("json"))
+	return s.printWrapped(result, result.String(), c.Bool("json"))
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 // screen is the stderr that the logger, progress displays and the signal handler share. On a terminal its last
@@ -50,7 +52,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	}
 	text := string(p)
 	if s.columns != nil && !s.inLine {
-		text = wrap(text, s.columns()-1)
+		text = textwidth.Wrap(text, s.columns()-1)
 	}
 	s.inLine = !strings.HasSuffix(text, "\n")
 	bar := s.bar
@@ -133,36 +135,4 @@ func (s *screen) blank() string {
 		return ""
 	}
 	return "\r" + strings.Repeat(" ", utf8.RuneCountInString(s.bar)) + "\r"
-}
-
-// wrap breaks lines at spaces so that they fit into the given number of columns. The rest of a line is indented by four
-// more columns than its beginning. Longer words, such as paths, stay whole.
-func wrap(text string, columns int) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		body := strings.TrimRight(line, "\n")
-		if utf8.RuneCountInString(body) <= columns {
-			b.WriteString(line)
-			continue
-		}
-		indent := body[:len(body)-len(strings.TrimLeft(body, " "))]
-		b.WriteString(indent)
-		used, begun := len(indent), false
-		for word := range strings.SplitSeq(body[len(indent):], " ") {
-			n := utf8.RuneCountInString(word)
-			switch {
-			case !begun:
-			case used+1+n > columns:
-				b.WriteString("\n" + indent + "    ")
-				used = len(indent) + 4
-			default:
-				b.WriteString(" ")
-				used++
-			}
-			b.WriteString(word)
-			used, begun = used+n, true
-		}
-		b.WriteString(line[len(body):])
-	}
-	return b.String()
 }

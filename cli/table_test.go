@@ -7,6 +7,7 @@ import (
 
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 // TestOutcomeTableFits checks that the table of validations fits into 80 columns with long names, and shows every number.
@@ -17,7 +18,7 @@ func TestOutcomeTableFits(t *testing.T) {
 		{Label: "step 123456", Metrics: algo.Metrics{"val/maze/success_rate": .5}},
 	})
 	for line := range strings.Lines(table) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > tableColumns {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > textwidth.Limit {
 			t.Errorf("%d columns: %q", n, line)
 		}
 	}
@@ -36,7 +37,7 @@ func TestWrap(t *testing.T) {
 		"a /word/that/is/wider/than/all b":  "a\n    /word/that/is/wider/than/all\n    b",
 		"exactly 14 col\nexactly 15 colu\n": "exactly 14 col\nexactly 15\n    colu\n",
 	} {
-		if got := wrap(text, 14); got != want {
+		if got := textwidth.Wrap(text, 14); got != want {
 			t.Errorf("wrap(%q) = %q, want %q", text, got, want)
 		}
 	}

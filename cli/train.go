@@ -15,6 +15,7 @@ import (
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 func trainCommand(s *State) *cli.Command {
@@ -137,9 +138,9 @@ func (s *State) printOutcome(r *run.Result) error {
 	program := errext.ShellQuote(s.Args[0])
 	text := ""
 	if r.AlreadyDone {
-		text = wrap(finishedNote(r)+"\n", tableColumns)
+		text = textwidth.Wrap(finishedNote(r)+"\n", textwidth.Limit)
 	}
-	text += fmt.Sprintf("\nRun %s: %d steps\n\n", folder.Dir, st.Step)
+	text += fmt.Sprintf("\nRun %s: %s\n\n", folder.Dir, textwidth.Count(st.Step, "step"))
 	if table := outcomeTable(st.Validations); table != "" {
 		text += table + "\n"
 	}
@@ -156,7 +157,7 @@ func (s *State) printOutcome(r *run.Result) error {
 		if model.IsFolder(folder.Base()) {
 			base = folder.Base()
 		}
-		text += wrap("\nThe weights are adapters of "+base+" in the format of PEFT. This command merges both into one model:\n", tableColumns) +
+		text += textwidth.Wrap("\nThe weights are adapters of "+base+" in the format of PEFT. This command merges both into one model:\n", textwidth.Limit) +
 			commandText(program, "model", "convert", errext.ShellQuote(actor), "merged")
 	}
 	switch {
@@ -223,5 +224,5 @@ func outcomeTable(validations []rundir.Validation) string {
 	if len(rows) == 1 {
 		return ""
 	}
-	return formatTable(rows, 2, tableColumns)
+	return textwidth.Table("llrrrrr", rows)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/internal/textwidth"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -156,6 +157,11 @@ func (s *State) printResult(v any, text string, asJSON bool) error {
 		return s.printJSON(v)
 	}
 	return s.print([]byte(text))
+}
+
+// printWrapped is printResult with a text whose lines are wrapped.
+func (s *State) printWrapped(v any, text string, asJSON bool) error {
+	return s.printResult(v, textwidth.Wrap(text, textwidth.Limit), asJSON)
 }
 
 // printJSON writes v as one line of JSON to standard output.

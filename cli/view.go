@@ -16,6 +16,7 @@ import (
 	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/data/view"
 	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 func viewCommand(s *State) *cli.Command {
@@ -180,5 +181,5 @@ func (s *State) viewPage(ctx context.Context, o viewOptions, files []string) err
 	if err != nil {
 		return err
 	}
-	return s.print(fmt.Appendf(nil, "%s: %d episodes\n", o.HTML, n))
+	return s.print(fmt.Appendf(nil, "%s: %s\n", o.HTML, textwidth.Count(n, "episode")))
 }

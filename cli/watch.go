@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/cli/pace"
 	"github.com/openmanus/openmanus/cli/run"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 // watcher shows training on the terminal: a bar for the current phase, and a line
@@ -180,7 +181,7 @@ func (w *watcher) fit(parts []string, rank []int) string {
 	for w.s.Terminal && utf8.RuneCountInString(text) > w.s.columns()-1 {
 		i := slices.Index(rank, slices.Max(rank))
 		if rank[i] == 0 {
-			return cut(text, w.s.columns()-1)
+			return textwidth.Cut(text, w.s.columns()-1)
 		}
 		parts, rank = slices.Delete(parts, i, i+1), slices.Delete(rank, i, i+1)
 		text = strings.Join(parts, gap)

@@ -27,7 +27,7 @@ var arrows = map[string]string{
 
 	"cli/run": "configs configs/vocabulary algo/... agent/... env/... reward/... data/... torch/... internal/errext",
 
-	"cli/doctor": "env/supervise torch",
+	"cli/doctor": "env/supervise internal/textwidth torch",
 
 	"configs":            "data data/registry",
 	"configs/vocabulary": "agent agent/llm/model algo/advantage algo/correction algo/kl algo/loss algo/track data/registry data/table env env/action env/builtin reward",
@@ -42,7 +42,7 @@ var arrows = map[string]string{
 	"algo/loss":       "data/registry torch",
 	"algo/track":      "data/...",
 	"algo/learner":    "algo/kl algo/loss algo/track agent/llm/chat agent/llm/model agent/llm/tokenizer reward data torch/...",
-	"algo/report":     "agent/eval algo/rundir algo/rundir/checkpoint algo/track data/dump internal/plainjson",
+	"algo/report":     "agent/eval algo/rundir algo/rundir/checkpoint algo/track data/dump internal/plainjson internal/textwidth",
 	"algo/rundir":     "algo/curriculum algo/rundir/checkpoint algo/track data/...",
 
 	"algo/rundir/checkpoint": "data/crash internal/filelock",
@@ -51,7 +51,7 @@ var arrows = map[string]string{
 	"agent/replay":        "agent agent/llm/engine agent/text env data/...",
 	"agent/rollout":       "agent agent/llm/engine env env/pool data/...",
 	"agent/llm/engine":    "data/...",
-	"agent/eval":          "env/pool data",
+	"agent/eval":          "env/pool data internal/textwidth",
 	"agent/text":          "agent/llm/engine data",
 	"agent/openai":        "agent/llm/engine agent/text data data/transport internal/backoff",
 	"agent/remote":        "agent/llm/chat agent/llm/engine agent/llm/serve agent/llm/tokenizer agent/rollout data",
@@ -94,6 +94,7 @@ var arrows = map[string]string{
 	"internal/backoff":   "",
 	"internal/filelock":  "",
 	"internal/plainjson": "",
+	"internal/textwidth": "",
 	"internal/payload":   "internal/filelock",
 	"internal/release":   "internal/payload",
 
@@ -123,7 +124,7 @@ var pure = []string{
 	"configs", "configs/hydra", "algo/advantage", "algo/report", "algo/rundir", "algo/rundir/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
 	"agent/remote", "agent/rollout", "agent/llm/engine", "agent/eval", "agent/openai", "agent/text", "agent/llm/gguf", "agent/llm/hub", "agent/llm/chat", "agent/llm/serve", "agent/llm/tokenizer",
 	"env", "env/action", "env/pool", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/dump", "data/registry", "data/table",
-	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise", "internal/backoff", "internal/plainjson", "internal/site",
+	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise", "internal/backoff", "internal/plainjson", "internal/site", "internal/textwidth",
 	"cli/launch", "internal/payload", "internal/release",
 }
 

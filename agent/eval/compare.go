@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 // Change is a metric in two results. Difference is B - A.
@@ -156,7 +158,7 @@ func (c Comparison) String() string {
 		fmt.Fprintf(&b, "different conditions: %s\n", d)
 	}
 	if c.Tasks > 0 {
-		fmt.Fprintf(&b, "%s: %d tasks in both: B scores better on %d, worse on %d, alike on %d", c.Env, c.Tasks, c.Better, c.Worse, c.Equal)
+		fmt.Fprintf(&b, "%s: %s in both: B scores better on %d, worse on %d, alike on %d", c.Env, textwidth.Count(c.Tasks, "task"), c.Better, c.Worse, c.Equal)
 	} else {
 		fmt.Fprintf(&b, "%s: no task in both, so the results are compared as wholes", c.Env)
 	}
@@ -164,7 +166,7 @@ func (c Comparison) String() string {
 		fmt.Fprintf(&b, "; %d only in A, %d only in B", c.OnlyA, c.OnlyB)
 	}
 	if c.UnknownStarts > 0 {
-		fmt.Fprintf(&b, "\nthe first observations of %d tasks are not known in both results, so these tasks may differ", c.UnknownStarts)
+		fmt.Fprintf(&b, "\nthe first observations of %s are not known in both results, so these tasks may differ", textwidth.Count(c.UnknownStarts, "task"))
 	}
 	fmt.Fprintf(&b, "\n\n  %-24s %9s %9s %9s  %s\n", "metric", "A", "B", "B - A", "95% interval")
 	for _, name := range sortedMetrics(c.Metrics) {

@@ -185,8 +185,8 @@ func TestResult(t *testing.T) {
 	}
 	text := r.String()
 	for _, want := range []string{
-		"maze: 2 tasks x 2 samples: success 0.667, mean score 0.667, mean turns 1.3; env_error 1, success 2, turn_limit 1\n",
-		"1 episodes were lost", "pass@2", "  up (1 tasks)", "contract sha256:",
+		"maze: 2 tasks x 2 samples: success 0.667, mean score 0.667, mean turns 1.3;\n    env_error 1, success 2, turn_limit 1\n",
+		"and not scored: 1 episode\n", "pass@2", "  up (1 task)", "contract sha256:",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/env/pool"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 // Result is the result of an evaluation, also as JSON. The first seven keys are a
@@ -80,14 +81,16 @@ func New(env string, tasks []Task, n int, seed uint64) Result {
 // intervals, the families and the contract's hash.
 func (r Result) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d tasks x %d samples: success %.3f, mean score %.3f, mean turns %.1f",
-		r.Env, r.Tasks, r.Samples, r.SuccessRate, r.MeanScore, r.MeanTurns)
+	fmt.Fprintf(&b, "%s: %s x %s: success %.3f, mean score %.3f, mean turns %.1f",
+		r.Env, textwidth.Count(r.Tasks, "task"), textwidth.Count(r.Samples, "sample"), r.SuccessRate, r.MeanScore, r.MeanTurns)
 	if len(r.Outcomes) > 0 {
 		fmt.Fprintf(&b, "; %s", r.Outcomes)
 	}
-	b.WriteString("\n")
+	summary := textwidth.Wrap(b.String()+"\n", textwidth.Limit)
+	b.Reset()
+	b.WriteString(summary)
 	if r.Lost > 0 {
-		fmt.Fprintf(&b, "%d episodes were lost to failures of the servers or the engine and are not scored\n", r.Lost)
+		fmt.Fprintf(&b, "lost to failures of the servers or the engine, and not scored: %s\n", textwidth.Count(r.Lost, "episode"))
 	}
 	b.WriteString(r.Line())
 	if len(r.Metrics) > 0 {
@@ -96,7 +99,7 @@ func (r Result) String() string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Families)) {
 		f := r.Families[name]
-		fmt.Fprintf(&b, "\n  %s (%d tasks)\n", name, f.Tasks)
+		fmt.Fprintf(&b, "\n  %s (%s)\n", name, textwidth.Count(f.Tasks, "task"))
 		writeFigures(&b, "  ", f.Metrics)
 	}
 	if r.Contract.Hash != "" {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/data/dump"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 // Comparison compares runs: their settings, and their last validations.
@@ -150,12 +152,17 @@ func (r *Run) evaluation(env string) (result *eval.Result, missing string, err e
 // String returns the comparison for a terminal.
 func (c Comparison) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "  %-20s %-12s %9s  %9s  %s\n", "run", "state", "step", "success", "best validation")
+	runs := [][]string{{"run", "state", "step", "success", "best validation"}}
 	for _, f := range c.Runs {
 		r := f.Row(time.Time{})
-		fmt.Fprintf(&b, "  %-20s %-12s %9s  %9s  %s\n", r.Name, r.State, r.Steps, r.Success, r.Best)
+		runs = append(runs, []string{r.Name, r.State, r.Steps, r.Success, r.Best})
 	}
-	fmt.Fprintf(&b, "\n%d settings differ\n", len(c.Differences))
+	b.WriteString(textwidth.Table("llrrl", runs))
+	verb := "differ"
+	if len(c.Differences) == 1 {
+		verb = "differs"
+	}
+	fmt.Fprintf(&b, "\n%s %s\n", textwidth.Count(len(c.Differences), "setting"), verb)
 	own := c.ownEnvs()
 	if len(own) > 0 {
 		b.WriteString("Of environments that some runs lack, only name, tasks and val_tasks are listed; --json lists all.\n")
@@ -168,19 +175,18 @@ func (c Comparison) String() string {
 			continue
 		}
 		fmt.Fprintf(&b, "  %s\n", d.Key)
+		values := [][]string{}
 		for i, v := range d.Values {
-			if v == "" {
-				v = `""`
-			}
-			fmt.Fprintf(&b, "    %-20s %s\n", c.Runs[i].Name, v)
+			values = append(values, []string{"  " + c.Runs[i].Name, cmp.Or(v, `""`)})
 		}
+		b.WriteString(textwidth.Table("lt", values))
 	}
 	if len(c.Results) > 0 {
-		fmt.Fprintf(&b, "\nlast validations\n  %-20s %-10s %-10s %9s  %-15s %9s %9s %9s\n", "run", "when", "env", "success", "95% interval", "score", "turns", "episodes")
-	}
-	for _, r := range c.Results {
-		fmt.Fprintf(&b, "  %-20s %-10s %-10s %9.3f  %-15s %9.3f %9.1f %9.0f\n", r.Run, r.Label, r.Env, r.Success,
-			fmt.Sprintf("%.3f - %.3f", r.Low, r.High), r.Score, r.Turns, r.Episodes)
+		results := [][]string{{"run", "when", "env", "success", "95% interval", "score", "turns", "episodes"}}
+		for _, r := range c.Results {
+			results = append(results, append([]string{r.Run, r.Label}, cells(r.Result)...))
+		}
+		b.WriteString("\nlast validations\n" + textwidth.Table("lllrrrrr", results))
 	}
 	for _, p := range c.Pairs {
 		fmt.Fprintf(&b, "\nA = %s, B = %s\n", p.A, p.B)

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/openmanus/openmanus/algo/rundir"
@@ -92,12 +93,17 @@ func (f Facts) Row(now time.Time) Row {
 		row.Best = fmt.Sprintf("%.3f at step %d", f.Best.Success, f.Best.Step)
 	}
 	if !f.Updated.IsZero() {
-		row.Updated = Duration(now.Sub(f.Updated)) + " ago"
+		row.Updated = age(now.Sub(f.Updated))
 	}
 	return row
 }
 
 func interval(r rundir.Result) string { return fmt.Sprintf("%.3f to %.3f", r.Low, r.High) }
+
+// age formats the time since a change with its largest unit: 3 h ago.
+func age(d time.Duration) string {
+	return strings.Join(strings.Fields(Duration(d))[:2], " ") + " ago"
+}
 
 // Duration formats a duration with its two largest units: 3 h 20 min.
 func Duration(d time.Duration) string {

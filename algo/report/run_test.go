@@ -155,7 +155,7 @@ func TestSupervisedRun(t *testing.T) {
 	if r.Step != 2 || r.Steps != 5 || len(r.Validations) != 1 || *r.Validations[0].Loss != 4 {
 		t.Errorf("step %d of %d, validations %+v; want 2 of 5 and a loss of 4", r.Step, r.Steps, r.Validations)
 	}
-	if text := Summarize(r).Text(r.Updated); !strings.Contains(text, "held-out loss 4.0000") {
+	if text := Summarize(r).Text(r.Updated); !strings.Contains(text, "4.0000") {
 		t.Errorf("the summary does not have the held-out loss:\n%s", text)
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 // Values summarises a metric over a run.
@@ -86,10 +88,15 @@ func (s Summary) Text(now time.Time) string {
 		fmt.Fprintf(&b, "  reason: %s\n", s.Reason)
 	}
 	if len(s.Metrics) > 0 {
-		fmt.Fprintf(&b, "\n  %-30s %11s %11s %11s %11s\n", "metric", "first", "last", "lowest", "highest")
+		rows := [][]string{{"metric", "first", "last", "lowest", "highest"}}
 		for _, v := range s.Metrics {
-			fmt.Fprintf(&b, "  %-30s %11.4g %11.4g %11.4g %11.4g\n", v.Metric, v.First, v.Last, v.Low, v.High)
+			row := []string{v.Metric}
+			for _, x := range []float64{v.First, v.Last, v.Low, v.High} {
+				row = append(row, fmt.Sprintf("%.4g", x))
+			}
+			rows = append(rows, row)
 		}
+		b.WriteString("\n" + textwidth.Table("lrrrr", rows))
 	}
 	writeValidations(&b, s.Validations)
 	writeSeconds(&b, s.Phases)
@@ -97,20 +104,28 @@ func (s Summary) Text(now time.Time) string {
 }
 
 func writeValidations(b *strings.Builder, list []Validation) {
-	begun := false
+	rows := [][]string{{"when", "env", "success", "95% interval", "score", "turns", "episodes"}}
+	losses := [][]string{{"when", "held-out loss"}}
 	for _, v := range list {
 		for _, r := range v.Results {
-			if !begun {
-				fmt.Fprintf(b, "\n  %-12s %-10s %9s  %-15s %9s %9s %9s\n", "when", "env", "success", "95% interval", "score", "turns", "episodes")
-				begun = true
-			}
-			fmt.Fprintf(b, "  %-12s %-10s %9.3f  %-15s %9.3f %9.1f %9.0f\n", v.Label, r.Env, r.Success,
-				fmt.Sprintf("%.3f - %.3f", r.Low, r.High), r.Score, r.Turns, r.Episodes)
+			rows = append(rows, append([]string{v.Label}, cells(r)...))
 		}
 		if v.Loss != nil {
-			fmt.Fprintf(b, "  %-12s held-out loss %.4f\n", v.Label, *v.Loss)
+			losses = append(losses, []string{v.Label, fmt.Sprintf("%.4f", *v.Loss)})
 		}
 	}
+	if len(rows) > 1 {
+		b.WriteString("\n" + textwidth.Table("llrrrrr", rows))
+	}
+	if len(losses) > 1 {
+		b.WriteString("\n" + textwidth.Table("lr", losses))
+	}
+}
+
+// cells returns the cells of a table of results, from the environment on.
+func cells(r rundir.Result) []string {
+	return []string{r.Env, fmt.Sprintf("%.3f", r.Success), fmt.Sprintf("%.3f - %.3f", r.Low, r.High),
+		fmt.Sprintf("%.3f", r.Score), fmt.Sprintf("%.1f", r.Turns), fmt.Sprintf("%.0f", r.Episodes)}
 }
 
 // writeSeconds lists the phases by their share of the time.
@@ -126,10 +141,11 @@ func writeSeconds(b *strings.Builder, seconds map[string]float64) {
 	slices.SortFunc(names, func(x, y string) int {
 		return cmp.Or(cmp.Compare(seconds[y], seconds[x]), strings.Compare(x, y))
 	})
-	fmt.Fprintf(b, "\n  %-30s %14s %6s\n", "phase", "time", "share")
+	rows := [][]string{{"phase", "time", "share"}}
 	for _, name := range names {
-		fmt.Fprintf(b, "  %-30s %14s %5.1f%%\n", phaseLabel(name), Duration(time.Duration(seconds[name]*float64(time.Second))), 100*seconds[name]/total)
+		rows = append(rows, []string{phaseLabel(name), Duration(time.Duration(seconds[name] * float64(time.Second))), fmt.Sprintf("%.1f%%", 100*seconds[name]/total)})
 	}
+	b.WriteString("\n" + textwidth.Table("lrr", rows))
 }
 
 // phaseLabel returns the label of a phase in the chart of time, or its name.

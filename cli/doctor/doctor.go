@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/openmanus/openmanus/internal/textwidth"
 )
 
 // Level is the importance of a finding.
@@ -72,18 +74,14 @@ func Failed(findings []Finding) int {
 
 // Text formats findings as a table, with the advice below each row.
 func Text(findings []Finding) string {
-	width := 0
+	var rows [][]string
 	for _, f := range findings {
-		width = max(width, len(f.Name))
-	}
-	var b strings.Builder
-	for _, f := range findings {
-		fmt.Fprintf(&b, "%-4s  %-*s  %s\n", f.Level, width, f.Name, f.Value)
+		rows = append(rows, []string{string(f.Level), f.Name, f.Value})
 		if f.Advice != "" {
-			fmt.Fprintf(&b, "%*s  %s\n", 6+width, "", f.Advice)
+			rows = append(rows, []string{"", "", f.Advice})
 		}
 	}
-	return b.String()
+	return textwidth.Table("llt", rows)
 }
 
 // ok returns a finding without advice.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/algo/report"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
@@ -84,6 +85,13 @@ func (s *State) export(ctx context.Context, path, to, out string) (lines int, fo
 	r, err := s.Tracked(dir)
 	if err != nil {
 		return 0, "", errext.With(errext.Input, "", err)
+	}
+	status, err := report.StatusOf(dir.Dir)
+	if err != nil {
+		return 0, "", errext.With(errext.Input, "", err)
+	}
+	r.Ended = func() track.End {
+		return map[report.State]track.End{report.Running: track.Running, report.Interrupted: track.Interrupted, report.Failed: track.Failed}[status.State]
 	}
 	if folder = path; out != "" {
 		folder = filepath.Join(out, r.Name)

@@ -114,7 +114,7 @@ func (r *Run) Follow() (lines []track.Line, anew bool, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return lines, anew, err
 	}
-	if r.Status, err = statusOf(r.Folder); err != nil {
+	if r.Status, err = StatusOf(r.Folder); err != nil {
 		return lines, anew, err
 	}
 	r.Step = max(r.Step, r.lastStep())

@@ -37,7 +37,8 @@ type Status struct {
 	Best    *rundir.Best `json:"best,omitempty"`   // best validation in the newest checkpoint
 }
 
-func statusOf(dir string) (Status, error) {
+// StatusOf returns the status of the run in a folder.
+func StatusOf(dir string) (Status, error) {
 	folder := &rundir.Folder{Dir: dir}
 	var st Status
 	for _, path := range []string{folder.Config(), folder.Metrics(), folder.Log()} {

@@ -194,10 +194,13 @@ func (s *mlflow) send(ctx context.Context) error {
 	var batch []metricEntry
 	sent := s.state.Offset
 	flush := func() error {
-		if len(batch) == 0 {
+		var start int64
+		if len(batch) > 0 {
+			start = batch[0].Timestamp
+		} else if s.state.RunID == "" || s.run.Strict { // only a run that trains on is shown as running without a new line
 			return nil
 		}
-		if err := s.begin(ctx, batch[0].Timestamp); err != nil {
+		if err := s.begin(ctx, start); err != nil {
 			return err
 		}
 		for part := range slices.Chunk(batch, maxMetrics) {
@@ -261,12 +264,7 @@ func (s *mlflow) begin(ctx context.Context, start int64) error {
 		return nil
 	}
 	if s.state.RunID != "" {
-		err := s.call(ctx, "runs/update", map[string]any{"run_id": s.state.RunID, "status": "RUNNING"}, nil)
-		if e := (*replyError)(nil); errors.As(err, &e) && e.Code == "RESOURCE_DOES_NOT_EXIST" {
-			s.state = mlflowState{URI: s.state.URI}
-			return errors.New("the run was deleted on the server: a new one is made")
-		}
-		if err != nil {
+		if err := s.update(ctx, map[string]any{"status": "RUNNING"}); err != nil {
 			return err
 		}
 	} else if err := s.create(ctx, start); err != nil {
@@ -342,12 +340,24 @@ func (s *mlflow) sendParams(ctx context.Context) error {
 	return nil
 }
 
-// end marks the run as finished on the server.
+// end tells the server how the run ended.
 func (s *mlflow) end(ctx context.Context) error {
-	if !s.running {
+	status, over := map[End]string{Finished: "FINISHED", Interrupted: "KILLED", Failed: "FAILED"}[s.run.ended()]
+	if s.state.RunID == "" || !over {
 		return nil
 	}
-	return s.call(ctx, "runs/update", map[string]any{"run_id": s.state.RunID, "status": "FINISHED", "end_time": time.Now().UnixMilli()}, nil)
+	return s.update(ctx, map[string]any{"status": status, "end_time": time.Now().UnixMilli()})
+}
+
+// update changes the run on the server.
+func (s *mlflow) update(ctx context.Context, fields map[string]any) error {
+	fields["run_id"] = s.state.RunID
+	err := s.call(ctx, "runs/update", fields, nil)
+	if e := (*replyError)(nil); errors.As(err, &e) && e.Code == "RESOURCE_DOES_NOT_EXIST" {
+		s.state, s.running = mlflowState{URI: s.state.URI}, false
+		return errors.New("the run was deleted on the server: a new one is made")
+	}
+	return err
 }
 
 // replyError is an error that the server returned.

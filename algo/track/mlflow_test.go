@@ -133,13 +133,28 @@ func TestMLflow(t *testing.T) {
 	if server.params["trainer.seed"] != "3" || server.params["env.maze.tasks"] != "0-3" || server.params["actor.stages"] != "[1:2 9:4]" {
 		t.Errorf("settings %v", server.params)
 	}
-	if got := strings.Join(server.status, " "); server.runs != 1 || got != "FINISHED RUNNING FINISHED" || server.auth != "Bearer secret" {
+	if got := strings.Join(server.status, " "); server.runs != 1 || got != "KILLED RUNNING FINISHED" || server.auth != "Bearer secret" {
 		t.Errorf("%d runs, status %s, authorization %q", server.runs, got, server.auth)
 	}
 
 	server.metrics = nil
 	if _, err := Export(t.Context(), r, "mlflow"); err != nil || server.metrics != nil {
 		t.Errorf("an export of the finished run sent %v (error %v), want nothing", server.metrics, err)
+	}
+
+	// The server shows how the run ended, also without a new line.
+	for end, want := range map[End]string{Interrupted: "KILLED", Failed: "FAILED", Finished: "FINISHED", Running: ""} {
+		server.status = nil
+		r.Ended = func() End { return end }
+		if _, err := Export(t.Context(), r, "mlflow"); err != nil || strings.Join(server.status, " ") != want {
+			t.Errorf("end %d: status %v (error %v), want %q", end, server.status, err, want)
+		}
+	}
+	server.status = nil
+	r.Ended = func() End { return Interrupted }
+	closeSink(t, with(t, open(t, r.Metrics), r, "mlflow"))
+	if got := strings.Join(server.status, " "); got != "RUNNING KILLED" && got != "KILLED" {
+		t.Errorf("a resumed run that writes no line has the status %s", got)
 	}
 
 	// A run that was deleted on the server is made again with every line.

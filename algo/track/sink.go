@@ -34,9 +34,28 @@ type Run struct {
 	Config  string // text of the run's config.toml; "": unknown
 	Getenv  func(string) string
 	Log     *slog.Logger
+	Ended   func() End // returns how the run ended; Close calls it. nil: Finished
 	// Strict makes Close return an error if a server lacks lines. Otherwise the sink logs a warning, since training
 	// must not depend on the server.
 	Strict bool
+}
+
+// End is how a run, or its latest process, ended.
+type End int
+
+// The ends of a run.
+const (
+	Finished    End = iota
+	Interrupted     // it can be resumed
+	Failed
+	Running // a process is training
+)
+
+func (r Run) ended() End {
+	if r.Ended == nil {
+		return Finished
+	}
+	return r.Ended()
 }
 
 // Open opens a sink. The context bounds its background work. A sink first receives

@@ -81,7 +81,9 @@ func closeSink(t *testing.T, s Sink) {
 func interrupted(t *testing.T, r Run, file *JSONL, name string) {
 	t.Helper()
 	lines := testLines()
-	s := with(t, file, r, name)
+	first := r
+	first.Ended = func() End { return Interrupted }
+	s := with(t, file, first, name)
 	writeLines(t, s, lines[:4]...)
 	saved, err := file.Offset()
 	if err != nil {

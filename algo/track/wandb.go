@@ -182,7 +182,10 @@ func (s *offlineRun) Close() error {
 	if s.log == nil {
 		return nil
 	}
-	s.add(18, message(nil).integer(1, 0).integer(2, int64(s.latest-s.began)))
+	// As in a shell, the exit code is 0 only for a finished run. W&B shows a run without an exit as crashed.
+	if code, over := map[End]int64{Finished: 0, Interrupted: 130, Failed: 1}[s.run.ended()]; over {
+		s.add(18, message(nil).integer(1, code).integer(2, int64(s.latest-s.began)))
+	}
 	if err := errors.Join(s.log.flush(), s.log.f.Sync(), s.log.f.Close()); err != nil {
 		return fmt.Errorf("write wandb: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/configs/vocabulary"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -124,7 +125,16 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 	starting := h.Progress("starting", 0)
 	defer starting.Done()
 	t, err := openTraining(ctx, &h, cfg, folder, m)
-	defer func() { err = errors.Join(err, t.close()) }()
+	defer func() {
+		switch CodeOf(ctx, err) {
+		case errext.OK:
+		case errext.Interrupted:
+			t.ended = track.Interrupted
+		default:
+			t.ended = track.Failed
+		}
+		err = errors.Join(err, t.close())
+	}()
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,7 @@ type training struct {
 	sampler     *Sampler
 	agents      *remote.Store // nil: the run plays its episodes itself
 	sink        track.File    // writes metrics.jsonl; nil until metrics opens it
+	ended       track.End     // set before close
 }
 
 // trainingEnv is an environment of a training run. For a dump it has only
@@ -462,6 +463,7 @@ func (t *training) metrics(ctx context.Context) (track.File, error) {
 	if err != nil {
 		return nil, errors.Join(errext.With(errext.Disk, "", err), file.Close())
 	}
+	tracked.Ended = func() track.End { return t.ended }
 	// Close ends the background work of sinks, which send the last lines also after an interrupt.
 	sink, err := track.With(context.WithoutCancel(ctx), file, tracked, t.cfg.Log.Backends)
 	if err != nil {

@@ -83,8 +83,8 @@ func (r *dataReport) text() string {
 		writeInfo(&b, f)
 	}
 	for _, o := range r.Shared {
-		fmt.Fprintf(&b, "leak: %s shares %d of its %d %s tasks with %s, %d rows: %s\n",
-			o.File, len(o.Indices), o.Tasks, o.Env, o.With, o.Rows, run.FormatIndices(o.Indices))
+		fmt.Fprintf(&b, "leak: %s shares %d of its %d %s tasks with %s, %s: %s\n",
+			o.File, len(o.Indices), o.Tasks, o.Env, o.With, textwidth.Count(o.Rows, "row"), run.FormatIndices(o.Indices))
 	}
 	if len(r.Shared) > 0 {
 		b.WriteString("Do not train on one file and evaluate on the other; openmanus data convert --exclude removes tasks.\n")

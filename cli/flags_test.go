@@ -176,6 +176,7 @@ func TestParseTrain(t *testing.T) {
 		{"--set actor.optim.lr=fast", errext.Input, "--set: actor.optim.lr: "},
 		{"--sett a=b", errext.Usage, "see openmanus x --help"},
 		{"--set", errext.Usage, "flag needs an argument: --set"},
+		{"--dashboard=1:2:3", errext.Usage, "for --dashboard: "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.line, func(t *testing.T) {

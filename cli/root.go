@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -182,11 +183,11 @@ func usageError(c *cli.Context, err error, _ bool) error {
 			hint = "did you mean --" + near + "? " + hint
 		}
 	}
-	if name, ok := strings.CutPrefix(err.Error(), "flag needs an argument: -"); ok {
-		err = fmt.Errorf("flag needs an argument: --%s", strings.TrimPrefix(name, "-"))
-	}
-	return errext.With(errext.Usage, hint, usagef("%v", err))
+	return errext.With(errext.Usage, hint, usagef("%s", singleDash.ReplaceAllString(err.Error(), "$1 --$2")))
 }
+
+// singleDash matches a long flag with one hyphen in an error of package flag.
+var singleDash = regexp.MustCompile(`( for flag| for|argument:) -([a-z][a-z-]+)`)
 
 // nearestFlag returns the long flag name closest to an unknown one, or "" if none
 // is close.

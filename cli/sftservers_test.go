@@ -49,5 +49,5 @@ func TestSFTPresetWithoutServers(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
 	}
-	mustContain(t, "stdout", stdout, "textcraft-sft: 1 steps")
+	mustContain(t, "stdout", stdout, "textcraft-sft: 1 step\n")
 }

@@ -143,7 +143,7 @@ func TestStartScriptTrains(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
-	mustContain(t, "stdout", stdout, "runs/OpenManus-rl-grpo-tiny-maze_once: 1 steps")
+	mustContain(t, "stdout", stdout, "runs/OpenManus-rl-grpo-tiny-maze_once: 1 step\n")
 	one(t, dir, "runs/OpenManus-rl-grpo-tiny-maze_once/checkpoints/step_000001/actor/model.safetensors")
 
 	code, _, stderr = runStartScript(t, dir, program, "train_grpo.sh", []string{"BASE_MODEL=gone"}, flags...)

@@ -95,7 +95,7 @@ func TestTrainFromDump(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
-	mustContain(t, "stdout", stdout, "from-dump: 1 steps")
+	mustContain(t, "stdout", stdout, "from-dump: 1 step\n")
 	m := lastMetrics(t, dir, "from-dump", "actor/updated_rows")
 	if m["actor/updated_rows"] != 8 || m["actor/grad_norm"] == 0 {
 		t.Errorf("got an update of %g rows with gradient norm %g, want 8 rows and a gradient", m["actor/updated_rows"], m["actor/grad_norm"])

@@ -87,7 +87,7 @@ func (r *dataReport) text() string {
 			o.File, len(o.Indices), o.Tasks, o.Env, o.With, textwidth.Count(o.Rows, "row"), run.FormatIndices(o.Indices))
 	}
 	if len(r.Shared) > 0 {
-		b.WriteString("Do not train on one file and evaluate on the other; openmanus data convert --exclude removes tasks.\n")
+		b.WriteString("Do not train on one file and evaluate on the other:\nopenmanus data convert --exclude removes tasks.\n")
 	} else if len(r.Files) > 1 {
 		b.WriteString("the files share no task\n")
 	}

@@ -57,7 +57,11 @@ func TestFindModel(t *testing.T) {
 	writeRun(t, h.Path("runs/pruned"), 1, 2, 3)
 	writeRun(t, h.Path("elsewhere/second"), 1, 1)
 	writeRun(t, h.Path("runs/empty"), 0)
-	writeRun(t, h.Path("runs/local"), 1, 1) // the folder "local" has precedence
+	if err := os.MkdirAll(h.Path("acme/site"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, h.Dir, "acme/site/config.toml", "") // not a run, so acme/absent can be a model of the hub
+	writeRun(t, h.Path("runs/local"), 1, 1)          // the folder "local" has precedence
 	if err := os.Symlink("checkpoints/step_000002", h.Path("runs/first/best")); err != nil {
 		t.Fatal(err)
 	}
@@ -108,6 +112,7 @@ func TestFindModel(t *testing.T) {
 		"runs/gone":        {code: errext.Model, words: "`openmanus runs` lists the runs: empty, first, local, pruned, unvalidated"},
 		"runs/gone@best":   {code: errext.Model, words: "no run runs/gone"},
 		"elsewhere/gone":   {code: errext.Model, words: "`openmanus runs elsewhere` lists the runs: second"},
+		"acme/absent":      {code: errext.Model, words: "HF_HUB_OFFLINE"},
 		"empty":            {code: errext.Model, words: "no checkpoint"},
 		"first@3":          {code: errext.Model, words: "1, 2, 4"},
 		"first@newest":     {code: errext.Usage, words: "latest"},

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/openmanus/openmanus/algo/report"
@@ -45,7 +46,9 @@ func defaultRuns() string { return Schema.Defaults().Trainer.OutputDir }
 // trainer.output_dir or beside a run.
 func namesRun(h *Host, path string) bool {
 	dir := filepath.Dir(filepath.Clean(path))
-	return inDefaultRuns(path) || dir != "." && len(runsIn(h, dir)) > 0
+	return inDefaultRuns(path) || dir != "." && slices.ContainsFunc(runsIn(h, dir), func(name string) bool {
+		return isRun(h, filepath.Join(dir, name)) // a config.toml alone can be of another program
+	})
 }
 
 // inDefaultRuns reports whether a path is below the default trainer.output_dir.

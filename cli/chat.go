@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -336,6 +337,8 @@ func (t *talk) set(text string) error {
 		var v uint64
 		if v, err = strconv.ParseUint(value, 10, 64); err == nil {
 			s.Seed = v
+		} else {
+			err = fmt.Errorf("/set seed %s: want a whole number from 0 to %d", value, uint64(math.MaxUint64))
 		}
 	default:
 		err = fmt.Errorf("unknown setting %q: temperature, top_p, top_k, max_new_tokens and seed exist", key)

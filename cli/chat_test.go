@@ -118,6 +118,8 @@ func TestChatErrors(t *testing.T) {
 		"an unknown command":       {tiny, "/what\n", nil, errext.Input},
 		"an unknown setting":       {tiny, "/set colour red\n", nil, errext.Input},
 		"a wrong value":            {tiny, "/set temperature hot\n", nil, errext.Input},
+		"a wrong seed":             {tiny, "/set seed -1\n", nil, errext.Input},
+		"an enormous limit":        {tiny, "/set max_new_tokens 9000000000000000000\nx\n", []string{"--max-context-tokens", "64"}, 0},
 		"an unfinished block":      {tiny, `"""x` + "\n", nil, errext.Input},
 		"a full context":           {tiny, long, []string{"--max-context-tokens", "64"}, errext.Input},
 		"/save of nothing":         {tiny, "/save x\n", nil, errext.Input},
@@ -126,6 +128,9 @@ func TestChatErrors(t *testing.T) {
 		code, stdout, stderr, _ := chatWith(t, tt.model, tt.input, tt.args...)
 		if code != int(tt.code) || code != 0 && stdout != "" {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", name, code, tt.code, stdout, stderr)
+		}
+		if strings.Contains(stderr, "strconv") {
+			t.Errorf("%s: the error names a function of Go: %s", name, stderr)
 		}
 	}
 	code, _, stderr, _ := chatWith(t, tiny, "/set temperature 0.5\n/set top_p 0.9\n/set top_k 3\n/set max_new_tokens 7\n/set seed 9\n/set\n")

@@ -138,7 +138,7 @@ func (c *Conversation) Say(ctx context.Context, text string, show func(piece str
 			MaxNew: s.MaxNewTokens, Temperature: float32(s.Temperature), Greedy: s.Greedy, TopP: float32(s.TopP), TopK: s.TopK,
 			StopTokens: stops, Turn: c.replies, Each: each,
 		})
-	}, next, decode, stops, s.MaxNewTokens, show)
+	}, next, decode, stops, min(s.MaxNewTokens, c.MaxContext()), show)
 	if err != nil {
 		c.endSession()
 		if ctx.Err() == nil || len(sampled) == 0 {

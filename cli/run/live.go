@@ -235,7 +235,7 @@ func (l *liveEngine) Generate(ctx context.Context, s *engine.Session, ids []int3
 	sampled, _, err := streamed(func(each func(engine.Token)) (engine.Reply, error) {
 		p.Each = each
 		return l.Engine.Generate(ctx, s, ids, p)
-	}, renderer.Stream(), renderer.Decode, p.StopTokens, p.MaxNew, l.stage.Say)
+	}, renderer.Stream(), renderer.Decode, p.StopTokens, min(p.MaxNew, l.stage.player.sampler.MaxContext), l.stage.Say)
 	return sampled, err
 }
 

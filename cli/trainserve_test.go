@@ -166,8 +166,8 @@ func TestTrainServe(t *testing.T) {
 			t.Errorf("episode %s/%d: %d turns, contexts %v, %d messages, %d sampled tokens", e.UID, e.Sample, len(e.Turns), e.Contexts, len(e.Messages), e.SampledTokens())
 		}
 	}
-	if len(groups) != 2 || len(episodes) != 16 {
-		t.Errorf("the groups are %v, want two of 8 episodes", groups)
+	if groups["1/remote/number"] != 8 || groups["1/remote/count"] != 8 || len(episodes) != 16 {
+		t.Errorf("the groups are %v, want 8 episodes of each task of the agent", groups)
 	}
 	exit, _, stderr := inProcess(t, dir, "train", "digits.toml", "--from-dump", dump, "--off-policy", "--set", "trainer.experiment=again", "--set", "serve.listen=", "--set", "env.maze.weight=1", "--set", "env.maze.tasks=1")
 	if exit != 0 {

@@ -255,7 +255,7 @@ func (h *Handler) check(r *request, header http.Header) error {
 	}
 	for name, value := range map[string]string{SessionHeader: r.session, TaskHeader: r.task} {
 		if len(value) > maxID || strings.ContainsFunc(value, func(c rune) bool { return c <= ' ' || c > '~' || c == '/' }) {
-			return Invalid(name, "the header %s must have at most %d characters of ASCII without blanks and slashes", name, maxID)
+			return Invalid(name, "the header %s is %.60q, want at most %d characters of ASCII without blanks and slashes", name, value, maxID)
 		}
 	}
 	return nil

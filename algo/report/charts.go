@@ -144,5 +144,5 @@ var Charts = []Chart{
 var TimePhases = [][2]string{
 	{"gen", "playing"}, {"gen_max", "greedy baselines"}, {"reward", "scoring"}, {"values", "values"}, {"old_log_prob", "old log-probs"},
 	{"ref", "reference"}, {"adv", "advantages"}, {"update_critic", "critic update"}, {"update_actor", "update"},
-	{"testing", "validation"}, {"save_checkpoint", "saving"},
+	{"testing", "validation"}, {"save_checkpoint", "saving"}, {"sft", "supervised training"}, {"read", "reading"},
 }

@@ -265,7 +265,12 @@ const report = (function () {
         });
       });
       curves.forEach(function (c) {
-        (c.points || []).forEach(function (p) {
+        const points = c.points || [], crowded = points.length > f.width / 8;
+        points.forEach(function (p) {
+          if (crowded) {
+            draw("circle", { class: "f" + c.colour, cx: f.px(p.x), cy: f.py(p.y), r: 2 }, f.svg);
+            return;
+          }
           if (p.lo !== undefined) draw("path", { class: "bar s" + c.colour, fill: "none",
             d: "M" + f.px(p.x) + " " + f.py(p.lo) + "V" + f.py(p.hi) + "m-3 0h6M" + (f.px(p.x) - 3) + " " + f.py(p.lo) + "h6" }, f.svg);
           draw("circle", { class: "hollow s" + c.colour, cx: f.px(p.x), cy: f.py(p.y), r: 3.5 }, f.svg);

@@ -159,6 +159,9 @@ func TestLongRunInBrowser(t *testing.T) {
 	var text strings.Builder
 	for n := 1; n <= 10000; n++ {
 		fmt.Fprintf(&text, `{"step":%d,"phase":"train","%s":%g,"%s":%g,"%s":%g}`+"\n", n, track.SuccessRate, float64(n%100)/100, track.ActorGradNorm, float64(n%7)+0.01, track.Timing("gen"), float64(n%5))
+		if n%100 == 0 {
+			fmt.Fprintf(&text, `{"step":%d,"phase":"train","val/maze/success_rate":0.5,"val/maze/episodes":8}`+"\n", n)
+		}
 	}
 	f.file(f.Metrics(), text.String())
 	r, err := Open(f.Dir)
@@ -167,12 +170,16 @@ func TestLongRunInBrowser(t *testing.T) {
 	if len(page) > 400<<10 {
 		t.Errorf("the page has %d bytes", len(page))
 	}
-	var got struct{ Points, Bars int }
+	var got struct{ Points, Bars, Intervals, Validations int }
 	browsertest.Run(t, browsertest.Page{Handler: serve(page), Width: 1400, Script: `
 	  const d = page.document;
 	  const path = await wait(function () { return d.querySelector("#chart-success path.curve"); });
-	  return { Points: path.getAttribute("d").split(/[ML]/).length - 1, Bars: d.querySelectorAll("#times rect").length };`}, &got)
+	  return { Points: path.getAttribute("d").split(/[ML]/).length - 1, Bars: d.querySelectorAll("#times rect").length,
+	    Intervals: d.querySelectorAll("#chart-success path.bar").length, Validations: d.querySelectorAll("#chart-success svg circle").length };`}, &got)
 	if got.Points < 200 || got.Points > 2*1400 || got.Bars < 50 || got.Bars > 1400 {
 		t.Errorf("%d points and %d bars, want at most two points per pixel and fewer bars than pixels", got.Points, got.Bars)
+	}
+	if got.Intervals != 0 || got.Validations < 100 {
+		t.Errorf("%d intervals and %d validations, want 100 validations without their intervals, which would cover the curve", got.Intervals, got.Validations)
 	}
 }

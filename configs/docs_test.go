@@ -142,8 +142,8 @@ func (s *Schema) presetDocs() string {
 	var b strings.Builder
 	b.WriteString("\n## Presets\n\n`--preset NAME` starts from a built-in configuration, and `--env NAME` replaces its tasks and servers by an\n" +
 		"environment's; several `--env` make a mixture. `openmanus config show --preset ppo --env maze` prints the two together,\n" +
-		"`config init` writes them to a file. Data files are OpenManus-RL's, in the folder data; the tasks of environments without\n" +
-		"data files are index ranges.\n\n| --preset | |\n| --- | --- |\n")
+		"`config init` writes them to a file. The tasks of built-in environments are index ranges, and they are played on the\n" +
+		"built-in servers. The data files of other environments are OpenManus-RL's, in the folder data.\n\n| --preset | |\n| --- | --- |\n")
 	for _, name := range PresetNames() {
 		text, _ := Preset(name)
 		fmt.Fprintf(&b, "| %s | %s |\n", name, cell(firstSentence(text)))

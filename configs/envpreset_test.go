@@ -23,7 +23,7 @@ func TestEnvPresets(t *testing.T) {
 				t.Errorf("the preset %s has the section %s, want only [[env]]", name, line)
 			}
 		}
-		cfg, err := schema.Load(name, append([]byte("[model]\npath = \"m\"\n"), text...), nil)
+		cfg, err := schema.Load(name, append([]byte("[model]\npath = \"m\"\n[sft]\nepochs = 1\nfiles = \"f.jsonl\"\n"), text...), nil)
 		if err != nil {
 			t.Errorf("loading only the preset %s: %v", name, err)
 			continue
@@ -52,14 +52,14 @@ func TestEnvPresets(t *testing.T) {
 	}
 }
 
-// withoutRows reports whether the preset of an environment has no file of rows.
-func withoutRows(t *testing.T, env string) bool {
+// withoutTrajectories reports whether the preset of an environment has neither a file of rows nor a built-in solver.
+func withoutTrajectories(t *testing.T, env string) bool {
 	t.Helper()
 	cfg, err := schema.LoadPreset("grpo", []string{env}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return !schema.IsTaskFile(cfg.Env[0].Tasks[0])
+	return !schema.IsTaskFile(cfg.Env[0].Tasks[0]) && !cfg.environmentOf(cfg.Env[0]).Builtin
 }
 
 // TestPresetsCombine combines every algorithm preset with every environment, and one preset with a mixture of environments.
@@ -67,9 +67,9 @@ func TestPresetsCombine(t *testing.T) {
 	for _, preset := range AlgorithmPresetNames() {
 		for _, env := range EnvPresetNames() {
 			cfg, err := schema.LoadPreset(preset, []string{env}, nil)
-			if preset == "sft" && withoutRows(t, env) {
+			if preset == "sft" && withoutTrajectories(t, env) {
 				if err == nil || !strings.Contains(err.Error(), "no trajectories to train on") {
-					t.Errorf("sft with %s, which has no rows: got %v, want an error about missing trajectories", env, err)
+					t.Errorf("sft with %s, which has no trajectories: got %v, want an error about missing trajectories", env, err)
 				}
 				continue
 			}

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -93,7 +94,7 @@ func (c *Config) write(keep map[string]bool, comments map[string]string) []byte 
 				heads = append(heads, section)
 			}
 			text := path[len(section)+1:] + " = " + literal(c.field(path))
-			sections[section] = append(sections[section], line{text, comments[e.name]})
+			sections[section] = append(sections[section], line{text, cmp.Or(comments[c.ofTable(path)], comments[e.name])})
 		}
 	}
 	var b strings.Builder
@@ -121,11 +122,22 @@ func (c *Config) write(keep map[string]bool, comments map[string]string) []byte 
 	return []byte(b.String())
 }
 
+// ofTable returns the path of a key with the name of its [[env]] table in place of the index: env.maze.tasks.
+func (c *Config) ofTable(path string) string {
+	for i, e := range c.Env {
+		if leaf, ok := strings.CutPrefix(path, instance("env.", i)); ok {
+			return "env." + e.Name + "." + leaf
+		}
+	}
+	return path
+}
+
 // commentsOf returns the comments behind the keys of TOML texts, by the name of the key. The first text has precedence.
+// Comments in an [[env]] table, which begins with its name, are also listed by the result of ofTable.
 func commentsOf(texts [][]byte) map[string]string {
 	out := map[string]string{}
 	for _, text := range texts {
-		section := ""
+		section, table := "", ""
 		for line := range strings.Lines(string(text)) {
 			line = strings.TrimSpace(line)
 			if strings.HasPrefix(line, "[") {
@@ -133,9 +145,14 @@ func commentsOf(texts [][]byte) map[string]string {
 				continue
 			}
 			before, comment, ok := strings.Cut(line, " # ")
-			key, _, isKey := strings.Cut(before, " = ")
-			if name := section + "." + strings.TrimSpace(key); ok && isKey && out[name] == "" {
-				out[name] = strings.TrimSpace(comment)
+			key, value, isKey := strings.Cut(before, " = ")
+			if key = strings.TrimSpace(key); key == "name" {
+				table = strings.Trim(value, "\" ")
+			}
+			for _, name := range []string{section + "." + key, section + "." + table + "." + key} {
+				if ok && isKey && out[name] == "" {
+					out[name] = strings.TrimSpace(comment)
+				}
 			}
 		}
 	}

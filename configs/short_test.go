@@ -101,3 +101,28 @@ func TestShortComments(t *testing.T) {
 		}
 	}
 }
+
+// TestShortCommentsOfTables checks that each [[env]] table of a mixture has the comments of its own preset.
+func TestShortCommentsOfTables(t *testing.T) {
+	var texts [][]byte
+	envs := []string{"maze", "wordle"}
+	for _, env := range envs {
+		text, err := EnvPreset(env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, text)
+	}
+	c, err := schema.LoadPreset("grpo", envs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := c.Short(texts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, wordle, _ := strings.Cut(string(short), `name = "wordle"`)
+	if wordle, _, _ = strings.Cut(wordle, "\n\n"); !strings.Contains(wordle, "any index is a seed") || strings.Contains(wordle, "start cells") {
+		t.Errorf("the comments of wordle are\n%s", wordle)
+	}
+}

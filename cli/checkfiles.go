@@ -54,10 +54,14 @@ func (s *State) missingFiles(source string, cfg configs.Config) (missing configs
 	look("data.from_dump", cfg.Data.FromDump, "give a dump of openmanus rollout")
 	for i, e := range cfg.Env {
 		at := fmt.Sprintf("env.%d.", i)
+		advice := "give data files, or an index range such as \"0-199\""
+		if e.Kind == configs.KindPrompt {
+			advice = "give parquet or JSONL files of prompts and answers (docs/prompt-tasks.md)"
+		}
 		tasks := func(key string, entries []string) {
 			for part := range strings.SplitSeq(strings.Join(entries, ","), ",") {
 				if part = strings.TrimSpace(part); run.Schema.IsTaskFile(part) {
-					look(at+key, part, "give data files, or an index range such as \"0-199\"")
+					look(at+key, part, advice)
 				}
 			}
 		}
@@ -67,7 +71,11 @@ func (s *State) missingFiles(source string, cfg configs.Config) (missing configs
 		look(at+"recipes", e.Recipes, "give a folder of recipes, or remove the key")
 		look(at+"vocabulary", e.Vocabulary, "give a file of words, or remove the key")
 		if e.Launch {
+			before := len(missing)
 			look(at+"checkout", e.Checkout, "give the folder of AgentGym's checkout")
+			if len(missing) == before {
+				add(at+"launch", run.CheckLaunch(&s.Host, e))
+			}
 		}
 	}
 	for _, file := range cfg.SFT.Files {

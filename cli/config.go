@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -82,11 +83,24 @@ func (s *State) loadConfig(file, preset string, sets []string) (configs.Config, 
 	case file == "":
 		return loadPreset(cmp.Or(preset, defaultPreset), nil, sets)
 	}
+	if info, err := s.Stat(file); err == nil && info.IsDir() {
+		return configs.Config{}, s.folderForConfig(file)
+	}
 	text, err := s.ReadFile(file, maxConfig)
 	if err != nil {
 		return configs.Config{}, errext.With(errext.Input, "give the path of a configuration; openmanus config init writes one", err)
 	}
 	return schema.Load(file, text, sets)
+}
+
+// folderForConfig returns the error for a folder, such as a run, that is given as a configuration.
+func (s *State) folderForConfig(dir string) error {
+	hint := "give the path of a configuration; openmanus config init writes one"
+	config := (&rundir.Folder{Dir: dir}).Config()
+	if _, err := s.Stat(config); err == nil {
+		hint = "give its configuration, " + errext.ShellQuote(config)
+	}
+	return errext.With(errext.Input, hint, fmt.Errorf("%s is a folder, not a configuration", dir))
 }
 
 // loadPreset reads a preset. An unknown name is a usage error.
@@ -189,11 +203,7 @@ func configCheck(ctx context.Context, s *State, c *cli.Context) error {
 	} else if err := s.checkTasks(ctx, cfg); err != nil {
 		return err
 	}
-	verdict := "ok"
-	if len(cfg.Env) == 0 {
-		verdict = "ok for openmanus sft; other commands need [[env]]"
-	}
-	text := file + ": " + verdict + "\n" + table
+	text := file + ": ok for openmanus " + acceptedBy(cfg) + "\n" + table
 	for _, note := range notes {
 		text += "  " + note + "\n"
 	}
@@ -201,6 +211,33 @@ func configCheck(ctx context.Context, s *State, c *cli.Context) error {
 		text += fmt.Sprintf("  derived: %s = %s, because %s does not fit %s\n", d.Key, d.Value, d.Default, d.Reason)
 	}
 	return s.print([]byte(text))
+}
+
+// acceptedBy lists the commands that accept a valid configuration, and the requirement of the others.
+func acceptedBy(cfg configs.Config) string {
+	local, dump, plays := cfg.Rollout.Engine == engineLocal, cfg.Data.FromDump != "", len(cfg.Env) > 0
+	var commands []string
+	if local && (plays || dump || cfg.Serve.Listen != "") {
+		commands = append(commands, "train")
+	}
+	if local && cfg.SFT.Epochs > 0 {
+		commands = append(commands, "sft")
+	}
+	if plays && !dump {
+		commands = append(commands, "eval", "rollout")
+	}
+	last := len(commands) - 1
+	text := strings.Join(commands, ", ")
+	if last > 0 {
+		text = strings.Join(commands[:last], ", ") + " and " + commands[last]
+	}
+	switch {
+	case !local:
+		text += "; an endpoint cannot be trained"
+	case !plays && !dump:
+		text += "; other commands need [[env]]"
+	}
+	return text
 }
 
 // print writes the result of a command to standard output.

@@ -31,7 +31,7 @@ func loadPrompts(ctx context.Context, h *Host, e configs.Env, list TaskList) ([]
 		}
 		t, err := table.Read(ctx, h.Path(path))
 		if err != nil {
-			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", list.Key, err))
+			return nil, errext.With(errext.Input, fileHint(err), fmt.Errorf("%s: %w", list.Key, err))
 		}
 		more, err := mapRows(t, path, func(i int, row map[string]any) (data.Task, error) {
 			return promptTask(e, instruction, row, len(tasks)+i)
@@ -64,6 +64,9 @@ func promptTask(e configs.Env, instruction string, row map[string]any, n int) (d
 	}
 	if last := t.Prompt[len(t.Prompt)-1].Role; last != "user" {
 		return t, fmt.Errorf("column %s ends with a message of role %q: the last message of a prompt has the role user", key, last)
+	}
+	if strings.TrimSpace(t.Prompt[len(t.Prompt)-1].Content) == "" {
+		return t, fmt.Errorf("column %s has an empty prompt: give it a text, or remove the row", key)
 	}
 	if instruction != "" {
 		first := slices.IndexFunc(t.Prompt, func(m data.Message) bool { return m.Role == "user" })

@@ -2,7 +2,9 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
@@ -104,11 +106,19 @@ func (l *TaskList) read(ctx context.Context, h *Host, spec env.Spec) ([]data.Tas
 		}
 		more, err := table.ParseTaskSpec(ctx, strings.Join(parts, ","), table.LoadOptions{Env: spec.Name})
 		if err != nil {
-			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", l.Key, err))
+			return nil, errext.With(errext.Input, fileHint(err), fmt.Errorf("%s: %w", l.Key, err))
 		}
 		tasks = append(tasks, more...)
 	}
 	return tasks, nil
+}
+
+// fileHint returns the hint of an error of a data file.
+func fileHint(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "give the path of a parquet or JSONL file, relative to the folder of the command"
+	}
+	return ""
 }
 
 // parseIndices parses the index ranges under a key.

@@ -148,7 +148,7 @@ func (t *training) fromFiles(ctx context.Context, key string, files []string) ([
 		if t.cfg.SFT.PromptKey != "" {
 			pairs, err := table.LoadPairs(ctx, path, table.PairOptions{Env: envs[0].name(), Prompt: t.cfg.SFT.PromptKey, Response: t.cfg.SFT.ResponseKey})
 			if err != nil {
-				return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
+				return nil, errext.With(errext.Input, fileHint(err), fmt.Errorf("%s: %w", key, err))
 			}
 			out[0] = append(out[0], pairs...)
 			continue
@@ -163,7 +163,7 @@ func (t *training) fromFiles(ctx context.Context, key string, files []string) ([
 				}
 			}
 			if err != nil {
-				return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
+				return nil, errext.With(errext.Input, fileHint(err), fmt.Errorf("%s: %w", key, err))
 			}
 			if rows, err = t.asPlayed(ctx, e, rows, &n); err != nil {
 				return nil, err

@@ -200,10 +200,8 @@ func (w *World) Close() error {
 	return errors.Join(errs...)
 }
 
-// LaunchServers starts the servers of an [[env]] table and returns when all respond.
-// The parameter logs is the folder of the servers' logs. Unless nil, onReady is called when a server
-// responds, at first or after a restart, and onDown when a server has ended.
-func LaunchServers(ctx context.Context, h *Host, e configs.Env, logs string, onReady func(url string, restarts int), onDown func(url string, err error)) (*supervise.Group, error) {
+// launchPlan completes the command of the servers that env.launch starts.
+func launchPlan(h *Host, e configs.Env) (supervise.Plan, error) {
 	l := supervise.Launch{
 		Checkout: h.Path(e.Checkout), Workdir: h.Path(e.Workdir), Command: e.Command, Python: e.Python, Venv: h.Path(e.Venv), Set: e.Environment,
 	}
@@ -215,7 +213,28 @@ func LaunchServers(ctx context.Context, h *Host, e configs.Env, logs string, onR
 	}
 	plan, err := supervise.NewPlan(e.Name, l, h.Environ())
 	if err != nil {
-		return nil, errext.With(errext.Input, "", err)
+		return plan, errext.With(errext.Input, "", err)
+	}
+	return plan, nil
+}
+
+// CheckLaunch returns an error if the servers of an [[env]] table with launch cannot be
+// started because a program, a folder or another requirement is missing.
+func CheckLaunch(h *Host, e configs.Env) error {
+	plan, err := launchPlan(h, e)
+	if err == nil {
+		err = plan.Check()
+	}
+	return withInstallHint(plan, e, err)
+}
+
+// LaunchServers starts the servers of an [[env]] table and returns when all respond.
+// The parameter logs is the folder of the servers' logs. Unless nil, onReady is called when a server
+// responds, at first or after a restart, and onDown when a server has ended.
+func LaunchServers(ctx context.Context, h *Host, e configs.Env, logs string, onReady func(url string, restarts int), onDown func(url string, err error)) (*supervise.Group, error) {
+	plan, err := launchPlan(h, e)
+	if err != nil {
+		return nil, err
 	}
 	h.Log.Info("starting environment servers", "env", e.Name, "servers", e.NumServers, "base_port", e.BasePort, "logs", logs)
 	g, err := supervise.Start(ctx, supervise.Options{
@@ -226,11 +245,16 @@ func LaunchServers(ctx context.Context, h *Host, e configs.Env, logs string, onR
 	if err != nil && ctx.Err() != nil { // interrupted
 		return nil, err
 	}
+	return g, withInstallHint(plan, e, err)
+}
+
+// withInstallHint adds a hint to an error of servers whose Python environment is not installed.
+func withInstallHint(plan supervise.Plan, e configs.Env, err error) error {
 	hint := ""
 	if plan.NotInstalled(err) {
 		hint = "run this first: openmanus env install " + e.Name + " --checkout " + errext.ShellQuote(e.Checkout)
 	}
-	return g, errext.With(errext.Env, hint, err)
+	return errext.With(errext.Env, hint, err)
 }
 
 // LoadRecipes reads a folder of Minecraft recipe files.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/parquet-go/parquet-go"
@@ -23,17 +24,28 @@ const (
 // errEnough is returned by a visitor to stop reading without an error.
 var errEnough = errors.New("enough rows")
 
-// openData opens a regular file and returns its size.
+// openData opens a regular file and returns its size. Its errors do not name the file, because the callers do.
 func openData(path string) (*os.File, int64, error) {
 	st, err := os.Stat(path) // check before opening: opening a named pipe would block
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, withoutPath(err)
+	}
+	if st.IsDir() {
+		return nil, 0, errors.New("a folder, not a regular file")
 	}
 	if !st.Mode().IsRegular() {
 		return nil, 0, errors.New("not a regular file")
 	}
 	f, err := os.Open(path)
-	return f, st.Size(), err
+	return f, st.Size(), withoutPath(err)
+}
+
+// withoutPath removes the operation and the path from an error of the file system.
+func withoutPath(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 func isParquet(f io.ReaderAt) (bool, error) {

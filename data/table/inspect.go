@@ -77,7 +77,7 @@ func (r *Range) add(x float64) {
 func Inspect(ctx context.Context, path, env string) (*FileInfo, error) {
 	st, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, withoutPath(err))
 	}
 	info := &FileInfo{Path: path, Bytes: st.Size(), Envs: []EnvInfo{}, Others: []string{}, Tasks: data.TaskSet{}}
 	dump := &DumpInfo{Outcomes: map[data.Outcome]int{}}

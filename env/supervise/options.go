@@ -102,6 +102,27 @@ func (o *Options) check() error {
 	case o.BasePort < 1 || o.BasePort+o.Servers-1 > 65535:
 		return fmt.Errorf("%d servers from port %d on do not fit below port 65536", o.Servers, o.BasePort)
 	}
+	err := c.resolve()
+	if err != nil {
+		return err
+	}
+	if o.LogDir, err = filepath.Abs(o.LogDir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.LogDir, 0o755); err != nil {
+		return fmt.Errorf("the folder of the servers' logs: %w", err)
+	}
+	for i := range o.Servers {
+		if err := o.portFree(o.BasePort + i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resolve makes the working folder and the path of the program absolute. It returns an
+// error if one of them does not exist.
+func (c *Command) resolve() error {
 	var err error
 	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
 		return err
@@ -119,17 +140,6 @@ func (o *Options) check() error {
 		return err
 	}
 	c.Args = append([]string{path}, c.Args[1:]...)
-	if o.LogDir, err = filepath.Abs(o.LogDir); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(o.LogDir, 0o755); err != nil {
-		return fmt.Errorf("the folder of the servers' logs: %w", err)
-	}
-	for i := range o.Servers {
-		if err := o.portFree(o.BasePort + i); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

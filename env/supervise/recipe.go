@@ -140,6 +140,9 @@ func (p Plan) NotInstalled(err error) bool {
 	return errors.Is(err, errNoProgram) || strings.Contains(err.Error(), "No module named")
 }
 
+// Check returns an error if the working folder or the program of the command does not exist.
+func (p Plan) Check() error { return p.Command.resolve() }
+
 // NewPlan completes a Launch of the named environment. environ is the environment of
 // this process; paths in l are relative to its working folder. NewPlan returns an
 // error for missing requirements and starts nothing.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -145,7 +146,7 @@ func (s *State) printOutcome(r *run.Result) error {
 		text += table + "\n"
 	}
 	text += fmt.Sprintf("  metrics     %s\n", folder.Metrics())
-	if cfg.Trainer.KeepRollouts >= 0 {
+	if written, _ := fs.ReadDir(s.DirFS(folder.Rollouts()), "."); len(written) > 0 { // without episodes the folder is empty
 		text += fmt.Sprintf("  episodes    %s\n", folder.Rollouts())
 	}
 	text += fmt.Sprintf("  weights     %s\n", actor)
@@ -164,17 +165,22 @@ func (s *State) printOutcome(r *run.Result) error {
 	case cfg.Serve.Listen != "":
 		text += "\nNext: let agents use the trained model:\n" + commandText(program, "serve", errext.ShellQuote(folder.Dir))
 	case len(cfg.Env) == 0:
-		text += "\nNext: talk to the trained model, or answer the prompts of a file:\n" +
+		text += "\nNext: talk to the trained model, or serve it to other programs:\n" +
 			commandText(program, "chat", errext.ShellQuote(folder.Dir)) +
-			commandText(program, "generate", "prompts.jsonl", "replies.jsonl", "--model", errext.ShellQuote(actor))
+			commandText(program, "serve", errext.ShellQuote(folder.Dir))
 	default:
+		e := cfg.Env[max(0, slices.IndexFunc(cfg.Env, func(e configs.Env) bool { return len(e.ValTasks) > 0 }))]
 		play := []string{program, "play", errext.ShellQuote(folder.Dir)}
 		if len(cfg.Env) > 1 {
-			play = append(play, "--env", cfg.Env[0].Called())
+			play = append(play, "--env", e.Called())
 		}
-		text += "\nNext: watch the trained agent, evaluate it, or write a new configuration:\n" +
+		evaluate := "evaluate it"
+		if len(e.ValTasks) == 0 {
+			evaluate += " on training tasks"
+		}
+		text += "\nNext: watch the agent, " + evaluate + ", or write a new configuration:\n" +
 			commandText(play...) +
-			commandText(append([]string{program, "eval"}, evalAgain(folder.Config(), actor, cfg, cfg.Env[0])...)...) +
+			commandText(append([]string{program, "eval"}, evalAgain(folder.Config(), actor, cfg, e)...)...) +
 			commandText(program, "config", "init", s.unused("my.toml", "next.toml"))
 	}
 	return s.print([]byte(text))

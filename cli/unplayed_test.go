@@ -57,7 +57,7 @@ func TestSFTWithoutAnEnvironment(t *testing.T) {
 		want want
 	}{
 		{"check", []string{"config", "check", "run.toml"}, want{stdout: []string{"run.toml: ok for openmanus sft"}}},
-		{"pairs", []string{"sft", "run.toml"}, want{0, []string{"alone-sft: 2 steps", "generate prompts.jsonl"}, []string{" rows=2 "}}},
+		{"pairs", []string{"sft", "run.toml"}, want{0, []string{"alone-sft: 2 steps", "openmanus serve "}, []string{" rows=2 "}}},
 		{"again", []string{"sft", "run.toml", "--set", "sft.epochs=3"}, want{stdout: []string{"alone-sft: 3 steps"}}},
 		{"changed", []string{"sft", "run.toml", "--set", "sft.train_batch_size=1"},
 			want{errext.Input, nil, []string{"sft.train_batch_size: 2 -> 1", "to start from these weights, also set model.path to the checkpoint's actor folder\n"}}},

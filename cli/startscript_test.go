@@ -37,7 +37,7 @@ func TestStartScripts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, file := range []string{"rows/train.parquet", "both/train.parquet", "both/val.parquet", "both/test.parquet"} {
+	for _, file := range []string{"rows/train.parquet", "both/train.parquet", "both/val.parquet", "both/test.parquet", "data/wordle/train.parquet"} {
 		writeFile(t, dir, file, "")
 	}
 	const names = `--set trainer.experiment=`
@@ -72,8 +72,12 @@ func TestStartScripts(t *testing.T) {
 		{"flags of launched servers", "train_ppo.sh", "--env_name wordle --num_servers 2 --base_port 40000", "WANDB_RUN_GROUP=g WANDB_MODE=disabled",
 			`--preset ppo --env wordle ` + names + `"OpenManus-rl-ppo-wordle"`, 0, "ignored: --num_servers and --base_port"},
 		{"tags", "train_ppo.sh", "--env_name maze", "WANDB_TAGS=a,b", `--preset ppo --env maze ` + names + `"OpenManus-rl-ppo-maze"`, 0, "WANDB_TAGS is ignored"},
-		{"no rows of the preset", "train_ppo.sh", "--env_name maze", "", `--preset ppo --env maze ` + names + `"OpenManus-rl-ppo-maze"`, 0,
-			"data/maze/train.parquet"},
+		{"no rows of the preset", "train_ppo.sh", "--env_name babyai --attach", "", `--preset ppo --env babyai ` + names + `"OpenManus-rl-ppo-babyai"` +
+			` --set env.babyai.servers=["http://127.0.0.1:36001"]`, 0, "data/babyai/train.parquet"},
+		{"rows that the preset does not read", "train_ppo.sh", "--env_name wordle", "", `--preset ppo --env wordle ` + names + `"OpenManus-rl-ppo-wordle"`, 0,
+			"set --data_dir data/wordle"},
+		{"built-in textcraft", "train_ppo.sh", "--env_name textcraft", "", `--preset ppo --env textcraft ` + names + `"OpenManus-rl-ppo-textcraft"`, 0, ""},
+		{"rows of textcraft", "train_ppo.sh", "--env_name textcraft --data_dir both", "", "", 2, "textcraft needs --checkout DIR"},
 		{"differences from the preset", "train_ppo.sh", "--env_name maze", "", `--preset ppo --env maze ` + names + `"OpenManus-rl-ppo-maze"`, 0,
 			"--original sets them: actor.optim.warmup_ratio=0.95"},
 		{"the original's PPO", "train_ppo.sh", "--env_name maze --original", "", `--preset ppo --env maze --set actor.optim.warmup_ratio=0.95` +

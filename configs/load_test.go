@@ -104,7 +104,7 @@ func TestLoadFaults(t *testing.T) {
 	}{
 		{"syntax", "[model]\npath = = 1\n", nil, "run.toml:2: not TOML: "},
 		{"duplicate key", "[log]\nlevel = 'info'\nlevel = 'warn'\n", nil, "run.toml:3: not TOML: "},
-		{"no environment", "[model]\npath='m'\n", nil, "run.toml: env: no environment"},
+		{"no environment", "[model]\npath='m'\n", nil, "run.toml: env: no environment: add a table [[env]] with name and tasks, or set serve.listen"},
 		{"no environment and no supervised training", "[model]\npath='m'\n[sft]\nfiles=['a.jsonl']\n", nil, "run.toml:4: sft.files: only used with sft.epochs above 0"},
 		{"agents in other programs and tasks", "[model]\npath='m'\n[serve]\nlisten='127.0.0.1:0'\n[trainer]\ntest_every=0\nval_before_train=false\n[[env]]\nname='maze'\ntasks='0'\n", nil, "run.toml:8: env.0.weight: agents in other programs"},
 		{"agents in other programs and a dump", "[model]\npath='m'\n[serve]\nlisten='127.0.0.1:0'\n", []string{"data.from_dump=d.jsonl"}, "--set: data.from_dump: agents in other programs"},

@@ -26,9 +26,9 @@ usage: train_$algorithm.sh [--env_name NAME] [FLAGS] [-- FLAGS OF openmanus trai
   --dry-run               print the command instead of running it
   --help                  print this text
 
-maze and wordle need no checkout: without --checkout and --attach, one built-in server on a free port
-serves all episodes. There is a built-in textcraft server too, but the rows of its preset use recipes
-that it does not have.
+maze, textcraft and wordle need no checkout: without --checkout and --attach, one built-in server on a free
+port serves all episodes. The built-in textcraft server does not have all recipes of OpenManus-RL's rows, so
+--data_dir needs a checkout there.
 The flags after -- are passed to openmanus train: -- --set actor.optim.lr=1e-5 --device cpu
 
 environment variables:
@@ -175,10 +175,15 @@ if [ -n "$data" ]; then
   else
     note "$data has neither val.parquet nor test.parquet; the validation tasks of the preset are used"
   fi
-elif [ ! -f "data/$name/train.parquet" ] && [[ $* != *env.$name.tasks* ]] &&
-  grep -qs "^tasks = .*data/$name/train.parquet" "$root/configs/presets/env/$name.toml"; then
-  note "the preset of $name reads data/$name/train.parquet, which does not exist: copy OpenManus-RL's file there, set --data_dir DIR," \
-    "or give the tasks as indices: -- --set env.$name.tasks=0-199"
+elif [[ $* != *env.$name.tasks* ]]; then
+  rows=data/$name/train.parquet reads=''
+  ! grep -qs "^tasks = \[\"$rows" "$root/configs/presets/env/$name.toml" || reads=yes
+  if [ -n "$reads" ] && [ ! -f "$rows" ]; then
+    note "the preset of $name reads $rows, which does not exist: copy OpenManus-RL's file there, set --data_dir DIR," \
+      "or give the tasks as indices: -- --set env.$name.tasks=0-199"
+  elif [ -z "$reads" ] && [ -f "$rows" ]; then
+    note "the preset of $name does not read $rows: set --data_dir data/$name to train on it"
+  fi
 fi
 
 # ---- the servers
@@ -196,8 +201,8 @@ if [ -n "$attach" ]; then
   done
   set_key "env.$name.servers" "[$list]"
 elif [ -z "$checkout" ]; then
-  case $name in
-    maze | wordle) # built in
+  case $name$data in
+    maze* | wordle* | textcraft) # built in
       [ -z "$given" ] || note "ignored: $given; one built-in server on a free port serves all episodes; set --checkout or --attach to use AgentGym's servers"
       ;;
     *) wrong "$name needs --checkout DIR, an AgentGym checkout to start servers from, or --attach to use running servers" ;;

@@ -222,7 +222,7 @@ func (c *Config) checkPlayed(fs *Faults, at string, e Env) {
 // checkUnplayed checks a configuration without an environment, which is only
 // valid for training from a dump and for supervised training on files.
 func (c *Config) checkUnplayed(fs *Faults) {
-	const add = "no environment: add a table [[env]] with name and tasks"
+	const add = "no environment: add a table [[env]] with name and tasks, or set serve.listen for agents in other programs (docs/serve.md)"
 	switch {
 	case c.Data.FromDump != "": // the dump names the environments of its episodes
 		return

@@ -45,7 +45,7 @@ func configImport(_ context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	r := hydra.Import(cmd, hydra.Options{Schema: schema, From: from, Home: s.Getenv("HOME"), Defaults: !c.Bool("no-defaults")})
+	r := hydra.Import(cmd, hydra.Options{Schema: schema, From: from, Name: c.String("out"), Home: s.Getenv("HOME"), Defaults: !c.Bool("no-defaults")})
 	if out := c.String("out"); out != "" {
 		if err := s.writeConfig(out, r.TOML, false, "choose another name"); err != nil {
 			return err
@@ -59,7 +59,7 @@ func configImport(_ context.Context, s *State, c *cli.Context) error {
 	if c.Bool("strict") {
 		switch n := r.Doubtful(); {
 		case n > 0:
-			return errext.With(errext.Input, "", fmt.Errorf("%d settings were not converted as intended", n))
+			return errext.With(errext.Input, "", fmt.Errorf("settings not converted as intended: %d", n))
 		case r.Faults != nil:
 			return errext.With(errext.Input, "", errors.New("the configuration is not valid"))
 		}

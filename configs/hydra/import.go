@@ -1,6 +1,7 @@
 package hydra
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -64,6 +65,7 @@ func (r *Result) Doubtful() int {
 type Options struct {
 	Schema   *configs.Schema
 	From     string // the source, for the first line of the result
+	Name     string // the file of the result, named in Faults; empty: import
 	Home     string // replaces ~ at the start of paths; empty: ~ stays
 	Defaults bool   // write the original's defaults for keys that are not given
 }
@@ -95,7 +97,7 @@ func Import(c Command, o Options) Result {
 			r.Rows = append(r.Rows, row)
 		}
 	}
-	_, r.Faults = o.Schema.Load("import", r.TOML, nil)
+	_, r.Faults = o.Schema.Load(cmp.Or(o.Name, "import"), r.TOML, nil)
 	return r
 }
 

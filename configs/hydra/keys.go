@@ -232,7 +232,7 @@ var ppoKeys = []row{
 	mapped(verl, rolloutAt+"enable_prefix_caching", "rollout.enable_prefix_caching", none),
 	refused(verl, rolloutAt+"val_kwargs.top_p", "validation does not restrict sampling", int64(1), 1.0),
 	refused(verl, rolloutAt+"val_kwargs.top_k", "validation does not restrict sampling", int64(-1), int64(0)),
-	dropped(verl, rolloutAt+"multi_turn.enable", "every episode has up to agent.max_turns turns"),
+	taken(verl, rolloutAt+"multi_turn.enable", "", none, manyTurns),
 	mapped(verl, rolloutAt+"multi_turn.{max_assistant_turns,max_turns}", "agent.max_turns", none),
 	dropped(verl, rolloutAt+"multi_turn.max_user_turns", "the environment answers every turn; agent.max_turns bounds them"),
 	refused(verl, rolloutAt+"multi_turn.max_parallel_calls", "a turn has one action", int64(1)),

@@ -64,6 +64,14 @@ func promptKey(im *importer, r *Row, v any) any {
 	return several{{"env.prompt_key", v}}
 }
 
+// manyTurns maps the switch of episodes with several turns, which prompt tasks do not have.
+func manyTurns(im *importer, r *Row, v any) any {
+	if r.ignored("every episode has up to agent.max_turns turns"); v == true && im.onPrompts() {
+		r.unsupported("a prompt task has one turn; name an environment with its server in [[env]]")
+	}
+	return nil
+}
+
 // ofPrompts maps a key of prompt tasks.
 func ofPrompts(im *importer, r *Row, v any) any {
 	if !im.onPrompts() {

@@ -8,7 +8,7 @@ openmanus starts the program itself if the configuration has these lines:
 
     [reward]
     score_fn = "exec:python3 {{.Dir}}/reward.py"
-    allocation = "per_turn"
+    allocation = "per_turn"    # for estimators that use the reward of each turn
 
 The program then reads one request per line and writes one reply per line. It can serve
 the same over HTTP, for other machines: python3 reward.py --port 8001, with

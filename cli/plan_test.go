@@ -133,8 +133,15 @@ func TestPlanRefuses(t *testing.T) {
 	if changed, code, stderr := planned(t, dir, args...); code != 0 || changed.Needed >= p.Needed {
 		t.Errorf("with %v: exit code %d, %d bytes instead of %d\n%s", args, code, changed.Needed, p.Needed, stderr)
 	}
-	if _, code, stderr := planned(t, dir, "--memory", "0.001"); code != int(errext.Check) || !strings.Contains(stderr, "smaller model") {
-		t.Errorf("for a device of a megabyte: exit code %d\n%s", code, stderr)
+	weights := float64(bytesOf(t, full, "weights")) / 1e9
+	for _, c := range []struct {
+		memory float64
+		says   string
+	}{{0.9 * weights, "the weights alone need"}, {1.1 * weights, "no setting of micro-batches"}} {
+		_, code, stderr := planned(t, dir, "--memory", fmt.Sprint(c.memory))
+		if code != int(errext.Check) || !strings.Contains(stderr, c.says) || !strings.Contains(stderr, "smaller model") {
+			t.Errorf("with %g GB: exit code %d\n%s", c.memory, code, stderr)
+		}
 	}
 
 	// Each setting that reduces memory changes the prediction of its part.

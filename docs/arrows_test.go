@@ -38,7 +38,7 @@ var arrows = map[string]string{
 	"algo/correction": "algo/track data/...",
 	"algo/curriculum": "algo/track",
 	"algo/kl":         "data/... torch",
-	"algo/plan":       "algo/learner agent/llm/engine agent/llm/generate agent/llm/model data torch/...",
+	"algo/plan":       "algo/learner agent/llm/engine agent/llm/generate agent/llm/model data torch/... internal/errext",
 	"algo/loss":       "data/registry torch",
 	"algo/track":      "data/...",
 	"algo/learner":    "algo/kl algo/loss algo/track agent/llm/chat agent/llm/model agent/llm/tokenizer reward data torch/...",

@@ -3,12 +3,14 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/openmanus/openmanus/agent/llm/generate"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
 )
@@ -92,5 +94,21 @@ func TestMemory(t *testing.T) {
 				t.Logf("%+v", p)
 			}
 		})
+	}
+}
+
+// TestMeasureNeedsMemory checks that a model whose probes exceed the memory of the machine is refused before a probe is built.
+func TestMeasureNeedsMemory(t *testing.T) {
+	th, err := torch.NewThread(torch.Device{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer th.Close()
+	_, err = Measure(t.Context(), th, Options{Compute: torch.BFloat16, Config: model.Config{
+		ModelType: "llama", VocabSize: 3000, HiddenSize: 1 << 17, IntermediateSize: 1 << 17, NumHiddenLayers: 80, NumAttentionHeads: 1 << 10, NumKeyValueHeads: 1 << 10,
+		HeadDim: 128, MaxPositionEmbeddings: 1024, RMSNormEps: 1e-5, RopeTheta: 10000, InitializerRange: .02,
+	}})
+	if code, _ := errext.CodeOf(err); code != errext.Check || !strings.Contains(fmt.Sprint(err), "2 layers") {
+		t.Errorf("a model with a width of 131072: %v", err)
 	}
 }

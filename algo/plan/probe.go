@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
 )
@@ -76,6 +77,9 @@ func Measure(ctx context.Context, t *torch.Thread, o Options) (*Costs, error) {
 	small.EOSTokenIDs, small.PadTokenID = nil, nil
 	deeper, narrower := small, small
 	deeper.NumHiddenLayers, narrower.VocabSize = 2, small.VocabSize/2
+	if err := affordable(o, deeper); err != nil {
+		return nil, err
+	}
 	var p [3]probe
 	for i, c := range []model.Config{small, deeper, narrower} {
 		var err error
@@ -102,6 +106,25 @@ func Measure(ctx context.Context, t *torch.Thread, o Options) (*Costs, error) {
 	}
 	c.kept.entry = 0 // the kept activations do not depend on the vocabulary
 	return c, nil
+}
+
+// affordable returns an error if the free memory of the machine does not hold the weights, gradients and moments of the
+// largest probe.
+func affordable(o Options, c model.Config) error {
+	n, err := c.NumParameters()
+	if err != nil {
+		return err
+	}
+	width := o.Compute.Size()
+	each := 4 + 4 + 8 + 2*width // weights, gradients and moments in float32, weights and gradients in the compute dtype
+	if o.LoRA != nil {
+		each = width
+	}
+	if free, known := torch.FreeMemory(); known && int64(n)*int64(each) > free {
+		return errext.With(errext.Check, "plan on a machine with more free memory", fmt.Errorf("a plan measures a model of %d layers with these widths, which needs %.1f GB of memory, and %.1f GB are free",
+			c.NumHiddenLayers, float64(n)*float64(each)/1e9, float64(free)/1e9))
+	}
+	return nil
 }
 
 // measure measures a small model.

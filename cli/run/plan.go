@@ -62,6 +62,9 @@ func (r *Run) Plan(ctx context.Context, available int64) (*Plan, error) {
 	} else if free, known := torch.FreeMemory(); known && available == 0 {
 		p.available = free + own // the run needs this process's memory once
 	}
+	if err := p.holdsWeights(); err != nil {
+		return nil, err
+	}
 	out, err := p.predict(ctx, r.cfg, true)
 	if err != nil || out.Fits() {
 		return out, err
@@ -96,6 +99,19 @@ type planner struct {
 	own          int64 // memory of the program and its libraries
 	available    int64
 	costs        map[string]*plan.Costs // by the device and the settings that change them
+}
+
+// holdsWeights returns an error if the weights alone do not fit, so that no setting helps.
+func (p *planner) holdsWeights() error {
+	n, err := p.shape.NumParameters()
+	if err != nil {
+		return errext.With(errext.Model, "", err)
+	}
+	if weights := int64(n) * int64(p.compute.Size()); p.available > 0 && weights > p.available {
+		return errext.With(errext.Check, "take a smaller model, or a machine with more memory",
+			fmt.Errorf("the weights alone need %.1f GB in %s, and %.1f GB are available", float64(weights)/1e9, p.compute, float64(p.available)/1e9))
+	}
+	return nil
 }
 
 // measured returns the costs of a configuration's model.

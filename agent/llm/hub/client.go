@@ -118,8 +118,8 @@ func (c *Client) send(ctx context.Context, method, address string, header http.H
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: redirect to %.200q: %w", address, to, err)
 		}
-		if req.URL.Scheme == "https" && next.Scheme != "https" {
-			return nil, "", permanent{fmt.Errorf("%s redirects from https to %s, which is not allowed", address, next.Scheme)}
+		if next.Scheme != "https" && (next.Scheme != "http" || req.URL.Scheme == "https") {
+			return nil, "", permanent{fmt.Errorf("%s redirects from %s to %.80q, which is not allowed", address, req.URL.Scheme, next.Scheme)}
 		}
 		address = next.String()
 	}
@@ -211,7 +211,9 @@ func (c *Client) getSmall(ctx context.Context, address string) (body []byte, err
 		}
 		defer resp.Body.Close()
 		body, err = io.ReadAll(io.LimitReader(c.watched(resp.Body, cancel), maxInfo+1))
-		if err == nil && len(body) > maxInfo {
+		if err != nil {
+			err = &connectError{address, err}
+		} else if len(body) > maxInfo {
 			err = permanent{fmt.Errorf("%s: the reply has more than %d bytes", address, maxInfo)}
 		}
 		return false, causeOf(ctx, err)

@@ -139,6 +139,9 @@ func (d *download) copy(ctx context.Context, p *parts, from, to int64) (got int6
 		return 0, err
 	}
 	defer resp.Body.Close()
+	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return 0, permanent{fmt.Errorf("%s: the reply has the encoding %.80q, which was not requested", d.address, e)}
+	}
 	switch {
 	case resp.StatusCode == http.StatusPartialContent && ranged:
 		var start, end, size int64
@@ -152,9 +155,6 @@ func (d *download) copy(ctx context.Context, p *parts, from, to int64) (got int6
 		return 0, fmt.Errorf("%s: unexpected status %s", d.address, resp.Status)
 	case resp.ContentLength >= 0 && resp.ContentLength != p.size:
 		return 0, fmt.Errorf("%s: the reply has %d bytes, the hub lists %d", d.address, resp.ContentLength, p.size)
-	}
-	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return 0, permanent{fmt.Errorf("%s: the reply has the encoding %.80q, which was not requested", d.address, e)}
 	}
 	body := d.c.watched(io.LimitReader(resp.Body, to-from), cancel)
 	w := io.NewOffsetWriter(p.data, from)

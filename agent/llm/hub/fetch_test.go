@@ -411,6 +411,17 @@ func TestFaults(t *testing.T) {
 			w.Header().Set("Content-Encoding", "gzip")
 			return partial("bytes %d-%d/%d", 0, same)(w, r)
 		}), words: []string{"gzip"}, code: errext.Model},
+		"a compressed small file": {fault: when(func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/config.json") }, func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write([]byte("shorter"))
+			return true
+		}), words: []string{"gzip"}, code: errext.Model},
+		"a list that ends early": {fault: when(isAPI, func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("{"))
+			return true
+		}), words: []string{"/api/models/", "EOF"}, code: errext.Model},
+		"a redirect to a file": {fault: status(http.StatusFound, "Location", "file:///etc/passwd"), words: []string{`to "file"`, "not allowed"}, code: errext.Model},
 		"another commit": {fault: when(func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/resolve/") }, func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("X-Repo-Commit", "other")
 			_, _ = w.Write([]byte(`{}`))

@@ -98,6 +98,22 @@ func TestExportRefuses(t *testing.T) {
 	}
 }
 
+// TestExportInterrupted checks that an export to MLflow sends the state of the run, here that of a killed one.
+func TestExportInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "metrics.jsonl", `{"step":1,"phase":"train","time":1790000000,"x":1}`+"\n")
+	var sent strings.Builder
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(&sent, r.Body) // the requests come one after the other
+		_, _ = io.WriteString(w, `{"experiment":{"experiment_id":"1"},"run":{"info":{"run_id":"r"}}}`)
+	}))
+	defer server.Close()
+	if code, _, stderr := inEnvironment(t, dir, map[string]string{"MLFLOW_TRACKING_URI": server.URL}, "export", ".", "--to", "mlflow"); code != 0 {
+		t.Fatal(stderr)
+	}
+	mustContain(t, "the requests", sent.String(), `"status":"KILLED"`)
+}
+
 // TestTrainNeedsMLflowAddress checks that a run with mlflow and without an address ends before it trains.
 func TestTrainNeedsMLflowAddress(t *testing.T) {
 	dir := t.TempDir()

@@ -127,6 +127,8 @@ func (k closing) String() string {
 		return "POST /close answers true; a closed id is rejected"
 	case closeObject:
 		return `POST /close answers {"closed": string}`
+	case closeAny:
+		return "POST /close answers JSON; a closed id is rejected"
 	}
 	return "POST /close frees the instance"
 }

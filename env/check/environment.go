@@ -86,6 +86,7 @@ const (
 	closeBool                  // true; if the instance is already closed, false
 	closeOnce                  // true; if the instance is already closed, status 500
 	closeObject                // {"closed": text}
+	closeAny                   // any JSON value
 )
 
 var environments = slices.Concat(games, tools, []environment{own})

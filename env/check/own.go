@@ -24,6 +24,6 @@ var own = environment{
 	step: textReply, textKey: "observation", doneKey: "done", rewards: [2]float64{math.Inf(-1), math.Inf(1)},
 	actions:    always(ownActions...),
 	noSolution: "the solutions of an environment of your own are not known",
-	unknown:    errorObject, closing: closeBool,
+	unknown:    errorObject, closing: closeAny,
 	noDialect: true,
 }

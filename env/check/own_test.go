@@ -47,6 +47,29 @@ func TestOwnServer(t *testing.T) {
 	none(t, report, check.Warn)
 	none(t, report, check.Skip, goal)
 
+	// An observation that does not show the task is no fault, and close may answer any JSON value.
+	secret := run(t, check.Options{URL: own(t, func(path, reply string) string {
+		switch path {
+		case "/reset":
+			if strings.Contains(reply, `"observation"`) {
+				return `{"observation": "Guess my number."}`
+			}
+		case "/step":
+			if strings.Contains(reply, `"observation"`) {
+				return `{"observation": "higher", "reward": 0.0, "done": false}`
+			}
+		case "/close":
+			if !strings.Contains(reply, `"error"`) {
+				return `{"closed": true}`
+			}
+		}
+		return reply
+	}), Env: env.KindAgentGym})
+	none(t, secret, check.Fail)
+	if r := find(t, secret, "task index"); r.Status != check.Warn {
+		t.Errorf("equal replies of two tasks: %+v", r)
+	}
+
 	broken := run(t, check.Options{URL: own(t, func(path, reply string) string {
 		if path == "/reset" {
 			return strings.ReplaceAll(reply, `"observation"`, `"text"`)

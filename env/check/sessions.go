@@ -203,6 +203,9 @@ func checkIndex(c *checker, n *notes) {
 	switch {
 	case !slices.Equal(a.replies, b.replies):
 		n.pass("tasks %d and %d differ", a.task, b.task)
+	case c.env.name == own.name:
+		n.warn("the server ignores the index, or these actions do not show the difference: choose --actions or --tasks that show it",
+			"tasks %d and %d have the same replies", a.task, b.task)
 	case c.o.Tasks != nil:
 		n.warn("identical tasks cannot show whether the index is used; choose other tasks", "tasks %d and %d have the same replies", a.task, b.task)
 	default:

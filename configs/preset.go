@@ -27,7 +27,11 @@ func EnvPresetNames() []string { return embedded("presets/env") }
 // EnvPreset returns the [[env]] table of an environment as TOML: its tasks, its
 // server and the length of its episodes.
 func EnvPreset(name string) ([]byte, error) {
-	return readPreset("presets/env", "of an environment ", name)
+	text, err := readPreset("presets/env", "of an environment ", name)
+	if err != nil {
+		return nil, fmt.Errorf("%w; for an environment of your own, write its [[env]] table as in docs/own-environment.md", err)
+	}
+	return text, nil
 }
 
 // LoadPreset loads an embedded configuration with the overrides in sets. The

@@ -33,7 +33,7 @@ func trainError(run *runFolder, err error) error {
 	case algo.IsDiskError(err): // before ErrInterrupted: the interrupted run was not saved
 		return errext.With(errext.Disk, "make room or move the run folder and set trainer.output_dir to its new parent, then run the same command to resume from the last checkpoint", err)
 	case errors.Is(err, algo.ErrInterrupted):
-		return errext.ErrInterrupted
+		return errext.With(errext.Interrupted, "run the same command to resume", errext.ErrInterrupted)
 	case is[*pool.DownError](err), lost && failed.Outcome == data.EnvError:
 		return errext.With(errext.Env, "fix or restart the servers, then run the same command to resume from the last checkpoint", err)
 	case lost, is[*torch.Error](err):

@@ -63,7 +63,7 @@ func TestTrainError(t *testing.T) {
 		want errext.ExitCode
 		hint string
 	}{
-		{"interrupted", fmt.Errorf("step 3: %w", algo.ErrInterrupted), errext.Interrupted, ""},
+		{"interrupted", fmt.Errorf("step 3: %w", algo.ErrInterrupted), errext.Interrupted, "run the same command to resume"},
 		{"disk", full, errext.Disk, "make room"},
 		{"interrupted, but not saved", errors.Join(algo.ErrInterrupted, full), errext.Disk, "make room"},
 		{"servers", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EnvError, Failed: 4, Total: 4}), errext.Env, "restart the servers"},

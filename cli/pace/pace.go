@@ -128,9 +128,9 @@ func (p *Steps) End(now time.Time, step, steps int) {
 	p.began, p.step = now, 0
 }
 
-// Left estimates the time until the last step ends. The current phase takes the time phaseLeft longer, 0 if that is unknown. In
-// the first step the result is a lower bound, because later phases of the step are not known. It is unknown
-// until phaseLeft or the time of a phase of the step is known.
+// Left estimates the time until the last step ends. The current phase takes the time phaseLeft longer, 0 if that is unknown; the
+// result is at least phaseLeft. In the first step the result is a lower bound, because later phases of the step are not known.
+// It is unknown until phaseLeft or the time of a phase of the step is known.
 func (p *Steps) Left(now time.Time, phaseLeft time.Duration) (left time.Duration, atLeast, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,5 +147,5 @@ func (p *Steps) Left(now time.Time, phaseLeft time.Duration) (left time.Duration
 		sum += d
 	}
 	mean := sum / time.Duration(len(p.took))
-	return max(0, steps*mean-min(mean, passed)), false, steps > 0
+	return (steps-1)*mean + max(0, phaseLeft, mean-passed), false, steps > 0
 }

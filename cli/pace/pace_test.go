@@ -32,6 +32,9 @@ func TestSteps(t *testing.T) {
 	if left, _, _ := p.Left(at.Add(time.Hour), 0); left != 16500*time.Millisecond {
 		t.Errorf("one hour into a step: got %v, want 16.5s, the time of one more step", left)
 	}
+	if left, _, _ := p.Left(at.Add(time.Hour), time.Minute); left != 76500*time.Millisecond {
+		t.Errorf("one hour into a step whose phase takes a minute longer: got %v, want 1m16.5s", left)
+	}
 }
 
 // TestFirstStep checks the estimate during the first step: none before a phase has a rate, and then a lower bound.

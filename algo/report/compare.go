@@ -199,6 +199,9 @@ func (c Comparison) String() string {
 		}
 		b.WriteString(p.Comparison.String())
 	}
+	if slices.ContainsFunc(c.Pairs, func(p Pair) bool { return p.Missing == "" }) {
+		b.WriteString("\nA difference whose interval contains 0 may be chance. The intervals cover the choice of tasks, not the seed of the training.\n")
+	}
 	return b.String()
 }
 

@@ -281,7 +281,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("missing: %q", c.Pairs[1].Missing)
 	}
 	text := c.String()
-	for _, want := range []string{"0 settings differ", "B scores better on 1", "no comparison by tasks in maze", "0.943 - 1.000"} {
+	for _, want := range []string{"0 settings differ", "B scores better on 1", "no comparison by tasks in maze", "0.943 - 1.000", "whose interval contains 0 may be chance"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text does not contain %q:\n%s", want, text)
 		}

@@ -93,7 +93,7 @@ func TestNoFolder(t *testing.T) {
 		if code != int(errext.Disk) {
 			t.Errorf("lock of another user: exit code %d", code)
 		}
-		mustContain(t, "stderr", stderr, "permission denied", "another trainer.experiment")
+		mustContain(t, "stderr", stderr, "permission denied", "chown -R", "another trainer.experiment")
 	}
 
 	t.Setenv("OPENMANUS_CRASH_AT", "nowhere")

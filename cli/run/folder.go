@@ -52,7 +52,7 @@ func openRunFolder(ctx context.Context, h *Host, cfg configs.Config, m mode) (*r
 	if r.lock, err = checkpoint.AcquireLock(r.Dir); err != nil {
 		hint := ""
 		if errors.Is(err, fs.ErrPermission) {
-			hint = "the run may belong to another user: give this run another trainer.experiment, or set trainer.output_dir to a folder of your own"
+			hint = "the run may belong to another user: change its owner (chown -R), give this run another trainer.experiment, or set trainer.output_dir to a folder of your own"
 		}
 		return nil, errext.With(errext.Disk, hint, err)
 	}

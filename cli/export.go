@@ -99,7 +99,7 @@ func (s *State) export(ctx context.Context, path, to, out string) (lines int, fo
 	} else {
 		lock, err := checkpoint.AcquireLock(r.Folder)
 		if err != nil {
-			return 0, "", errext.With(errext.Disk, "or write to another folder with --out", err)
+			return 0, "", errext.With(errext.Disk, "--out DIR exports a run that is training", err)
 		}
 		defer func() { err = errors.Join(err, lock.Release()) }()
 	}

@@ -206,6 +206,9 @@ func TestArrange(t *testing.T) {
 		{"config check - -q", "config check -q -- -"},
 		{"config check -- --set", "config check -- --set"},
 		{"config check x --set", "config check --set"},
+		{"config check x --help", "config check --help --"},
+		{"config check -h x", "config check -h --"},
+		{"config check x -- -h", "config check -- x -h"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.in, func(t *testing.T) {

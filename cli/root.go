@@ -244,6 +244,7 @@ func arrange(app *cli.App, args []string) []string {
 		}
 	}
 	var flags, rest []string
+	help := false
 	for tail := args[i:]; len(tail) > 0; tail = tail[1:] {
 		arg := tail[0]
 		if arg == "--" {
@@ -259,6 +260,7 @@ func arrange(app *cli.App, args []string) []string {
 			tail = tail[1:]
 		}
 		flags = append(flags, arg)
+		help = help || slices.Contains([]string{"help", "h"}, strings.TrimLeft(arg, "-"))
 		if valued[strings.TrimLeft(arg, "-")] {
 			if len(tail) == 1 {
 				return slices.Concat(args[:i], flags) // the flag parser reports the missing value
@@ -266,6 +268,9 @@ func arrange(app *cli.App, args []string) []string {
 			flags = append(flags, tail[1])
 			tail = tail[1:]
 		}
+	}
+	if help { // the library would take the first argument for the name of a command
+		rest = nil
 	}
 	return slices.Concat(args[:i], flags, []string{"--"}, rest)
 }

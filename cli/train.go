@@ -201,7 +201,8 @@ func sftCommand(s *State) *cli.Command {
 		Name:      "sft",
 		Usage:     "train on recorded trajectories only",
 		ArgsUsage: "[CONFIG.toml]",
-		Description: "Takes the configuration of train and runs the supervised epochs of [sft], in another run folder.\n" +
+		Description: "Takes the configuration of train and runs the supervised epochs of [sft], in another run folder:\n" +
+			"the name of the experiment with -sft.\n" +
 			"It plays val_tasks and expert_tasks; without them it needs no server, and with sft.files no [[env]].\n" +
 			"With --from-dump it learns from the successful episodes of a dump, or from the episodes selected by\n" +
 			"sft.dump_min_reward.",

@@ -487,6 +487,12 @@ run_tests() {
   # shellcheck disable=SC2086
   go_test "native tests" -count=1 -p 1 -timeout 20m -- $native
 
+  # On a GPU every fused operation computes with ATen's operations in place of the CPU kernels. The computing packages
+  # repeat their tests on that path.
+  step "computing packages without the CPU kernels"
+  OPENMANUS_CPU_KERNELS=off go_test "tests without the CPU kernels" -short -count=1 -p 1 -timeout 20m -- \
+    ./torch/... ./agent/llm/model ./agent/llm/generate ./algo ./algo/kl ./algo/learner ./algo/loss
+
   step "package torch with its debug checks"
   go_test "tests with debug checks" -count=1 -tags torchdebug -timeout 20m -- ./torch
 

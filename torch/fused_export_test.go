@@ -1,8 +1,9 @@
 package torch
 
-// CPULevel, LimitCPULevel and Philox are for tests outside the package.
+// CPULevel, LimitCPULevel, ApplyKernels and Philox are for tests outside the package.
 var (
 	CPULevel      = cpuLevel
 	LimitCPULevel = limitCPULevel
+	ApplyKernels  = applyKernels
 	Philox        = philox
 )

@@ -2,6 +2,7 @@ package torch
 
 // #include <stdlib.h>
 // #include "load.h"
+// #include "openmanus_torch.h"
 import "C"
 
 import (
@@ -35,8 +36,24 @@ var load = sync.OnceValue(func() error {
 			"install openmanus again, or in its source folder run ./build.sh", C.GoString(msg))
 	}
 	loaded.Store(true)
-	return version().check(abi)
+	if err := version().check(abi); err != nil {
+		return err
+	}
+	return applyKernels(os.Getenv("OPENMANUS_CPU_KERNELS"))
 })
+
+// applyKernels applies the environment variable OPENMANUS_CPU_KERNELS. Under "off" the CPU computes like a GPU, with ATen's
+// operations in place of the fused kernels: the tests run on that path too.
+func applyKernels(value string) error {
+	switch value {
+	case "", "on":
+		return nil
+	case "off":
+		C.om_set_cpu_level_limit(-1)
+		return nil
+	}
+	return fmt.Errorf("torch: OPENMANUS_CPU_KERNELS is %q; want on or off", value)
+}
 
 // mustLoad is load for functions without an error result.
 func mustLoad() {

@@ -38,6 +38,13 @@ func TestLoadFailure(t *testing.T) {
 	}
 }
 
+// TestApplyKernels checks that a wrong value is an error.
+func TestApplyKernels(t *testing.T) {
+	if err := torch.ApplyKernels("of"); err == nil || !strings.Contains(err.Error(), `OPENMANUS_CPU_KERNELS is "of"; want on or off`) {
+		t.Errorf("got %v, want an error", err)
+	}
+}
+
 // TestNotLinked checks that the program does not link to the native libraries: commands that do not compute would load
 // 450 MB.
 func TestNotLinked(t *testing.T) {

@@ -91,7 +91,7 @@ const char *om_global_norm(om_tensor *ts, int64_t n, double *out);
 const char *om_linear_skinny(om_tensor x, om_tensor *ws, om_tensor *biases, int64_t n, om_tensor *outs);
 
 /* Instruction set of the kernels: 4 AMX, 3 AVX-512 with bfloat16, 2 AVX-512, 1 AVX2, 0 baseline; and a limit for it, for
- * tests. */
+ * tests. Under -1 no kernel is used: every operation computes with ATen's operations, as it does on a GPU. */
 int64_t om_cpu_level(void);
 void om_set_cpu_level_limit(int64_t level);
 

@@ -10,10 +10,14 @@
 
 namespace om {
 
-// has_kernel reports whether t is on the CPU and has a type that the kernels support.
+// kernels_on reports whether the CPU kernels may be used. Without them every operation computes with ATen's operations, as on a
+// GPU.
+inline bool kernels_on() { return cpu_level() >= 0; }
+
+// has_kernel reports whether t is on the CPU and has a type that the kernels support, and kernels_on.
 inline bool has_kernel(const at::Tensor &t) {
   const auto s = t.scalar_type();
-  return t.device().is_cpu() && (s == at::kFloat || s == at::kDouble || s == at::kBFloat16);
+  return t.device().is_cpu() && kernels_on() && (s == at::kFloat || s == at::kDouble || s == at::kBFloat16);
 }
 
 // compute_type returns the type in which the kernels compute values of type t.

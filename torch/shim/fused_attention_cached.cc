@@ -333,7 +333,7 @@ void cache_write(const at::Tensor &cache, const at::Tensor &values, const int64_
     TORCH_CHECK(slots[i] >= 0 && slots[i] < places, "cache write: slot ", slots[i], " of token ", i, " is not in a cache of ",
                 places, " places");
   const at::Tensor source = values.to(cache.options()).contiguous();
-  if (cache.device().is_cpu()) {
+  if (cache.device().is_cpu() && kernels_on()) {
     const int64_t bytes = cache.size(2) * cache.size(3) * static_cast<int64_t>(cache.element_size());
     const char *from = static_cast<const char *>(source.const_data_ptr());
     char *to = static_cast<char *>(cache.data_ptr());

@@ -25,7 +25,8 @@ namespace om {
 // FMA, 0 otherwise. A level includes the lower ones.
 int cpu_level();
 
-// set_cpu_level_limit limits the result of cpu_level, so that tests can run the other versions.
+// set_cpu_level_limit limits the result of cpu_level, so that tests can run the other versions. Under -1 no kernel is used
+// (kernels_on).
 void set_cpu_level_limit(int level);
 
 #if defined(__x86_64__)

@@ -361,11 +361,12 @@ gotorch_dir() {
 
 native() {
   libtorch
-  local src obj=$build/obj cgotorch shim core fused all f
+  local src obj=$build/obj cgotorch shim core fused protected all f
   src=$(gotorch_dir)
   mkdir -p "$build/lib"
   cgotorch=$(printf '%s %s' "$(cat "$build/stamps/libtorch")" "$src" | sha256sum | cut -c1-40)
   all=$(hash_of torch/shim/*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
+  protected=$(hash_of torch/shim/protected/*.cc torch/*.h third_party/libtorch.lock)
   fused=$(hash_of torch/shim/fused_*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
   # All sources except the fused operations.
   core=()
@@ -376,6 +377,7 @@ native() {
     printf 'unit %q %q ' "$obj/cgotorch" "$cgotorch" && printf '%q ' -O1 -w -I"$src" -- "$src"/cgotorch/*.cc && echo
     printf 'unit %q %q ' "$obj/shim_core" "$(hash_of "${core[@]}" torch/*.h torch/shim/*.h third_party/libtorch.lock)" &&
       printf '%q ' "${shim[@]}" -- "${core[@]}" && echo
+    printf 'unit %q %q ' "$obj/protected" "$protected" && printf '%q ' -O1 -Itorch -- torch/shim/protected/*.cc && echo
   )
   # The hashes of the objects cover sources, flags and compiler.
   local link
@@ -391,6 +393,11 @@ native() {
       "$build/libtorch/lib/libgomp.so.1" -ldl -lpthread
     stamp shim "$link"
   fi
+  link=$(hash_of "$obj/protected.hash")
+  if ! fresh protected "$link" "$build/lib/libopenmanus_protected.so"; then
+    share libopenmanus_protected.so "$obj/protected.o"
+    stamp protected "$link"
+  fi
 }
 
 # share LIBRARY INPUTS...: links a library that finds libtorch relative to itself.
@@ -398,7 +405,7 @@ share() {
   local lib=$build/lib/$1
   shift
   g++ -shared -fPIC -o "$lib.tmp" "$@" -L"$build/libtorch/lib" -ltorch_cpu -lc10 \
-    -Wl,-rpath,'$ORIGIN/../libtorch/lib' -Wl,--no-undefined -Wl,-rpath-link,"$build/libtorch/lib"
+    -Wl,-rpath,'$ORIGIN/../libtorch/lib' -Wl,-rpath,'$ORIGIN' -Wl,--no-undefined -Wl,-rpath-link,"$build/libtorch/lib"
   mv "$lib.tmp" "$lib"
 }
 

@@ -34,6 +34,7 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
+	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
 // rig is a run with fault injection: the complete trainer with a tiny model. It plays mazes over HTTP on a server that
@@ -131,7 +132,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	must(t, run.Make())
 	must(t, os.WriteFile(run.Config(), []byte("# of the test\n"), 0o644))
 
-	thread, err := torch.NewThread(torch.Device{})
+	thread, err := torch.NewThread(torchtest.Device(t))
 	must(t, err)
 	defer thread.Close()
 	bundle, state, found := r.open(t, ctx, thread, run)

@@ -12,29 +12,42 @@ import (
 	"sync"
 )
 
-// Device is the place where tensors are stored and computed: the CPU (the zero value), or a CUDA GPU.
+// Device is the place where tensors are stored and computed: the CPU (the zero value), a CUDA GPU, or the protected device.
 type Device struct {
 	CUDA  bool
-	Index int // number of the GPU; 0 for the CPU
+	Index int // number of the GPU; 0 for the other devices
+
+	// Protected is a device for tests that stands for a GPU where there is none. It computes on the CPU, but host code that
+	// accesses its memory ends with SIGSEGV, and it counts its operations and transfers.
+	Protected bool
 }
 
+// IsCPU reports whether d is the CPU.
+func (d Device) IsCPU() bool { return d == Device{} }
+
 func (d Device) String() string {
-	if d.CUDA {
+	switch {
+	case d.CUDA:
 		return "cuda:" + strconv.Itoa(d.Index)
+	case d.Protected:
+		return "protected"
 	}
 	return "cpu"
 }
 
 // c returns the kind and the index of the device for the C interface.
 func (d Device) c() (C.int64_t, C.int64_t) {
-	if d.CUDA {
+	switch {
+	case d.CUDA:
 		return C.OM_CUDA, C.int64_t(d.Index)
+	case d.Protected:
+		return C.OM_PROTECTED, 0
 	}
 	return C.OM_CPU, 0
 }
 
-// ParseDevice reads cpu, cuda, cuda:N, or auto, which selects AutoDevice. A missing GPU is an error, without a fallback to the
-// CPU. Parsing a GPU's name loads libtorch_cuda. Parse the name before the first backward pass on the CPU: libtorch's autograd
+// ParseDevice reads cpu, cuda, cuda:N, auto, which selects AutoDevice, or protected. A missing GPU is an error, without a
+// fallback to the CPU. Parsing a GPU's name loads libtorch_cuda. Parse the name before the first backward pass on the CPU: libtorch's autograd
 // does not accept new devices afterwards.
 func ParseDevice(s string) (Device, error) {
 	switch {
@@ -43,6 +56,9 @@ func ParseDevice(s string) (Device, error) {
 	case s == "auto":
 		d, _ := AutoDevice()
 		return d, nil
+	case s == "protected":
+		_, err := deviceCount(C.OM_PROTECTED)
+		return Device{Protected: err == nil}, err
 	case s == "cuda":
 		return cudaDevice(0)
 	case strings.HasPrefix(s, "cuda:"):
@@ -79,16 +95,33 @@ func cudaDevice(i int) (Device, error) {
 }
 
 // cudaCount counts the devices once; the count does not change while the program runs.
-var cudaCount = sync.OnceValues(func() (int, error) {
+var cudaCount = sync.OnceValues(func() (int, error) { return deviceCount(C.OM_CUDA) })
+
+// deviceCount loads the library of a kind of device and counts the devices.
+func deviceCount(kind C.int64_t) (int, error) {
 	if err := load(); err != nil {
 		return 0, err
 	}
 	var n C.int64_t
-	if msg := C.om_cuda_count(&n); msg != nil {
+	if msg := C.om_device_count(kind, &n); msg != nil {
 		return 0, errors.New(takeText(msg))
 	}
 	return int(n), nil
-})
+}
+
+// Counts is what the protected device has done: operations other than views and allocations, copies from the host, and
+// copies to the host. On a GPU these are kernel launches, submitted copies, and waits for all submitted work.
+type Counts struct{ Operations, Uploads, Downloads int }
+
+// ProtectedCounts returns the counts since the device was loaded. It panics if it is not loaded.
+func ProtectedCounts() Counts {
+	mustLoad()
+	var c C.om_counts
+	if msg := C.om_protected_counts(&c); msg != nil {
+		panic("torch: " + takeText(msg))
+	}
+	return Counts{int(c.operations), int(c.uploads), int(c.downloads)}
+}
 
 // cpuLevel returns the instruction set that the fused kernels use: 4 is AMX,
 // 3 AVX-512 with bfloat16 products, 2 AVX-512, 1 AVX2, 0 the baseline.

@@ -1,6 +1,8 @@
 package torch_test
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -58,4 +60,61 @@ func TestParseDType(t *testing.T) {
 	if _, err := torch.ParseDType("float8"); err == nil || !strings.Contains(err.Error(), `"float8"; use one of float32, `) {
 		t.Errorf("ParseDType(float8): error %v", err)
 	}
+}
+
+// TestProtectedDevice checks that the device computes, counts its operations and transfers, rejects operands of two devices,
+// and leaves its memory inaccessible.
+func TestProtectedDevice(t *testing.T) {
+	d, err := torch.ParseDevice("protected")
+	if err != nil || d.String() != "protected" {
+		t.Fatalf("ParseDevice = %v, %v", d, err)
+	}
+	th, err := torch.NewThread(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer th.Close()
+	const n = 64 << 20
+	err = torch.Run(t.Context(), th, func(s *torch.Scope) error {
+		before, closed := torch.ProtectedCounts(), inaccessible(t)
+		x := s.Float32s([]float32{1, 2, 3}, 3)
+		y := x.Square().Narrow(0, 1, 2).Sum()
+		if got := y.Item(); got != 13 {
+			t.Errorf("the sum is %v, want 13", got)
+		}
+		now := torch.ProtectedCounts()
+		if now.Operations-before.Operations != 2 || now.Uploads-before.Uploads != 1 || now.Downloads-before.Downloads != 1 {
+			t.Errorf("counts %+v, before %+v; want 2 operations, an upload and a download more", now, before)
+		}
+		s.Empty(torch.Float32, n/4)
+		if grown := inaccessible(t) - closed; grown < n {
+			t.Errorf("%d bytes more are inaccessible, want at least %d", grown, n)
+		}
+		torch.RMSNorm(x, x.ToDevice(torch.Device{}), 1e-6)
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "rmsnorm: the operands are on protected:0 and cpu") {
+		t.Errorf("operands of two devices: error %v", err)
+	}
+}
+
+// inaccessible returns the bytes of the process's memory that it may not read.
+func inaccessible(t *testing.T) int {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(maps)) {
+		var from, to uint64
+		var rights string
+		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &rights); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(rights, "---") {
+			n += int(to - from)
+		}
+	}
+	return n
 }

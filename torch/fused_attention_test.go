@@ -204,9 +204,7 @@ func TestAttentionCachedShapes(t *testing.T) {
 // TestAttentionCachedChunksAreInvariant checks that longer chunks give the same bits in every
 // batch, for every division of their context into chunks, and with any number of threads.
 func TestAttentionCachedChunksAreInvariant(t *testing.T) {
-	if torch.CPULevel() < 0 {
-		t.Skip("only the CPU kernels give the same bits; ATen's operations choose their order by the shape")
-	}
+	needKernels(t)
 	const heads, kvHeads, dim, size = 6, 2, 32, 16
 	lens := []int{300, 75, 128}
 	offsets := []int{0, 300, 375, 503}

@@ -32,6 +32,9 @@ func skinnyCase(t *testing.T, xt, wt torch.DType, rows, outs, k int) {
 	}
 	torchtest.Run(t, func(s *torch.Scope) {
 		x, w, v := s.RandN(1, rows, k).To(xt), s.RandN(2, outs, k).To(wt), s.RandN(3, outs+3, k).To(wt)
+		if xt == torch.Float32 && wt == torch.BFloat16 && !kernels(t) {
+			x = x.To(wt).To(xt) // without kernels, x is rounded to the weight's type
+		}
 		b := s.RandN(4, outs).To(wt)
 		d := torch.Float64
 		want := x.To(d).Linear(w.To(d), b.To(d)).To(torch.Float32)
@@ -60,6 +63,7 @@ func TestLinearSkinnyShapes(t *testing.T) {
 // TestLinearSkinnyIsBatchInvariant checks that a row gives the same bits alone, in every batch, and in a call with
 // several weights.
 func TestLinearSkinnyIsBatchInvariant(t *testing.T) {
+	needKernels(t)
 	onEveryCPU(t, func(t *testing.T) {
 		for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
 			skinnyInvariant(t, dt, 200)

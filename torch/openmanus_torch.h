@@ -24,7 +24,7 @@ extern "C" {
 
 /* ---- version ------------------------------------------------------------------------------------ */
 
-#define OM_ABI 4
+#define OM_ABI 5
 
 /* The number OM_ABI that this library was compiled with. */
 int om_abi_version(void);
@@ -49,9 +49,10 @@ typedef void *om_tensor;
 #define OM_U8 6
 #define OM_BOOL 7
 
-/* Kinds of device; a device is (kind, index). */
+/* Kinds of device; a device is (kind, index). OM_PROTECTED is a device for tests, see shim/protected. */
 #define OM_CPU 0
 #define OM_CUDA 1
+#define OM_PROTECTED 2
 
 #define OM_MAX_DIMS 8
 
@@ -59,7 +60,7 @@ typedef struct {
   int64_t ndim;
   int64_t dims[OM_MAX_DIMS];
   int64_t dtype;       /* OM_F32 … OM_BOOL */
-  int64_t device_kind; /* OM_CPU or OM_CUDA */
+  int64_t device_kind; /* OM_CPU … OM_PROTECTED */
   int64_t device_index;
 } om_info_t;
 
@@ -184,10 +185,19 @@ const char *om_set_grad(om_tensor t, om_tensor grad);
 const char *om_set_num_threads(int64_t n);
 int64_t om_num_threads(void);
 
-/* Loads libtorch_cuda if it is not yet loaded and counts the devices. Error: the library or a device is missing. */
-const char *om_cuda_count(int64_t *out);
-/* Makes a CUDA device current on this OS thread; OM_CPU has no effect. */
+/* Loads the library of a kind of device if it is not yet loaded, libtorch_cuda or libopenmanus_protected, and counts the
+ * devices. Error: the library or a device is missing. */
+const char *om_device_count(int64_t device_kind, int64_t *out);
+/* Makes a CUDA device current on this OS thread; the other kinds have one device. */
 const char *om_use_device(int64_t device_kind, int64_t device_index);
+
+/* What the protected device has done since it was loaded: operations (views and allocations are none), copies from the
+ * host, and copies and single elements to the host. */
+typedef struct {
+  int64_t operations, uploads, downloads;
+} om_counts;
+/* Error: the protected device is not loaded. */
+const char *om_protected_counts(om_counts *out);
 
 #ifdef __cplusplus
 }

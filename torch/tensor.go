@@ -90,7 +90,7 @@ func (t Tensor) info(op string) *meta {
 	for d := range m.shape {
 		m.shape[d] = int(i.dims[d])
 	}
-	m.device = Device{CUDA: i.device_kind == C.OM_CUDA, Index: int(i.device_index)}
+	m.device = Device{CUDA: i.device_kind == C.OM_CUDA, Index: int(i.device_index), Protected: i.device_kind == C.OM_PROTECTED}
 	t.h.meta.Store(m)
 	return m
 }
@@ -133,7 +133,7 @@ func (t Tensor) String() string {
 	}
 	m := t.info("String")
 	s := fmt.Sprintf("%v%v", m.dtype, m.shape)
-	if m.device.CUDA {
+	if !m.device.IsCPU() {
 		s += " on " + m.device.String()
 	}
 	return s

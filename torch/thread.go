@@ -55,10 +55,15 @@ func NewThread(d Device) (*Thread, error) {
 	if err := load(); err != nil {
 		return nil, err
 	}
-	if d.CUDA {
-		if _, err := cudaDevice(d.Index); err != nil {
-			return nil, err
-		}
+	var err error
+	switch {
+	case d.CUDA:
+		_, err = cudaDevice(d.Index)
+	case d.Protected:
+		_, err = deviceCount(C.OM_PROTECTED)
+	}
+	if err != nil {
+		return nil, err
 	}
 	t := &Thread{device: d, jobs: make(chan *job), quit: make(chan struct{}), gone: make(chan struct{})}
 	ready := make(chan error, 1)

@@ -10,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
+	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
 func criticOptions() *CriticOptions {
@@ -21,7 +22,7 @@ func criticOptions() *CriticOptions {
 
 func testCritic(t *testing.T, compute torch.DType) *Critic {
 	t.Helper()
-	th, err := torch.NewThread(torch.Device{})
+	th, err := torch.NewThread(torchtest.Device(t))
 	must(t, err)
 	t.Cleanup(th.Close)
 	m, err := model.New(t.Context(), th, tinyConfig(), 11, torch.Float32)

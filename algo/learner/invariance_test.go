@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
+	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
 // way is one way to compute an update: how rows are cut into passes, whether activations are recomputed, and the
@@ -60,7 +61,7 @@ var kinds = []struct {
 // actorOf makes an actor that computes and trains in dt, with the same weights at every call.
 func actorOf(t testing.TB, dt torch.DType, lora *model.LoRA) *Actor {
 	t.Helper()
-	th, err := torch.NewThread(torch.Device{})
+	th, err := torch.NewThread(torchtest.Device(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func TestDropoutNeedsOldLogProbs(t *testing.T) {
 
 // TestOffload checks that offloaded tensors return unchanged; on the CPU nothing is moved.
 func TestOffload(t *testing.T) {
-	a, b := actorOf(t, torch.Float32, nil), actorOf(t, torch.Float32, nil)
+	a, b, frozen := actorOf(t, torch.Float32, nil), actorOf(t, torch.Float32, nil), actorOf(t, torch.Float32, nil)
 	critic, other := testCritic(t, torch.Float32), testCritic(t, torch.Float32)
 	updateValues := func(c *Critic) error {
 		_, err := c.UpdateCritic(t.Context(), valueRows(t, c), 1e-2, *criticOptions())
@@ -146,7 +146,11 @@ func TestOffload(t *testing.T) {
 	for _, trained := range []*Actor{a, critic.Actor} {
 		must(t, trained.WithOptimizer(t.Context(), func() error { return nil }))
 	}
-	must(t, WithModel(t.Context(), "the model", a.master, func() error { return nil }))
+	before := valuesOf(t, frozen, (*model.Model).Params)
+	must(t, WithModel(t.Context(), "the model", frozen.master, func() error { return nil }))
+	if !sameBits(valuesOf(t, frozen, (*model.Model).Params), before) {
+		t.Error("offloading changed the weights of a model")
+	}
 	if now := torch.LiveTensors(); now != live {
 		t.Errorf("%d tensors are live, want %d as before", now, live)
 	}

@@ -35,7 +35,7 @@ func tinyConfig() model.Config {
 // testActor makes an actor on a tiny random model, with the same weights at every call.
 func testActor(t testing.TB, compute torch.DType) *Actor {
 	t.Helper()
-	th, err := torch.NewThread(torch.Device{})
+	th, err := torch.NewThread(torchtest.Device(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,12 +13,13 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
 // tinyReward makes a reward model with random weights, the same at every call.
 func tinyReward(t *testing.T, template string) *model.Bundle {
 	t.Helper()
-	th, err := torch.NewThread(torch.Device{})
+	th, err := torch.NewThread(torchtest.Device(t))
 	must(t, err)
 	t.Cleanup(th.Close)
 	c := tinyConfig()

@@ -108,6 +108,7 @@ at::Device device(int64_t kind, int64_t index) {
   switch (kind) {
     case OM_CPU: return at::Device(at::kCPU);
     case OM_CUDA: return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
+    case OM_PROTECTED: return at::Device(at::kPrivateUse1, 0);
   }
   TORCH_CHECK(false, "unknown device kind ", kind);
 }
@@ -160,7 +161,7 @@ const char *om_info(om_tensor t, om_info_t *out) {
     out->ndim = x.dim();
     for (int64_t i = 0; i < x.dim(); i++) out->dims[i] = x.size(i);
     out->dtype = om::dtype_code(x.scalar_type());
-    out->device_kind = x.is_cuda() ? OM_CUDA : OM_CPU;
+    out->device_kind = x.is_cuda() ? OM_CUDA : x.is_privateuseone() ? OM_PROTECTED : OM_CPU;
     out->device_index = x.is_cuda() ? x.device().index() : 0;
   }
   OM_END

@@ -7,6 +7,7 @@
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/headeronly/version.h>
 
+#include <atomic>
 #include <cstdio>
 #include <mutex>
 
@@ -53,6 +54,19 @@ void load_cuda() {
   cuda_loaded = true;
 }
 
+// The protected device's own function for the counts; NULL until its library is loaded.
+std::atomic<void (*)(om_counts *)> protected_counts{nullptr};
+
+void load_protected() {
+  void *l = dlopen("libopenmanus_protected.so", RTLD_NOW | RTLD_GLOBAL);
+  void *f = l == nullptr ? nullptr : dlsym(l, "om_count_protected");
+  if (f == nullptr) {
+    const char *why = dlerror();
+    TORCH_CHECK(false, "libopenmanus_protected.so cannot be loaded: ", why == nullptr ? "unknown reason" : why);
+  }
+  protected_counts = reinterpret_cast<void (*)(om_counts *)>(f);
+}
+
 }  // namespace
 
 extern "C" {
@@ -84,8 +98,13 @@ const char *om_set_num_threads(int64_t n) {
 
 int64_t om_num_threads(void) { return at::get_num_threads(); }
 
-const char *om_cuda_count(int64_t *out) {
+const char *om_device_count(int64_t device_kind, int64_t *out) {
   OM_TRY {
+    if (device_kind != OM_CUDA) {
+      if (device_kind == OM_PROTECTED) load_protected();
+      *out = 1;
+      return nullptr;
+    }
     SignalKeeper keep;
     load_cuda();
     TORCH_CHECK(at::globalContext().hasCUDA(), "libtorch_cuda is loaded but finds no usable driver or GPU");
@@ -96,11 +115,19 @@ const char *om_cuda_count(int64_t *out) {
 
 const char *om_use_device(int64_t device_kind, int64_t device_index) {
   OM_TRY {
-    if (device_kind == OM_CPU) return nullptr;
+    if (device_kind != OM_CUDA) return nullptr;
     SignalKeeper keep;
     at::Device d = om::device(device_kind, device_index);
     c10::impl::getDeviceGuardImpl(d.type())->setDevice(d);
     at::empty({1}, at::TensorOptions().device(d));  // the first allocation makes the context
+  }
+  OM_END
+}
+
+const char *om_protected_counts(om_counts *out) {
+  OM_TRY {
+    TORCH_CHECK(protected_counts != nullptr, "the protected device is not loaded");
+    protected_counts.load()(out);
   }
   OM_END
 }

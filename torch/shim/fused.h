@@ -20,6 +20,16 @@ inline bool has_kernel(const at::Tensor &t) {
   return t.device().is_cpu() && kernels_on() && (s == at::kFloat || s == at::kDouble || s == at::kBFloat16);
 }
 
+// same_device fails unless the defined tensors among ts are on x's device. A kernel reads host memory without asking, so a tensor
+// of another device would end the process.
+template <class... Ts>
+void same_device(const char *operation, const at::Tensor &x, const Ts &...ts) {
+  auto check = [&](const at::Tensor &t) {
+    TORCH_CHECK(!t.defined() || t.device() == x.device(), operation, ": the operands are on ", x.device(), " and ", t.device());
+  };
+  (check(ts), ...);
+}
+
 // compute_type returns the type in which the kernels compute values of type t.
 inline at::ScalarType compute_type(at::ScalarType t) { return t == at::kDouble ? at::kDouble : at::kFloat; }
 

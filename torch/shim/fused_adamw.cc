@@ -99,6 +99,7 @@ void check(const Group &g, size_t i) {
                     s.is_contiguous(),
                 "adamw: the state of parameter ", i, " must be like the parameter, ", p.sizes(), " ", p.scalar_type());
   TORCH_CHECK(p.is_contiguous(), "adamw: parameter ", i, " is not contiguous");
+  same_device("adamw", p, g.grads[i], g.copies[i]);
   TORCH_CHECK(g.grads[i].sizes() == p.sizes(), "adamw: the gradient of parameter ", i, " is ", g.grads[i].sizes(),
               ", the parameter ", p.sizes());
   TORCH_CHECK(!g.copies[i].defined() || g.copies[i].sizes() == p.sizes(), "adamw: the copy of parameter ", i, " is ",
@@ -124,7 +125,7 @@ void step_piece(const Group &g, const Slab &slab, const Factors<float> &f, const
     step(pp, grad.const_data_ptr<float>() + b, mp, vp, n, f);
   else
     step(pp, grad.const_data_ptr<at::BFloat16>() + b, mp, vp, n, f);
-  if (copy.defined() && copy.scalar_type() == at::kBFloat16 && copy.is_contiguous() && copy.device().is_cpu())
+  if (copy.defined() && copy.scalar_type() == at::kBFloat16 && copy.is_contiguous())
     round_to(pp, copy.data_ptr<at::BFloat16>() + b, n);
 }
 
@@ -153,7 +154,7 @@ void adamw(Group g, const om_adamw_options &o) {
   for (size_t i = 0; i < g.params.size(); i++) {
     const at::Tensor &copy = g.copies[i];
     const bool done = native[i].defined() && native[i].scalar_type() == at::kFloat && copy.defined() &&
-                      copy.scalar_type() == at::kBFloat16 && copy.is_contiguous() && copy.device().is_cpu();
+                      copy.scalar_type() == at::kBFloat16 && copy.is_contiguous();
     if (g.grads[i].defined() && copy.defined() && !done) copy.copy_(g.params[i]);
   }
 }

@@ -274,6 +274,7 @@ void check(const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, cons
               q.sizes(), ", ", kc.sizes(), ", ", vc.sizes());
   TORCH_CHECK(kc.is_contiguous() && vc.is_contiguous() && kc.scalar_type() == vc.scalar_type(),
               "attention: the caches must be contiguous and of one type");
+  same_device("attention", q, kc, vc);
   TORCH_CHECK(seqs.q_offsets[0] == 0 && seqs.q_offsets[seqs.n] == q.size(0), "attention: q offsets must go from 0 to N = ",
               q.size(0), ", not from ", seqs.q_offsets[0], " to ", seqs.q_offsets[seqs.n]);
   const int64_t size = kc.size(1);
@@ -328,6 +329,7 @@ void cache_write(const at::Tensor &cache, const at::Tensor &values, const int64_
                   values.size(1) == cache.size(2) && values.size(2) == cache.size(3),
               "cache write: ", n, " slots need values [N,Hkv,Dh] for a cache [blocks,blockSize,Hkv,Dh], not ",
               values.sizes(), " for ", cache.sizes());
+  same_device("cache write", cache, values);
   const int64_t places = cache.size(0) * cache.size(1);
   for (int64_t i = 0; i < n; i++)
     TORCH_CHECK(slots[i] >= 0 && slots[i] < places, "cache write: slot ", slots[i], " of token ", i, " is not in a cache of ",

@@ -213,6 +213,7 @@ at::Tensor attention_packed(const at::Tensor &q, const at::Tensor &k, const at::
   TORCH_CHECK(q.scalar_type() == k.scalar_type() && q.scalar_type() == v.scalar_type(),
               "attention: q, k and v must have one type, not ", q.scalar_type(), ", ", k.scalar_type(), ", ",
               v.scalar_type());
+  same_device("attention", q, k, v);
   TORCH_CHECK(!offsets.empty() && offsets.front() == 0 && offsets.back() == q.size(0) &&
                   std::is_sorted(offsets.begin(), offsets.end()),
               "attention: offsets must rise from 0 to N = ", q.size(0), ", not ", offsets);

@@ -213,10 +213,12 @@ Rows prepare(const at::Tensor &x, int64_t rows, int64_t k, const std::vector<at:
 // ATen's product, in x's type. A GPU multiplies in the weight's type, but returns the float32 sums for a float32 x: rounding
 // them to bfloat16 would make the logits of sampling differ from the logits of training (logits_of).
 at::Tensor linear_aten(const at::Tensor &x, const at::Tensor &w, const at::Tensor &bias) {
-  if (x.is_cuda() && x.scalar_type() == at::kFloat && w.scalar_type() == at::kBFloat16) {
+  if (x.scalar_type() == at::kFloat && w.scalar_type() == at::kBFloat16) {
     auto shape = x.sizes().vec();
     shape.back() = w.size(0);
-    const at::Tensor y = at::mm(x.reshape({-1, x.size(-1)}).to(at::kBFloat16), w.t(), at::kFloat);
+    const at::Tensor rows = x.reshape({-1, x.size(-1)}).to(at::kBFloat16);
+    // The CPU has no product with a result of another type than the operands.
+    const at::Tensor y = x.is_cpu() ? at::mm(rows.to(at::kFloat), w.t().to(at::kFloat)) : at::mm(rows, w.t(), at::kFloat);
     return (bias.defined() ? y + bias : y).reshape(shape);
   }
   const at::Tensor b = bias.defined() ? bias.to(w.scalar_type()) : at::Tensor();
@@ -235,6 +237,7 @@ std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at:
   for (size_t i = 0; i < ws.size(); i++) {
     const at::Tensor &w = ws[i], &b = biases[i];
     TORCH_CHECK(w.dim() == 2 && w.size(1) == k, "linear: x ", x.sizes(), " needs a weight [M,", k, "], not ", w.sizes());
+    same_device("linear", x, w, b);
     TORCH_CHECK(!b.defined() || (b.dim() == 1 && b.size(0) == w.size(0)), "linear: weight ", w.sizes(),
                 " needs a bias [", w.size(0), "]");
     kernel = kernel && has_kernel(w) && w.scalar_type() != at::kDouble && w.is_contiguous();

@@ -103,6 +103,7 @@ struct RMSNorm : torch::autograd::Function<RMSNorm> {
 at::Tensor rmsnorm(const at::Tensor &x, const at::Tensor &w, double eps) {
   TORCH_CHECK(x.dim() >= 1 && w.dim() == 1 && w.size(0) == x.size(-1), "rmsnorm: x ", x.sizes(), " needs w [",
               x.dim() > 0 ? x.size(-1) : 0, "], not ", w.sizes());
+  same_device("rmsnorm", x, w);
   if (!has_kernel(x) || x.scalar_type() != w.scalar_type()) {
     const at::Tensor xc = x.to(compute_type(x.scalar_type()));
     return (xc * at::rsqrt(xc.square().mean(-1, true) + eps)).to(x.scalar_type()) * w;

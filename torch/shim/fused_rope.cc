@@ -71,6 +71,7 @@ at::Tensor rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &si
   const std::vector<int64_t> want{q.size(0), q.size(2) / 2};
   TORCH_CHECK(cos.sizes() == want && sin.sizes() == want, "rope: q ", q.sizes(), " needs cos and sin [N,Dh/2], not ",
               cos.sizes(), " and ", sin.sizes());
+  same_device("rope", q, cos, sin);
   const auto type = compute_type(q.scalar_type());
   const at::Tensor c = cos.detach().to(type).contiguous(), s = sin.detach().to(type).contiguous();
   if (has_kernel(q)) return wants_grad(q) ? RoPE::apply(q, c, s) : run(q, c, s, 1);

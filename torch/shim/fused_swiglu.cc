@@ -76,7 +76,8 @@ struct SwiGLU : torch::autograd::Function<SwiGLU> {
 at::Tensor swiglu(const at::Tensor &gate, const at::Tensor &up) {
   TORCH_CHECK(gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type(), "swiglu: gate ", gate.sizes(), " ",
               gate.scalar_type(), " and up ", up.sizes(), " ", up.scalar_type(), " must be alike");
-  if (!has_kernel(gate) || !up.device().is_cpu()) return at::silu(gate) * up;
+  same_device("swiglu", gate, up);
+  if (!has_kernel(gate)) return at::silu(gate) * up;
   const at::Tensor g = gate.contiguous(), u = up.contiguous();
   return wants_grad(gate, up) ? SwiGLU::apply(g, u) : run_forward(g, u);
 }

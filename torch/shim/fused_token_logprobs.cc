@@ -99,7 +99,7 @@ OM_LOGPROBS(double, double)
 at::Tensor logits_of(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias) {
   const auto type = compute_type(weight.scalar_type());
   if (weight.scalar_type() == type) return at::linear(hidden, weight, bias).contiguous();
-  if (hidden.is_cuda()) {
+  if (!hidden.is_cpu()) {
     at::Tensor z = at::mm(hidden, weight.t(), type);
     return bias.defined() ? z.add_(bias) : z;
   }
@@ -148,13 +148,14 @@ void for_chunks(const at::Tensor &hidden, const at::Tensor &weight, const at::Te
   }
 }
 
-// ATen's version of reduce and gradient for other devices and types; sums is [rows,3].
+// ATen's version of reduce and gradient for other devices and types; sums is [rows,3], the rows as RowSums. The largest logit
+// is subtracted first: the sum of a large logit and the logarithm is rounded to the large one's precision.
 void reduce_aten(const at::Tensor &logits, double temperature, const at::Tensor &targets, at::Tensor sums,
                  at::Tensor logp) {
-  const at::Tensor u = logits.to(sums.scalar_type()) / temperature, lse = u.logsumexp(-1);
+  const at::Tensor top = logits.amax(-1), u = (logits - top.unsqueeze(-1)) / temperature, lse = u.logsumexp(-1);
   const at::Tensor log_p = (u - lse.unsqueeze(-1)).clamp_min(kLowest);
-  sums.select(1, 0).copy_(lse);
-  sums.select(1, 1).zero_();
+  sums.select(1, 0).copy_(top);
+  sums.select(1, 1).copy_(lse);
   sums.select(1, 2).copy_(-(log_p.exp() * log_p).sum(-1));
   logp.copy_(log_p.gather(1, targets.unsqueeze(1)).squeeze(1));
 }
@@ -162,7 +163,7 @@ void reduce_aten(const at::Tensor &logits, double temperature, const at::Tensor 
 at::Tensor gradient_aten(const at::Tensor &logits, double temperature, const at::Tensor &sums,
                          const at::Tensor &targets, const at::Tensor &g, const at::Tensor &h) {
   const at::Tensor log_p =
-      (logits.to(sums.scalar_type()) / temperature - sums.select(1, 0).unsqueeze(-1)).clamp_min(kLowest);
+      ((logits - sums.narrow(1, 0, 1)) / temperature - sums.narrow(1, 1, 1)).clamp_min(kLowest);
   at::Tensor d = log_p.exp() * (-g.unsqueeze(-1) - h.unsqueeze(-1) * (log_p + sums.select(1, 2).unsqueeze(-1)));
   d.scatter_add_(1, targets.unsqueeze(1), g.unsqueeze(1));
   return d / temperature;
@@ -237,7 +238,7 @@ Gradients backward_rows(const at::Tensor &hidden, const at::Tensor &weight, cons
                         h.slice(0, b, e));
     }
     if (want_bias) out.bias.add_(d.sum(0, false, type));
-    if (d.is_cuda()) d = d.to(weight.scalar_type());  // a GPU multiplies bfloat16 many times faster than float32
+    if (!d.is_cpu()) d = d.to(weight.scalar_type());  // a GPU multiplies bfloat16 many times faster than float32
     if (want_hidden) out.hidden.slice(0, b, e).copy_(times_weight(d, weight));
     if (!want_weight) return;
     const at::Tensor rows = hidden.slice(0, b, e).to(d.scalar_type());
@@ -324,6 +325,7 @@ torch::autograd::variable_list token_logprobs(const at::Tensor &hidden, const at
   TORCH_CHECK(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0) &&
                                   bias.scalar_type() == weight.scalar_type()),
               "log-probs: bias must be [", weight.size(0), "] of the weight's type");
+  same_device("log-probs", hidden, weight, bias);
   TORCH_CHECK(temperature > 0, "log-probs: the temperature must be above 0, not ", temperature);
   at::Tensor y = at::empty({n}, at::kLong);
   for (int64_t i = 0; i < n; i++) {

@@ -60,13 +60,13 @@ func leakedTensors() error {
 	return errors.New(s)
 }
 
-// Thread returns the CPU thread that the tests of a binary share.
+// Thread returns the thread of Device that the tests of a binary share.
 func Thread(t testing.TB) *torch.Thread {
 	t.Helper()
 	mu.Lock()
 	defer mu.Unlock()
 	if shared == nil {
-		th, err := torch.NewThread(torch.Device{})
+		th, err := torch.NewThread(Device(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,8 +92,8 @@ func RunErr(t testing.TB, f func(s *torch.Scope)) error {
 	})
 }
 
-// Device returns the device of tests that can run on any: the CPU, or the device that OPENMANUS_TEST_DEVICE names, so that
-// torch/gpu_check.sh repeats them on a GPU. A missing device fails the test.
+// Device returns the device of the tests: the CPU, or the device that OPENMANUS_TEST_DEVICE names, so that
+// torch/gpu_check.sh repeats them on a GPU, and build.sh test on the protected device. A missing device fails the test.
 func Device(t testing.TB) torch.Device {
 	t.Helper()
 	name := os.Getenv("OPENMANUS_TEST_DEVICE")

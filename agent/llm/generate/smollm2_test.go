@@ -10,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
 // TestSmolLM2Gap checks that the mean difference between the log-probs of sampling
@@ -25,7 +26,7 @@ func TestSmolLM2Gap(t *testing.T) {
 	}
 	const replyTokens = 32
 	for dt, limit := range map[torch.DType]float64{torch.Float32: 1e-4, torch.BFloat16: 0.05} {
-		thread, err := torch.NewThread(torch.Device{})
+		thread, err := torch.NewThread(torchtest.Device(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
 // teacher returns recorded tokens by position and records the differences.
@@ -89,7 +90,7 @@ func TestTeacher(t *testing.T) {
 // TestMargin checks that the sampler draws the recorded token if its logit grows by
 // the margin, but not if it grows by half of the margin.
 func TestMargin(t *testing.T) {
-	th, err := torch.NewThread(torch.Device{})
+	th, err := torch.NewThread(torchtest.Device(t))
 	if err != nil {
 		t.Fatal(err)
 	}

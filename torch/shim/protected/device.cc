@@ -1,0 +1,260 @@
+// A device for tests: it stands for a GPU on a machine without one. It computes on the CPU, but its memory is inaccessible
+// except while one of its operations runs, so host code that reads or writes a device tensor directly ends with SIGSEGV. It
+// counts the operations and the transfers, which on a GPU are kernel launches and, for a transfer to the host, a wait for all
+// work that was submitted before.
+//
+// It is libtorch's PrivateUse1 device. at::native::cpu_fallback computes every operation on copies of its operands.
+#include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/native/CPUFallback.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/resize_native.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <sys/mman.h>
+#include <torch/library.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "openmanus_torch.h"
+
+namespace {
+
+constexpr at::DeviceType kType = at::kPrivateUse1;
+
+std::atomic<int64_t> operations{0}, uploads{0}, downloads{0};
+
+// The number of operations that run on this thread. Copies that the fallback makes inside an operation are not transfers.
+thread_local int inside = 0;
+
+struct Inside {
+  Inside() { inside++; }
+  ~Inside() { inside--; }
+};
+
+void count(std::atomic<int64_t> &what) {
+  if (inside == 0) what++;
+}
+
+// ---------------------------------------------------------------- memory
+
+size_t whole_pages(size_t n) {
+  static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return (n + page - 1) / page * page;
+}
+
+// The allocations, and the number of guards that hold each open. Autograd computes on a second thread.
+class Memory {
+ public:
+  void *allocate(size_t n) {
+    void *p = mmap(nullptr, whole_pages(n), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    TORCH_CHECK(p != MAP_FAILED, "the protected device has no memory for ", n, " bytes");
+    std::lock_guard<std::mutex> lock(mu_);
+    blocks_[p] = {whole_pages(n), 0};
+    return p;
+  }
+
+  void release(void *p) {
+    std::lock_guard<std::mutex> lock(mu_);
+    const auto it = blocks_.find(p);
+    munmap(p, it->second.bytes);
+    blocks_.erase(it);
+  }
+
+  // change opens the allocation that begins at p for one more (by = 1) or one less (by = -1) guard.
+  void change(void *p, int by) {
+    std::lock_guard<std::mutex> lock(mu_);
+    Block &b = blocks_.at(p);
+    const bool was = b.guards > 0;
+    b.guards += by;
+    if (was == (b.guards > 0)) return;
+    const int rights = was ? PROT_NONE : PROT_READ | PROT_WRITE;
+    TORCH_CHECK(mprotect(p, b.bytes, rights) == 0, "the protected device cannot change the rights of its memory");
+  }
+
+ private:
+  struct Block {
+    size_t bytes;
+    int guards;
+  };
+  std::mutex mu_;
+  std::map<void *, Block> blocks_;
+};
+
+Memory &memory() {
+  static Memory *m = new Memory;  // never destroyed: tensors may be freed while the process ends
+  return *m;
+}
+
+struct Allocator final : at::Allocator {
+  at::DataPtr allocate(size_t n) override {
+    const at::Device d(kType, 0);
+    if (n == 0) return {nullptr, nullptr, nullptr, d};
+    void *p = memory().allocate(n);
+    return {p, p, [](void *q) { memory().release(q); }, d};
+  }
+  at::DeleterFnPtr raw_deleter() const override {
+    return [](void *q) { memory().release(q); };
+  }
+  void copy_data(void *to, const void *from, std::size_t n) const override { default_copy_data(to, from, n); }
+};
+
+Allocator allocator;
+REGISTER_ALLOCATOR(kType, &allocator);
+
+// While it lives, the memory of t is open, and cpu is a CPU tensor on the same memory.
+class Open {
+ public:
+  explicit Open(const at::Tensor &t) {
+    if (t.device().type() != kType) {
+      cpu = t;
+      return;
+    }
+    base_ = t.storage().mutable_data();
+    if (base_ != nullptr) memory().change(base_, 1);
+    char *begin = static_cast<char *>(base_) + t.storage_offset() * static_cast<int64_t>(t.element_size());
+    cpu = at::from_blob(base_ == nullptr ? nullptr : begin, t.sizes(), t.strides(),
+                        at::TensorOptions().dtype(t.scalar_type()).device(at::kCPU));
+  }
+  ~Open() {
+    if (base_ != nullptr) memory().change(base_, -1);
+  }
+  Open(const Open &) = delete;
+  Open &operator=(const Open &) = delete;
+  at::Tensor cpu;
+
+ private:
+  void *base_ = nullptr;
+};
+
+// ---------------------------------------------------------------- operations
+
+at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> type, std::optional<at::Layout>, std::optional<at::Device>,
+                 std::optional<bool>, std::optional<at::MemoryFormat> format) {
+  return at::detail::empty_generic(size, &allocator, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                   c10::dtype_or_default(type), format);
+}
+
+at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> type,
+                         std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>) {
+  return at::detail::empty_strided_generic(size, stride, &allocator, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                           c10::dtype_or_default(type));
+}
+
+at::Tensor copy_from(const at::Tensor &from, const at::Tensor &to, bool) {
+  const bool source = from.device().type() == kType, target = to.device().type() == kType;
+  count(source && target ? operations : source ? downloads : uploads);
+  const Open a(from), b(to);
+  at::Tensor out = b.cpu;
+  out.copy_(a.cpu);
+  return to;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor &from, const at::Tensor &to) {
+  if (from.sizes() != to.sizes()) to.resize_(from.sizes());
+  return copy_from(from, to, false);
+}
+
+at::Scalar local_scalar(const at::Tensor &t) {
+  count(downloads);
+  return Open(t).cpu.item();
+}
+
+// A product with sums of another type than the operands', which a GPU has and the CPU not.
+at::Tensor mm_dtype(const at::Tensor &a, const at::Tensor &b, at::ScalarType type) {
+  count(operations);
+  const Inside i;
+  return a.to(type).mm(b.to(type));
+}
+
+void fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
+  count(operations);
+  const Inside i;
+  at::native::cpu_fallback(op, stack);
+}
+
+// ---------------------------------------------------------------- device
+
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  static constexpr at::DeviceType static_type = kType;
+  at::DeviceType type() const override { return kType; }
+  at::Device exchangeDevice(at::Device) const override { return getDevice(); }
+  at::Device getDevice() const override { return {kType, 0}; }
+  void setDevice(at::Device) const override {}
+  void uncheckedSetDevice(at::Device) const noexcept override {}
+  c10::Stream getStream(at::Device) const noexcept override {
+    return c10::Stream(c10::Stream::DEFAULT, getDevice());
+  }
+  c10::Stream exchangeStream(c10::Stream) const noexcept override { return getStream(getDevice()); }
+  at::DeviceIndex deviceCount() const noexcept override { return 1; }
+  void record(void **, const c10::Stream &, const at::DeviceIndex, const c10::EventFlag) const override {}
+  void block(void *, const c10::Stream &) const override {}
+  bool queryEvent(void *) const override { return true; }
+  void destroyEvent(void *, const at::DeviceIndex) const noexcept override {}
+  bool queryStream(const c10::Stream &) const override { return true; }
+  void synchronizeStream(const c10::Stream &) const override {}
+};
+
+C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
+
+struct Hooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(at::DeviceIndex) const override { return true; }
+  at::DeviceIndex deviceCount() const override { return 1; }
+  at::DeviceIndex getCurrentDevice() const override { return 0; }
+  void resizePrivateUse1Bytes(const c10::Storage &s, size_t n) const override {
+    at::DataPtr old = s.set_data_ptr(allocator.allocate(n));
+    const size_t keep = std::min(n, s.nbytes());
+    s.unsafeGetStorageImpl()->set_nbytes(n);
+    if (keep == 0) return;
+    void *from = old.get(), *to = s.mutable_data();
+    memory().change(from, 1);
+    memory().change(to, 1);
+    std::memcpy(to, from, keep);
+    memory().change(from, -1);
+    memory().change(to, -1);
+  }
+};
+
+Hooks hooks;
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("empty.memory_format", TORCH_FN(empty));
+  m.impl("empty_strided", TORCH_FN(empty_strided));
+  m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  m.impl("view", TORCH_FN(at::native::view));
+  m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  m.impl("unfold", TORCH_FN(at::native::unfold));
+  m.impl("resize_", TORCH_FN(at::native::resize_));
+  m.impl("set_.source_Tensor", TORCH_FN(at::native::set_tensor_));
+  m.impl("_copy_from", TORCH_FN(copy_from));
+  m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  m.impl("mm.dtype", TORCH_FN(mm_dtype));
+  m.impl("_local_scalar_dense", TORCH_FN(local_scalar));
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+
+struct Register {
+  Register() {
+    c10::register_privateuse1_backend("protected");
+    at::RegisterPrivateUse1HooksInterface(&hooks);
+  }
+} registered;
+
+}  // namespace
+
+// The shim looks this function up when it loads the library.
+extern "C" void om_count_protected(om_counts *out) {
+  out->operations = operations;
+  out->uploads = uploads;
+  out->downloads = downloads;
+}

@@ -32,6 +32,11 @@ func (t *Trainer) memory(m Metrics) {
 		m[track.ProcessBytes] = float64(rss)
 	}
 	m[track.TensorBytes] = float64(torch.LiveBytes())
+	if d := t.Actor.Master().Thread().Device(); !d.IsCPU() {
+		if used, err := d.Memory(); err == nil {
+			m[track.DeviceBytes], m[track.DevicePeakBytes] = float64(used.Allocated), float64(used.Peak)
+		}
+	}
 	weights, optimizer := t.Actor.Bytes()
 	m[track.MemoryBytes+"/weights"], m[track.MemoryBytes+"/optimizer"] = weights, optimizer
 	if t.Critic != nil {

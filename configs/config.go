@@ -190,6 +190,7 @@ type Rollout struct {
 	MaxBatchTokens   int        `toml:"max_batch_tokens"`
 	PrefixCaching    bool       `toml:"enable_prefix_caching"`
 	KVCacheFraction  float64    `toml:"kv_cache_fraction"`
+	GPUUtilization   float64    `toml:"gpu_memory_utilization"`
 	IgnoreEOS        bool       `toml:"ignore_eos"`
 	Deterministic    bool       `toml:"deterministic"`
 	MaxLogprobGap    float64    `toml:"max_logprob_gap"`

@@ -1,6 +1,7 @@
 package torch_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -90,11 +91,31 @@ func TestProtectedDevice(t *testing.T) {
 		if grown := inaccessible(t) - closed; grown < n {
 			t.Errorf("%d bytes more are inaccessible, want at least %d", grown, n)
 		}
+		m, err := d.Memory()
+		if err != nil || m.Total <= 0 || m.Free != m.Total-m.Allocated || m.Allocated < n || m.Peak < m.Allocated {
+			t.Errorf("memory %+v, error %v", m, err)
+		}
 		torch.RMSNorm(x, x.ToDevice(torch.Device{}), 1e-6)
 		return nil
 	})
 	if err == nil || !strings.Contains(err.Error(), "rmsnorm: the operands are on protected:0 and cpu") {
 		t.Errorf("operands of two devices: error %v", err)
+	}
+}
+
+// TestDeviceOutOfMemory checks the error of a tensor that does not fit.
+func TestDeviceOutOfMemory(t *testing.T) {
+	th, err := torch.NewThread(torch.Device{Protected: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer th.Close()
+	err = torch.Run(t.Context(), th, func(s *torch.Scope) error {
+		s.Empty(torch.Float32, 1<<34)
+		return nil
+	})
+	if e, ok := errors.AsType[*torch.Error](err); !ok || !e.OutOfMemory() {
+		t.Errorf("error %v, want one that reports too little memory", err)
 	}
 }
 

@@ -33,6 +33,11 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// OutOfMemory reports whether the operation failed because the device, or the host, has too little memory left.
+func (e *Error) OutOfMemory() bool {
+	return strings.Contains(e.Msg, "out of memory") || strings.Contains(e.Msg, "can't allocate memory")
+}
+
 // opPanic carries the error of a failed operation to Run.
 type opPanic struct{ err *Error }
 

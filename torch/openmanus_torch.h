@@ -191,6 +191,17 @@ const char *om_device_count(int64_t device_kind, int64_t *out);
 /* Makes a CUDA device current on this OS thread; the other kinds have one device. */
 const char *om_use_device(int64_t device_kind, int64_t device_index);
 
+/* Memory of a device other than the CPU, in bytes. */
+typedef struct {
+  int64_t total;     /* of the device */
+  int64_t free;      /* that this process may still allocate */
+  int64_t allocated; /* by tensors of this process */
+  int64_t peak;      /* the largest `allocated` since the previous call */
+} om_memory;
+const char *om_device_memory(int64_t device_kind, int64_t device_index, om_memory *out);
+/* Returns the memory that the allocator of a kind of device holds for later tensors to the device. */
+const char *om_empty_cache(int64_t device_kind);
+
 /* What the protected device has done since it was loaded: operations (views and allocations are none), copies from the
  * host, and copies and single elements to the host. */
 typedef struct {

@@ -120,7 +120,7 @@ var Charts = []Chart{
 	},
 	{
 		ID: "memory", Title: "Memory", Phase: track.PhaseTrain, Scale: Zero, Unit: unitBytes,
-		Metrics: []Curve{{track.ProcessBytes, "process"}, {track.TensorBytes, "tensors"}},
+		Metrics: []Curve{{track.ProcessBytes, "process"}, {track.TensorBytes, "tensors"}, {track.DevicePeakBytes, "GPU, peak"}},
 		Help:    "Resident memory of the process and bytes of live tensors. A steady rise from step to step is a leak.",
 	},
 	{

@@ -116,6 +116,8 @@ const (
 	BestStep           = "training/best_step"
 	ProcessBytes       = "perf/rss_bytes"
 	TensorBytes        = "perf/tensor_bytes"
+	DeviceBytes        = "perf/gpu_bytes"
+	DevicePeakBytes    = "perf/gpu_peak_bytes"
 	Utilization        = "perf/mfu"
 )
 

@@ -164,6 +164,8 @@ var Table = []Definition{
 	{Utilization + "/{actor,critic,rollout}", "model FLOPs utilisation of the actor update, the critic update and the rollout: floating-point operations per second as a share of perf.peak_tflops (formula: algo/learner/flops.go)", "steps with this phase, with perf.peak_tflops"},
 	{ProcessBytes, "resident memory of the process", everyLine},
 	{TensorBytes, "bytes held by live tensors", everyLine},
+	{DeviceBytes, "bytes of the GPU's memory that tensors hold", "every line, on a GPU"},
+	{DevicePeakBytes, "the largest perf/gpu_bytes since the line before", "every line, on a GPU"},
 	{MemoryBytes + "/{weights,optimizer}", "tensor bytes of the weights (float32 and, if computation uses another dtype, the copy in it) and of the optimiser's moments", everyLine},
 	{MemoryBytes + "/{critic,critic_optimizer}", "tensor bytes of the critic's weights (only its head with critic.shared) and of its optimiser's moments", whenCritic},
 	{MemoryBytes + "/{reference,reward_model,kv_cache}", "tensor bytes of the reference's and the reward model's weights and of the KV cache", whenNonZero},

@@ -36,6 +36,10 @@ func trainError(run *runFolder, err error) error {
 		return errext.With(errext.Interrupted, "run the same command to resume", errext.ErrInterrupted)
 	case is[*pool.DownError](err), lost && failed.Outcome == data.EnvError:
 		return errext.With(errext.Env, "fix or restart the servers, then run the same command to resume from the last checkpoint", err)
+	case outOfMemory(err):
+		return errext.With(errext.Native, "lower actor.max_tokens_per_micro_batch, actor.micro_batch_size, rollout.max_sequences or, on a GPU, "+
+			"rollout.gpu_memory_utilization, or set model.gradient_checkpointing or actor.offload_optimizer (openmanus plan predicts "+
+			"the memory); then run the same command to resume from the last checkpoint", err)
 	case lost, is[*torch.Error](err):
 		return errext.With(errext.Native, "run the same command to resume from the last checkpoint", err)
 	case is[*learner.DivergedError](err):
@@ -51,6 +55,11 @@ func trainError(run *runFolder, err error) error {
 		return errext.With(errext.Input, "raise data.max_prompt_tokens, or shorten the prompts with data.truncation", err)
 	}
 	return err
+}
+
+func outOfMemory(err error) bool {
+	e, ok := errors.AsType[*torch.Error](err)
+	return ok && e.OutOfMemory()
 }
 
 // CodeOf returns the exit code of an error: the code that errext.With attached,

@@ -34,7 +34,8 @@ type SamplerOptions struct {
 	NoSharing     bool // disables prefix caching
 	Deterministic bool
 	Plain         bool                                // do not use the chat template, which the model may lack
-	MemoryShare   float64                             // share of the free memory that the KV cache may take
+	MemoryShare   float64                             // on a CPU: share of the free memory that the KV cache may take
+	Utilization   float64                             // on a GPU: share of its memory in use once the KV cache is made
 	Hint          string                              // hint of the error if the KV cache is too large
 	Teacher       engine.Teacher                      // forces the sampled tokens; nil: draw them
 	Day           time.Time                           // date for chat templates
@@ -42,7 +43,7 @@ type SamplerOptions struct {
 }
 
 // openLocal opens the model of [model] and a sampler of it, whose KV cache may
-// take half of the free memory. It sets o.MaxContext to
+// take half of the free memory, on a GPU all but a tenth of its memory. It sets o.MaxContext to
 // rollout.max_context_tokens, or to the model's positions if this key is 0. The
 // functions that release the model and the sampler are added to the parameter open.
 func openLocal(ctx context.Context, h *Host, open *Closers, cfg configs.Config, o SamplerOptions) (*model.Bundle, *Sampler, error) {
@@ -55,7 +56,7 @@ func openLocal(ctx context.Context, h *Host, open *Closers, cfg configs.Config, 
 		return nil, nil, errext.With(errext.Input, fmt.Sprintf("set %s to %d or less", key, limit), fmt.Errorf("the model has %d positions", limit))
 	}
 	o.MaxContext = cmp.Or(cfg.Rollout.MaxContextTokens, limit)
-	o.MemoryShare, o.Hint = 0.5, fmt.Sprintf("lower %s or %s, or free some memory", h.name("rollout.max_sequences"), key)
+	o.MemoryShare, o.Utilization, o.Hint = 0.5, 0.9, fmt.Sprintf("lower %s or %s, or free some memory", h.name("rollout.max_sequences"), key)
 	s, err := NewSampler(ctx, b, b.Model, o)
 	if err != nil {
 		return nil, nil, err
@@ -75,8 +76,11 @@ func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerO
 		}
 		newDecoder = renderer.Stream
 	}
-	free, known := torch.FreeMemory()
-	tokens, err := o.kvTokens(m.CacheBytesPerToken(), free, known && !m.Thread().Device().CUDA)
+	budget, known, err := o.cacheBudget(m.Thread().Device())
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := o.kvTokens(m.CacheBytesPerToken(), budget, known)
 	if err != nil {
 		return nil, err
 	}
@@ -126,25 +130,28 @@ func NewRenderer(b *model.Bundle, day time.Time) (*chat.Renderer, error) {
 	return r, nil
 }
 
-// logCacheSize logs the size of the KV cache on a GPU, where
-// rollout.kv_cache_fraction has no effect: torch/shim cannot query free GPU memory.
-func (t *training) logCacheSize(d torch.Device) {
-	if !d.CUDA {
-		return
+// cacheBudget returns the bytes that the KV cache may take on a device. known is false if the host's free memory is unknown.
+func (o SamplerOptions) cacheBudget(d torch.Device) (budget int64, known bool, err error) {
+	if d.IsCPU() {
+		free, known := torch.FreeMemory()
+		return int64(o.MemoryShare * float64(free)), known, nil
 	}
-	t.host.Log.Info("rollout.kv_cache_fraction does not apply on a GPU: the KV cache has rollout.max_sequences x rollout.max_context_tokens tokens",
-		"bytes", t.sampler.KVBytes, "sessions", t.sessions(), "max_context_tokens", t.cfg.Rollout.MaxContextTokens)
+	m, err := d.Memory()
+	if err != nil {
+		return 0, false, errext.With(errext.Native, "", err)
+	}
+	used := m.Total - m.Free
+	return max(int64(o.Utilization*float64(m.Total))-used, 0), true, nil
 }
 
 // kvTokens returns the number of tokens in the KV cache: enough for every
-// session at its longest, or fewer if the free memory is known and the allowed
-// share of this memory is too small. The scheduler parks sessions that do not fit.
-func (o SamplerOptions) kvTokens(bytesPerToken int, free int64, known bool) (int, error) {
+// session at its longest, or fewer if the budget in bytes is known and too small.
+// The scheduler parks sessions that do not fit.
+func (o SamplerOptions) kvTokens(bytesPerToken int, budget int64, known bool) (int, error) {
 	want := o.Sequences * o.MaxContext
 	if !known {
 		return want, nil
 	}
-	budget := int64(o.MemoryShare * float64(free))
 	most := int(budget / int64(bytesPerToken))
 	if most >= want {
 		return want, nil

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,21 +12,21 @@ import (
 )
 
 func TestKVTokens(t *testing.T) {
-	base := SamplerOptions{Sequences: 8, MaxContext: 100, MemoryShare: 0.5, Hint: "free some memory"}
+	base := SamplerOptions{Sequences: 8, MaxContext: 100, Hint: "free some memory"}
 	for _, c := range []struct {
-		name  string
-		free  int64
-		known bool
-		want  int
-		fault string
+		name   string
+		budget int64
+		known  bool
+		want   int
+		fault  string
 	}{
 		{"plenty", 1 << 30, true, 800, ""},
 		{"unknown", 0, false, 800, ""},
-		{"half of the free memory", 10 * 2 * 300, true, 300, ""},
-		{"too little for one episode", 10 * 2 * 99, true, 0, "free some memory"},
+		{"less than all sessions need", 10 * 300, true, 300, ""},
+		{"too little for one episode", 10 * 99, true, 0, "free some memory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := base.kvTokens(10, c.free, c.known)
+			got, err := base.kvTokens(10, c.budget, c.known)
 			if (err != nil) != (c.fault != "") || got != c.want {
 				t.Fatalf("%d, %v; want %d", got, err, c.want)
 			}
@@ -38,17 +37,35 @@ func TestKVTokens(t *testing.T) {
 	}
 }
 
-// TestLogCacheSize checks that the size of the KV cache is logged only on a GPU, where
-// the free memory does not limit the size.
-func TestLogCacheSize(t *testing.T) {
-	for _, d := range []torch.Device{{}, {CUDA: true}} {
-		ts := newTestHost(t)
-		tr := &training{host: &ts.Host, sampler: &Sampler{KVBytes: 4096}}
-		tr.cfg.Agent.MaxWorkers, tr.cfg.Rollout.MaxSequences = 3, 5
-		tr.logCacheSize(d)
-		if d.CUDA != strings.Contains(ts.log.String(), "bytes=4096 sessions=3") {
-			t.Errorf("%s: %q", d, ts.log.String())
+// TestCacheBudget checks the budget on a GPU: what is in use counts, so the weights do.
+func TestCacheBudget(t *testing.T) {
+	d, err := torch.ParseDevice("protected")
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread, err := torch.NewThread(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer thread.Close()
+	err = torch.Run(t.Context(), thread, func(s *torch.Scope) error {
+		const weights = 1 << 30
+		s.Empty(torch.Float32, weights/4)
+		m, err := d.Memory()
+		if err != nil {
+			return err
 		}
+		got, known, err := SamplerOptions{Utilization: 0.5}.cacheBudget(d)
+		if want := m.Total/2 - weights; err != nil || !known || got != want {
+			t.Errorf("%d, %v, %v; want %d", got, known, err, want)
+		}
+		if got, _, _ := (SamplerOptions{Utilization: 0.01}).cacheBudget(d); got != 0 {
+			t.Errorf("%d bytes although the weights exceed the share, want 0", got)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

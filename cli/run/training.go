@@ -253,6 +253,10 @@ func (t *training) openSampler(ctx context.Context) error {
 		return errext.With(errext.Input, fmt.Sprintf("set rollout.max_context_tokens to %d or less", most),
 			fmt.Errorf("the model has %d positions, rollout.max_context_tokens is %d", most, cfg.Rollout.MaxContextTokens))
 	}
+	share := "rollout.kv_cache_fraction"
+	if !t.thread.Device().IsCPU() {
+		share = "rollout.gpu_memory_utilization"
+	}
 	var err error
 	t.sampler, err = NewSampler(ctx, t.bundle, t.actor.Compute(), SamplerOptions{
 		Sequences:     t.sessions(),
@@ -261,14 +265,17 @@ func (t *training) openSampler(ctx context.Context) error {
 		NoSharing:     !cfg.Rollout.PrefixCaching,
 		Deterministic: cfg.Rollout.Deterministic,
 		MemoryShare:   cfg.Rollout.KVCacheFraction,
-		Hint:          "lower rollout.max_sequences or rollout.max_context_tokens, or raise rollout.kv_cache_fraction",
+		Utilization:   cfg.Rollout.GPUUtilization,
+		Hint:          "lower rollout.max_sequences or rollout.max_context_tokens, or raise " + share,
 		Day:           t.day(),
 	})
 	if err != nil {
 		return err
 	}
 	t.open.AddFunc(t.sampler.Close)
-	t.logCacheSize(t.thread.Device())
+	if !t.thread.Device().IsCPU() {
+		t.host.Log.Info("KV cache", "bytes", t.sampler.KVBytes)
+	}
 	for _, e := range t.envs {
 		e.setup.Engine, e.setup.Renderer = t.sampler.Scheduler, t.sampler.Renderer
 	}

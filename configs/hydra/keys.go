@@ -211,7 +211,7 @@ var ppoKeys = []row{
 	mapped(omrl, rolloutAt+"top_p", "rollout.top_p", none).noting("log-probs are renormalised over the kept tokens, in the update as well; the original normalises over all tokens. The default is 1, the original's 0.95"),
 	dropped(omrl, rolloutAt+"{prompt_length,response_length,max_model_len}", "rollout.max_context_tokens bounds a conversation, rollout.max_new_tokens a reply"),
 	dropped(omrl, rolloutAt+"dtype", "sampling and training compute in model.compute_dtype"),
-	mapped(omrl, rolloutAt+"gpu_memory_utilization", "rollout.kv_cache_fraction", none).noting("in the original a share of the GPU's memory, weights included; here a share of the host's free memory. On a GPU it has no effect: rollout.max_sequences and rollout.max_context_tokens set the size of the cache"),
+	mapped(omrl, rolloutAt+"gpu_memory_utilization", "rollout.gpu_memory_utilization", none).noting("the cache is kept during the update, and is not larger than rollout.max_sequences x rollout.max_context_tokens. On a CPU rollout.kv_cache_fraction limits it"),
 	mapped(omrl, rolloutAt+"ignore_eos", "rollout.ignore_eos", none),
 	dropped(omrl, rolloutAt+"{enforce_eager,free_cache_engine,load_format,enable_chunked_prefill,disable_log_stats,layered_summon,multi_stage_wake_up,cudagraph_capture_sizes}", engineOwn),
 	refused(omrl, rolloutAt+"{tensor_model_parallel_size,data_parallel_size,pipeline_model_parallel_size}", oneDevice, int64(1)),

@@ -110,7 +110,7 @@ agent.format=use_staged_format agent.max_turns=max_turns agent.max_obs_tokens=da
 agent.max_workers=R.max_workers agent.memory_file=memory_file
 rollout.group_size=R.n_agent rollout.temperature=R.temperature rollout.top_p=R.top_p rollout.top_k=R.top_k
 rollout.max_new_tokens=data.max_response_length rollout.max_context_tokens=data.max_prompt_length rollout.max_sequences=R.max_num_seqs
-rollout.kv_cache_fraction=R.gpu_memory_utilization rollout.record_log_probs=R.calculate_log_probs
+rollout.gpu_memory_utilization=R.gpu_memory_utilization rollout.record_log_probs=R.calculate_log_probs
 rollout.val.temperature=R.val_kwargs.temperature rollout.val.group_size=R.val_kwargs.n
 reward.signal=- reward.allocation=algorithm.reward_allocation reward.score_fn=algorithm.reward_score_fn reward.format_score=format_score
 reward.invalid_action_penalty=A.invalid_action_penalty_coef

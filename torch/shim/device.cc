@@ -1,4 +1,5 @@
 // Threads, CUDA, and the versions of the loaded libraries.
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <ATen/Parallel.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -120,6 +121,31 @@ const char *om_use_device(int64_t device_kind, int64_t device_index) {
     at::Device d = om::device(device_kind, device_index);
     c10::impl::getDeviceGuardImpl(d.type())->setDevice(d);
     at::empty({1}, at::TensorOptions().device(d));  // the first allocation makes the context
+  }
+  OM_END
+}
+
+const char *om_device_memory(int64_t device_kind, int64_t device_index, om_memory *out) {
+  OM_TRY {
+    const at::Device d = om::device(device_kind, device_index);
+    c10::DeviceAllocator *a = c10::getDeviceAllocator(d.type());
+    const auto info = a->getMemoryInfo(d.index());
+    const auto stats = a->getDeviceStats(d.index());
+    const auto &all = stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+    const auto &reserved = stats.reserved_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+    out->total = static_cast<int64_t>(info.second);
+    out->allocated = all.current;
+    out->peak = all.peak;
+    // Memory that the allocator holds for later tensors is free for this process.
+    out->free = static_cast<int64_t>(info.first) + std::max<int64_t>(0, reserved.current - all.current);
+    a->resetPeakStats(d.index());
+  }
+  OM_END
+}
+
+const char *om_empty_cache(int64_t device_kind) {
+  OM_TRY {
+    if (device_kind != OM_CPU) c10::getDeviceAllocator(om::device(device_kind, 0).type())->emptyCache();
   }
   OM_END
 }

@@ -14,12 +14,15 @@
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_native.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <sys/mman.h>
 #include <torch/library.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -50,14 +53,28 @@ size_t whole_pages(size_t n) {
   return (n + page - 1) / page * page;
 }
 
+// The size of the device's memory, 16 GiB or OPENMANUS_PROTECTED_BYTES.
+size_t capacity() {
+  static const size_t n = [] {
+    const char *s = std::getenv("OPENMANUS_PROTECTED_BYTES");
+    return s == nullptr ? size_t{16} << 30 : static_cast<size_t>(std::strtoull(s, nullptr, 10));
+  }();
+  return n;
+}
+
 // The allocations, and the number of guards that hold each open. Autograd computes on a second thread.
 class Memory {
  public:
   void *allocate(size_t n) {
-    void *p = mmap(nullptr, whole_pages(n), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    TORCH_CHECK(p != MAP_FAILED, "the protected device has no memory for ", n, " bytes");
+    n = whole_pages(n);
     std::lock_guard<std::mutex> lock(mu_);
-    blocks_[p] = {whole_pages(n), 0};
+    TORCH_CHECK_WITH(OutOfMemoryError, used_ + n <= capacity(), "out of memory: tried to allocate ", n, " bytes, ",
+                     capacity() - used_, " of ", capacity(), " are free");
+    void *p = mmap(nullptr, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    TORCH_CHECK_WITH(OutOfMemoryError, p != MAP_FAILED, "out of memory: mmap failed for ", n, " bytes");
+    blocks_[p] = {n, 0};
+    used_ += n;
+    peak_ = std::max(peak_, used_);
     return p;
   }
 
@@ -65,7 +82,19 @@ class Memory {
     std::lock_guard<std::mutex> lock(mu_);
     const auto it = blocks_.find(p);
     munmap(p, it->second.bytes);
+    used_ -= it->second.bytes;
     blocks_.erase(it);
+  }
+
+  // used returns the bytes that are allocated, and the largest number since reset_peak.
+  std::pair<size_t, size_t> used() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return {used_, peak_};
+  }
+
+  void reset_peak() {
+    std::lock_guard<std::mutex> lock(mu_);
+    peak_ = used_;
   }
 
   // change opens the allocation that begins at p for one more (by = 1) or one less (by = -1) guard.
@@ -86,6 +115,7 @@ class Memory {
   };
   std::mutex mu_;
   std::map<void *, Block> blocks_;
+  size_t used_ = 0, peak_ = 0;
 };
 
 Memory &memory() {
@@ -93,7 +123,7 @@ Memory &memory() {
   return *m;
 }
 
-struct Allocator final : at::Allocator {
+struct Allocator final : c10::DeviceAllocator {
   at::DataPtr allocate(size_t n) override {
     const at::Device d(kType, 0);
     if (n == 0) return {nullptr, nullptr, nullptr, d};
@@ -104,6 +134,22 @@ struct Allocator final : at::Allocator {
     return [](void *q) { memory().release(q); };
   }
   void copy_data(void *to, const void *from, std::size_t n) const override { default_copy_data(to, from, n); }
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t) override {}
+  void recordStream(const at::DataPtr &, c10::Stream) override {}
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(at::DeviceIndex) override {
+    c10::CachingDeviceAllocator::DeviceStats s;
+    const auto [used, peak] = memory().used();
+    auto &all = s.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+    all.current = static_cast<int64_t>(used);
+    all.peak = static_cast<int64_t>(peak);
+    return s;
+  }
+  void resetAccumulatedStats(at::DeviceIndex) override {}
+  void resetPeakStats(at::DeviceIndex) override { memory().reset_peak(); }
+  std::pair<size_t, size_t> getMemoryInfo(at::DeviceIndex) override {
+    return {capacity() - memory().used().first, capacity()};
+  }
 };
 
 Allocator allocator;

@@ -120,6 +120,15 @@ const char *om_use_device(int64_t device_kind, int64_t device_index) {
     SignalKeeper keep;
     at::Device d = om::device(device_kind, device_index);
     c10::impl::getDeviceGuardImpl(d.type())->setDevice(d);
+    // cuDNN's attention plans are built per exact pair of lengths, 42 to 400 ms each, and kept without bound
+    // (pytorch#191576): every new context length would build one.
+    at::globalContext().setSDPUseCuDNN(false);
+    // Float32 products keep their precision, and bfloat16 products are summed in float32: log-probs of sampling and of
+    // training are compared.
+    at::globalContext().setAllowTF32CuBLAS(false);
+    at::globalContext().setAllowTF32CuDNN(false);
+    at::globalContext().setAllowBF16ReductionCuBLAS(false);
+    at::globalContext().setAllowFP16ReductionCuBLAS(false);
     at::empty({1}, at::TensorOptions().device(d));  // the first allocation makes the context
   }
   OM_END

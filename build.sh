@@ -366,7 +366,7 @@ native() {
   mkdir -p "$build/lib"
   cgotorch=$(printf '%s %s' "$(cat "$build/stamps/libtorch")" "$src" | sha256sum | cut -c1-40)
   all=$(hash_of torch/shim/*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
-  protected=$(hash_of torch/shim/protected/*.cc torch/*.h third_party/libtorch.lock)
+  protected=$(hash_of torch/shim/protected/* torch/shim/cuda/* torch/shim/gpu.h torch/*.h third_party/libtorch.lock)
   fused=$(hash_of torch/shim/fused_*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
   # All sources except the fused operations.
   core=()
@@ -499,6 +499,13 @@ run_tests() {
   step "computing packages without the CPU kernels"
   OPENMANUS_CPU_KERNELS=off go_test "tests without the CPU kernels" -short -count=1 -p 1 -timeout 20m -- \
     ./torch/... ./agent/llm/model ./agent/llm/generate ./algo ./algo/kl ./algo/learner ./algo/loss
+
+  # The protected device stands for a GPU: host code that accesses its memory crashes, and it runs the kernels of
+  # torch/shim/cuda.
+  step "computing packages on the protected device"
+  OPENMANUS_TEST_DEVICE=protected go_test "tests on the protected device" -short -count=1 -p 1 -timeout 20m -- \
+    ./torch/... ./agent/llm/generate ./algo/kl ./algo/learner ./algo/loss
+  OPENMANUS_TEST_DEVICE=protected go_test "training on the protected device" -count=1 -timeout 20m -run 'TestCriticIsResumed|TestPassesAreResumed' -- ./algo
 
   step "package torch with its debug checks"
   go_test "tests with debug checks" -count=1 -tags torchdebug -timeout 20m -- ./torch

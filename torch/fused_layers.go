@@ -19,6 +19,21 @@ func RoPE(q, cos, sin Tensor) Tensor {
 	return result("RoPE", C.om_rope(q.in("RoPE"), cos.in("RoPE"), sin.in("RoPE"), &out), &out, q, cos, sin)
 }
 
+// RoPEWrite returns RoPE(q, cos, sin), and writes RoPE(k, cos, sin) and v to the caches kc and vc as CacheWrite does, in one
+// operation on a GPU. There is no gradient.
+func RoPEWrite(q, k, v, cos, sin, kc, vc Tensor, slots []int64) Tensor {
+	const op = "RoPEWrite"
+	var out C.om_tensor
+	p, n := dims(slots)
+	return result(op, C.om_rope_write(q.in(op), k.in(op), v.in(op), cos.in(op), sin.in(op), kc.in(op), vc.in(op), p, n, &out), &out, q, k, v, kc)
+}
+
+// LinearAdd adds h [N,I] · wᵀ to x [N,O] in place, for w [O,I], in one operation. There is no gradient.
+func LinearAdd(x, h, w Tensor) {
+	const op = "LinearAdd"
+	check(op, C.om_linear_add_(x.in(op), h.in(op), w.in(op)), x, h, w)
+}
+
 // SwiGLU returns silu(gate) · up.
 func SwiGLU(gate, up Tensor) Tensor {
 	var out C.om_tensor

@@ -8,6 +8,13 @@ import (
 	"unsafe"
 )
 
+// Logits returns hidden · weightᵀ + bias in float32, or in float64 for float64, without gradients: hidden [R,D], weight [V,D], bias
+// [V] or the zero Tensor.
+func Logits(hidden, weight, bias Tensor) Tensor {
+	var out C.om_tensor
+	return result("Logits", C.om_logits(hidden.in("Logits"), weight.in("Logits"), bias.opt("Logits"), &out), &out, hidden, weight, bias)
+}
+
 // TokenLogProbs returns log softmax(z/temperature)[target] for z = hidden [N,D] · weight [V,D]ᵀ + bias [V] (bias may be
 // the zero Tensor) and, if wantEntropy, the entropy of that softmax. Both are [N] float32 (float64 for float64
 // operands) and differentiable. z is computed for a few rows at a time, in float32 even for bfloat16 operands, and

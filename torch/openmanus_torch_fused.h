@@ -15,6 +15,11 @@ extern "C" {
 /* x / sqrt(mean(x²) + eps), rounded to x's type, times w. x [...,D], w [D] of x's type. */
 const char *om_rmsnorm(om_tensor x, om_tensor w, double eps, om_tensor *out);
 
+/* om_rope of q [N,Hq,Dh], and of k [N,Hkv,Dh], which is written to the cache kc with v to vc, as om_cache_write does. No
+ * gradient. */
+const char *om_rope_write(om_tensor q, om_tensor k, om_tensor v, om_tensor cos, om_tensor sin, om_tensor kc, om_tensor vc,
+                          const int64_t *slots, int64_t n, om_tensor *out);
+
 /* Rotates the pairs (q[i], q[i+Dh/2]) of every head by the token's angles. q [N,H,Dh]; cos, sin [N,Dh/2]. */
 const char *om_rope(om_tensor q, om_tensor cos, om_tensor sin, om_tensor *out);
 
@@ -39,6 +44,10 @@ const char *om_cache_write(om_tensor kc, om_tensor vc, om_tensor k, om_tensor v,
 const char *om_attention_cached(om_tensor q, om_tensor kc, om_tensor vc, int64_t n_seqs, const int64_t *q_offsets,
                                 const int64_t *lens, const int64_t *block_offsets, const int32_t *blocks, double scale,
                                 om_tensor *out);
+
+/* The logits [R,V] of hidden [R,D] and weight [V,D] of one type, with bias [V] or NULL, in float32, or in float64 for float64.
+ * No gradient. */
+const char *om_logits(om_tensor hidden, om_tensor weight, om_tensor bias, om_tensor *out);
 
 /* log softmax(z/T)[target] and the entropy of softmax(z/T), z = hidden [N,D] · weight [V,D]ᵀ + bias [V] or NULL, without
  * storing all of z at once. Both are [N] float32 (float64 for float64) and differentiable; a target below 0 gives 0 and no

@@ -29,8 +29,7 @@ func (a *Attention) Forward(p *Pass, x torch.Tensor) torch.Tensor {
 	if a.KNorm != nil {
 		k = a.KNorm.Forward(k)
 	}
-	h := p.Attend(p.Rotate(q), p.Rotate(k), v, 1/math.Sqrt(float64(a.HeadDim)))
-	return p.Linear(h, &a.OProj)[0]
+	return p.Out(p.Attend(q, k, v, 1/math.Sqrt(float64(a.HeadDim))), &a.OProj)
 }
 
 // heads splits [N,H·Dh] into [N,H,Dh].
@@ -49,5 +48,5 @@ type SwiGLU struct {
 // Forward maps x [N,D] to [N,D].
 func (m *SwiGLU) Forward(p *Pass, x torch.Tensor) torch.Tensor {
 	y := p.Linear(x, &m.GateProj, &m.UpProj)
-	return p.Linear(torch.SwiGLU(y[0], y[1]), &m.DownProj)[0]
+	return p.Out(torch.SwiGLU(y[0], y[1]), &m.DownProj)
 }

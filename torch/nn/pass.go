@@ -17,6 +17,8 @@ type Pass struct {
 	Cos, Sin torch.Tensor // [N,HeadDim/2], from RoPE.Angles
 	Offsets  []int        // used without KV: sequence i has the tokens Offsets[i] … Offsets[i+1]-1
 	KV       *KV          // cache of earlier keys and values in generation; nil in training and scoring
+
+	residual torch.Tensor // what Out adds to; none outside Residual
 }
 
 // KV is the part of a paged KV cache that belongs to one layer. A pass with a KV runs inside NoGrad.
@@ -38,18 +40,43 @@ func (p *Pass) Linear(x torch.Tensor, layers ...*Linear) []torch.Tensor {
 	return out
 }
 
-// Rotate applies rotary position embeddings to the heads h [N,H,Dh].
-func (p *Pass) Rotate(h torch.Tensor) torch.Tensor { return torch.RoPE(h, p.Cos, p.Sin) }
-
-// Attend computes causal attention inside each sequence, softmax(q·kᵀ·scale)·v, for q [N,Hq,Dh] and k, v [N,Hkv,Dh].
-// With a KV it first writes k and v to the cache, then attends to the whole cached context. The result is [N,Hq·Dh].
+// Attend rotates q [N,Hq,Dh] and k [N,Hkv,Dh] by the positions and computes causal attention inside each sequence,
+// softmax(q·kᵀ·scale)·v, for v [N,Hkv,Dh]. With a KV it first writes k and v to the cache, then attends to the whole cached
+// context. The result is [N,Hq·Dh].
 func (p *Pass) Attend(q, k, v torch.Tensor, scale float64) torch.Tensor {
 	var h torch.Tensor
 	if c := p.KV; c != nil {
-		torch.CacheWrite(c.K, c.V, k, v, c.Slots)
+		q = torch.RoPEWrite(q, k, v, p.Cos, p.Sin, c.K, c.V, c.Slots)
 		h = torch.AttentionCached(q, c.K, c.V, c.Seqs, scale)
 	} else {
-		h = torch.AttentionPacked(q, k, v, p.Offsets, scale)
+		h = torch.AttentionPacked(torch.RoPE(q, p.Cos, p.Sin), torch.RoPE(k, p.Cos, p.Sin), v, p.Offsets, scale)
 	}
 	return h.Reshape(h.Size(0), -1)
+}
+
+// Residual returns x [N,D] plus the output of layer for y [N,D]. On a GPU the layer's last product of a pass with KV adds to x in
+// place, see Out.
+func (p *Pass) Residual(x torch.Tensor, layer Layer, y torch.Tensor) torch.Tensor {
+	if p.KV == nil || x.Device().IsCPU() {
+		return x.Add(layer.Forward(p, y))
+	}
+	p.residual = x
+	y = layer.Forward(p, y)
+	if p.residual.None() {
+		return x // Out added to it
+	}
+	p.residual = torch.Tensor{}
+	return x.Add(y)
+}
+
+// Out applies the last linear layer of a Layer to h [N,I]. Within Residual on a GPU it adds the result to the residual
+// instead, in one operation, and returns the sum.
+func (p *Pass) Out(h torch.Tensor, l *Linear) torch.Tensor {
+	if p.residual.None() || l.LoRA != nil || !l.Bias.None() {
+		return p.Linear(h, l)[0]
+	}
+	x := p.residual
+	p.residual = torch.Tensor{}
+	torch.LinearAdd(x, h, l.Weight)
+	return x
 }

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <mutex>
 
+#include "gpu.h"
 #include "internal.h"
 
 namespace {
@@ -65,6 +66,9 @@ void load_protected() {
     const char *why = dlerror();
     TORCH_CHECK(false, "libopenmanus_protected.so cannot be loaded: ", why == nullptr ? "unknown reason" : why);
   }
+  void *launch = dlsym(l, "om_launch_protected");
+  TORCH_CHECK(launch != nullptr, "libopenmanus_protected.so has no kernels");
+  om::gpu::set_launch(at::kPrivateUse1, reinterpret_cast<om::gpu::Launch (*)()>(launch)());
   protected_counts = reinterpret_cast<void (*)(om_counts *)>(f);
 }
 

@@ -44,6 +44,10 @@ inline int64_t grain(int64_t each) { return std::max<int64_t>(1, 16384 / std::ma
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// The rotation of om_rope (fused_rope.cc), and the check of its operands.
+at::Tensor rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &sin);
+void check_rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &sin);
+
 // OM_DISPATCH runs the lambda with scalar_t as the element type, which has_kernel must accept.
 #define OM_DISPATCH(type, name, ...) AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, type, name, __VA_ARGS__)
 

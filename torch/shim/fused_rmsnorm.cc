@@ -1,5 +1,6 @@
 // RMSNorm with the casts of transformers: computed in float32, rounded to x's type, then multiplied by w.
 #include "fused.h"
+#include "gpu.h"
 
 namespace om {
 namespace {
@@ -57,6 +58,10 @@ OM_RMSNORM(double, double)
 std::pair<at::Tensor, at::Tensor> run_forward(const at::Tensor &x, const at::Tensor &w, double eps) {
   const int64_t d = x.size(-1), rows = d == 0 ? 0 : x.numel() / d;
   at::Tensor y = at::empty_like(x), inv = at::empty({rows}, x.options().dtype(compute_type(x.scalar_type())));
+  if (gpu::ready(x)) {
+    gpu::Call("rmsnorm", x)(x)(w)(y)(inv)(static_cast<int>(d))(static_cast<float>(eps)).run(rows, 1, 1, gpu::threads_for(d));
+    return {y, inv};
+  }
   OM_DISPATCH(x.scalar_type(), "rmsnorm", [&] {
     using A = Lanes<scalar_t, 16>::A;
     const scalar_t *xp = x.const_data_ptr<scalar_t>(), *wp = w.const_data_ptr<scalar_t>();
@@ -83,7 +88,14 @@ struct RMSNorm : torch::autograd::Function<RMSNorm> {
     const int64_t d = x.size(-1), rows = d == 0 ? 0 : x.numel() / d;
     // dw is summed per slab of rows, and the slabs depend on the number of rows only.
     const int64_t pieces = std::min<int64_t>(32, std::max<int64_t>(1, rows / 16));
-    at::Tensor dx = at::empty_like(x), dw = at::zeros({pieces, d}, inv.options());
+    at::Tensor dx = at::empty_like(x);
+    if (gpu::ready(x)) {
+      const int64_t blocks = std::min<int64_t>(rows, 128);
+      const at::Tensor dw = at::empty({blocks, d}, inv.options());
+      gpu::Call("rmsnorm_backward", x)(x)(w)(dy)(inv)(dx)(dw)(rows)(static_cast<int>(d)).run(blocks, 1, 1, gpu::threads_for(d));
+      return {dx, dw.sum(0).to(w.scalar_type()), at::Tensor()};
+    }
+    at::Tensor dw = at::zeros({pieces, d}, inv.options());
     OM_DISPATCH(x.scalar_type(), "rmsnorm backward", [&] {
       using A = Lanes<scalar_t, 16>::A;
       const scalar_t *xp = x.const_data_ptr<scalar_t>(), *wp = w.const_data_ptr<scalar_t>(),
@@ -104,7 +116,7 @@ at::Tensor rmsnorm(const at::Tensor &x, const at::Tensor &w, double eps) {
   TORCH_CHECK(x.dim() >= 1 && w.dim() == 1 && w.size(0) == x.size(-1), "rmsnorm: x ", x.sizes(), " needs w [",
               x.dim() > 0 ? x.size(-1) : 0, "], not ", w.sizes());
   same_device("rmsnorm", x, w);
-  if (!has_kernel(x) || x.scalar_type() != w.scalar_type()) {
+  if (!(has_kernel(x) || gpu::ready(x)) || x.scalar_type() != w.scalar_type()) {
     const at::Tensor xc = x.to(compute_type(x.scalar_type()));
     return (xc * at::rsqrt(xc.square().mean(-1, true) + eps)).to(x.scalar_type()) * w;
   }

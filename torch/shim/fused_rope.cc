@@ -1,5 +1,6 @@
 // Rotary position embedding in the rotate_half layout of transformers; its gradient is the inverse rotation.
 #include "fused.h"
+#include "gpu.h"
 
 namespace om {
 namespace {
@@ -40,6 +41,11 @@ at::Tensor run(at::Tensor q, const at::Tensor &cos, const at::Tensor &sin, int s
   if (q.stride(2) != 1) q = q.contiguous();
   const int64_t tokens = q.size(0), heads = q.size(1), half = q.size(2) / 2;
   at::Tensor out = at::empty({tokens, heads, 2 * half}, q.options());
+  if (gpu::ready(q)) {
+    gpu::Call("rope", q)(q)(q.stride(0))(q.stride(1))(cos)(sin)(static_cast<float>(sign))(out)(static_cast<int>(heads))(
+        static_cast<int>(half)).run(tokens, 1, 1, gpu::threads_for(heads * half));
+    return out;
+  }
   OM_DISPATCH(q.scalar_type(), "rope", [&] {
     using A = Lanes<scalar_t, 16>::A;
     const scalar_t *qp = q.const_data_ptr<scalar_t>();
@@ -66,21 +72,26 @@ struct RoPE : torch::autograd::Function<RoPE> {
   }
 };
 
-at::Tensor rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &sin) {
+}  // namespace
+
+void check_rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &sin) {
   TORCH_CHECK(q.dim() == 3 && q.size(2) % 2 == 0, "rope: q must be [N,H,Dh] with an even Dh, not ", q.sizes());
   const std::vector<int64_t> want{q.size(0), q.size(2) / 2};
   TORCH_CHECK(cos.sizes() == want && sin.sizes() == want, "rope: q ", q.sizes(), " needs cos and sin [N,Dh/2], not ",
               cos.sizes(), " and ", sin.sizes());
   same_device("rope", q, cos, sin);
+}
+
+at::Tensor rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &sin) {
+  check_rope(q, cos, sin);
   const auto type = compute_type(q.scalar_type());
   const at::Tensor c = cos.detach().to(type).contiguous(), s = sin.detach().to(type).contiguous();
-  if (has_kernel(q)) return wants_grad(q) ? RoPE::apply(q, c, s) : run(q, c, s, 1);
+  if (has_kernel(q) || gpu::ready(q)) return wants_grad(q) ? RoPE::apply(q, c, s) : run(q, c, s, 1);
   const at::Tensor cu = c.unsqueeze(1), su = s.unsqueeze(1), qc = q.to(type);
   const auto h = qc.chunk(2, -1);
   return at::cat({h[0] * cu - h[1] * su, h[1] * cu + h[0] * su}, -1).to(q.scalar_type());
 }
 
-}  // namespace
 }  // namespace om
 
 const char *om_rope(om_tensor q, om_tensor cos, om_tensor sin, om_tensor *out) {

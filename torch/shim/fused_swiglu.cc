@@ -1,5 +1,6 @@
 // SwiGLU: silu(gate) · up, silu(g) = g σ(g), rounded to the operands' type before the product as transformers does.
 #include "fused.h"
+#include "gpu.h"
 
 namespace om {
 namespace {
@@ -42,6 +43,10 @@ OM_SWIGLU(double)
 
 at::Tensor run_forward(const at::Tensor &gate, const at::Tensor &up) {
   at::Tensor y = at::empty_like(gate);
+  if (gpu::ready(gate)) {
+    gpu::Call("swiglu", gate)(gate)(up)(y)(gate.numel()).run(ceil_div(gate.numel(), 512), 1, 1, 256);
+    return y;
+  }
   OM_DISPATCH(gate.scalar_type(), "swiglu", [&] {
     const scalar_t *g = gate.const_data_ptr<scalar_t>(), *u = up.const_data_ptr<scalar_t>();
     scalar_t *o = y.data_ptr<scalar_t>();
@@ -61,6 +66,10 @@ struct SwiGLU : torch::autograd::Function<SwiGLU> {
     const auto saved = ctx->get_saved_variables();
     const at::Tensor &gate = saved[0], &up = saved[1], dy = grads[0].contiguous();
     at::Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
+    if (gpu::ready(gate)) {
+      gpu::Call("swiglu_backward", gate)(gate)(up)(dy)(dgate)(dup)(gate.numel()).run(ceil_div(gate.numel(), 512), 1, 1, 256);
+      return {dgate, dup};
+    }
     OM_DISPATCH(gate.scalar_type(), "swiglu backward", [&] {
       const scalar_t *g = gate.const_data_ptr<scalar_t>(), *u = up.const_data_ptr<scalar_t>(),
                      *d = dy.const_data_ptr<scalar_t>();
@@ -77,7 +86,7 @@ at::Tensor swiglu(const at::Tensor &gate, const at::Tensor &up) {
   TORCH_CHECK(gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type(), "swiglu: gate ", gate.sizes(), " ",
               gate.scalar_type(), " and up ", up.sizes(), " ", up.scalar_type(), " must be alike");
   same_device("swiglu", gate, up);
-  if (!has_kernel(gate)) return at::silu(gate) * up;
+  if (!has_kernel(gate) && !gpu::ready(gate)) return at::silu(gate) * up;
   const at::Tensor g = gate.contiguous(), u = up.contiguous();
   return wants_grad(gate, up) ? SwiGLU::apply(g, u) : run_forward(g, u);
 }

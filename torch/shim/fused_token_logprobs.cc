@@ -341,6 +341,15 @@ torch::autograd::variable_list token_logprobs(const at::Tensor &hidden, const at
 }  // namespace
 }  // namespace om
 
+const char *om_logits(om_tensor hidden, om_tensor weight, om_tensor bias, om_tensor *out) {
+  OM_TRY {
+    at::NoGradGuard no_grad;
+    om::same_device("logits", om::ref(hidden), om::ref(weight), om::opt(bias));
+    *out = om::wrap(om::logits_of(om::ref(hidden), om::ref(weight), om::opt(bias)));
+  }
+  OM_END
+}
+
 const char *om_token_logprobs(om_tensor hidden, om_tensor weight, om_tensor bias, const int64_t *targets, int64_t n,
                               const int64_t *kept_offsets, const int32_t *kept, double temperature, om_tensor *logp,
                               om_tensor *entropy) {

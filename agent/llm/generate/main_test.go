@@ -20,7 +20,12 @@ func TestMain(m *testing.M) {
 // enough to give sharp distributions.
 func openModel(t testing.TB, dt torch.DType) *model.Model {
 	t.Helper()
-	th, err := torch.NewThread(torchtest.Device(t))
+	return openModelOn(t, torchtest.Device(t), dt)
+}
+
+func openModelOn(t testing.TB, d torch.Device, dt torch.DType) *model.Model {
+	t.Helper()
+	th, err := torch.NewThread(d)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,6 +94,9 @@ func (m *Model) run(s *torch.Scope, ids []int32, pass func(i int) *nn.Pass) torc
 // TokenLogProbs: rounding a logit of 20 to bfloat16 changes it by up to 0.06,
 // and the log-prob of a sampled token by as much.
 func (m *Model) Logits(hidden torch.Tensor) torch.Tensor {
+	if !hidden.Device().IsCPU() {
+		return torch.Logits(hidden, m.LMHead.Weight, m.LMHead.Bias)
+	}
 	rows := hidden.Size(0)
 	if rows > torch.SkinnyRows && m.dtype != torch.BFloat16 {
 		return m.LMHead.Forward(hidden)

@@ -86,8 +86,8 @@ func newPreNorm(c *Config, attn, mlp nn.Layer) *preNorm {
 
 // Forward maps x [N,D] to [N,D].
 func (b *preNorm) Forward(p *nn.Pass, x torch.Tensor) torch.Tensor {
-	x = x.Add(b.Attn.Forward(p, b.AttnNorm.Forward(x)))
-	return x.Add(b.MLP.Forward(p, b.MLPNorm.Forward(x)))
+	x = p.Residual(x, b.Attn, b.AttnNorm.Forward(x))
+	return p.Residual(x, b.MLP, b.MLPNorm.Forward(x))
 }
 
 func (c *Config) norm(dim int) nn.RMSNorm { return nn.RMSNorm{Dim: dim, Eps: c.RMSNormEps} }

@@ -24,8 +24,11 @@
 #include <atomic>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 
+#include "../gpu.h"
+#include "kernels.h"
 #include "openmanus_torch.h"
 
 namespace {
@@ -298,7 +301,17 @@ struct Register {
 
 }  // namespace
 
-// The shim looks this function up when it loads the library.
+// Runs every block of a kernel, one after another.
+void launch(const char *name, const unsigned grid[3], unsigned, void **args, const std::vector<at::Tensor> &tensors, at::Device) {
+  count(operations);
+  std::vector<std::unique_ptr<Open>> open;
+  for (const at::Tensor &t : tensors) open.push_back(std::make_unique<Open>(t));
+  om::run_serially(name, grid, args);
+}
+
+// The shim looks these functions up when it loads the library.
+extern "C" om::gpu::Launch om_launch_protected() { return launch; }
+
 extern "C" void om_count_protected(om_counts *out) {
   out->operations = operations;
   out->uploads = uploads;

@@ -365,9 +365,11 @@ native() {
   src=$(gotorch_dir)
   mkdir -p "$build/lib"
   cgotorch=$(printf '%s %s' "$(cat "$build/stamps/libtorch")" "$src" | sha256sum | cut -c1-40)
-  all=$(hash_of torch/shim/*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
+  all=$(hash_of torch/shim/*.cc torch/*.h torch/shim/*.h torch/shim/cuda/* third_party/libtorch.lock)
   protected=$(hash_of torch/shim/protected/* torch/shim/cuda/* torch/shim/gpu.h torch/*.h third_party/libtorch.lock)
   fused=$(hash_of torch/shim/fused_*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
+  kernel_source >"$obj/kernel_source.cpp.tmp"
+  mv "$obj/kernel_source.cpp.tmp" "$obj/kernel_source.cpp"
   # All sources except the fused operations.
   core=()
   for f in torch/shim/*.cc; do case $f in */fused_*) ;; *) core+=("$f") ;; esac done
@@ -389,7 +391,7 @@ native() {
   link=$all-$(cat "$obj/shim_core.hash" "$obj/shim_fused.hash" | sha256sum | cut -c1-40)
   if ! fresh shim "$link" "$build/lib/libopenmanus_torch.so"; then
     printf 'extern "C" const char* om_source_hash(void) { return "%s"; }\n' "$all" >"$obj/shim_stamp.cpp"
-    share libopenmanus_torch.so "$obj/shim_stamp.cpp" "$obj/shim_core.o" "$obj/shim_fused.o" \
+    share libopenmanus_torch.so "$obj/shim_stamp.cpp" "$obj/kernel_source.cpp" "$obj/shim_core.o" "$obj/shim_fused.o" \
       "$build/libtorch/lib/libgomp.so.1" -ldl -lpthread
     stamp shim "$link"
   fi
@@ -400,12 +402,19 @@ native() {
   fi
 }
 
+# kernel_source: prints a C++ function that returns the kernels for GPUs as one text, which NVRTC compiles.
+kernel_source() {
+  printf 'extern "C" const char *om_kernel_source(void) {\n  return R"om('
+  (cd torch/shim/cuda && cat common.h rotate.h layers.cu decode.cu) | grep -vE '^#(include "|pragma once)'
+  printf ')om";\n}\n'
+}
+
 # share LIBRARY INPUTS...: links a library that finds libtorch relative to itself.
 share() {
   local lib=$build/lib/$1
   shift
   g++ -shared -fPIC -o "$lib.tmp" "$@" -L"$build/libtorch/lib" -ltorch_cpu -lc10 \
-    -Wl,-rpath,'$ORIGIN/../libtorch/lib' -Wl,-rpath,'$ORIGIN' -Wl,--no-undefined -Wl,-rpath-link,"$build/libtorch/lib"
+    -Wl,-rpath,'$ORIGIN/../libtorch/lib' -Wl,-rpath,'$ORIGIN' -Wl,-rpath,'$ORIGIN/../nvidia/cu13/lib' -Wl,--no-undefined -Wl,-rpath-link,"$build/libtorch/lib"
   mv "$lib.tmp" "$lib"
 }
 
@@ -497,7 +506,7 @@ run_tests() {
   # On a GPU every fused operation computes with ATen's operations in place of the CPU kernels. The computing packages
   # repeat their tests on that path.
   step "computing packages without the CPU kernels"
-  OPENMANUS_CPU_KERNELS=off go_test "tests without the CPU kernels" -short -count=1 -p 1 -timeout 20m -- \
+  OPENMANUS_KERNELS=off go_test "tests without the CPU kernels" -short -count=1 -p 1 -timeout 20m -- \
     ./torch/... ./agent/llm/model ./agent/llm/generate ./algo ./algo/kl ./algo/learner ./algo/loss
 
   # The protected device stands for a GPU: host code that accesses its memory crashes, and it runs the kernels of

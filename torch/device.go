@@ -1,5 +1,6 @@
 package torch
 
+// #include <stdlib.h>
 // #include "openmanus_torch.h"
 import "C"
 
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unsafe"
 )
 
 // Device is the place where tensors are stored and computed: the CPU (the zero value), a CUDA GPU, or the protected device.
@@ -96,6 +98,32 @@ func cudaDevice(i int) (Device, error) {
 
 // cudaCount counts the devices once; the count does not change while the program runs.
 var cudaCount = sync.OnceValues(func() (int, error) { return deviceCount(C.OM_CUDA) })
+
+// useKernels prepares the kernels of CUDA devices.
+func useKernels() error {
+	if kernelsOff() {
+		return nil
+	}
+	if msg := C.om_use_kernels(); msg != nil {
+		return fmt.Errorf("torch: the kernels for GPUs cannot be used: %s; set OPENMANUS_KERNELS=off to compute without them", takeText(msg))
+	}
+	return nil
+}
+
+// compileKernels compiles the kernels for an architecture of NVIDIA, such as sm_90, and returns the size of the result in bytes.
+// It needs libnvrtc, but no GPU.
+func compileKernels(architecture string) (int, error) {
+	if err := load(); err != nil {
+		return 0, err
+	}
+	a := C.CString(architecture)
+	defer C.free(unsafe.Pointer(a))
+	var n C.int64_t
+	if msg := C.om_compile_kernels(a, &n); msg != nil {
+		return 0, errors.New(takeText(msg))
+	}
+	return int(n), nil
+}
 
 // deviceCount loads the library of a kind of device and counts the devices.
 func deviceCount(kind C.int64_t) (int, error) {

@@ -1,9 +1,10 @@
 package torch
 
-// CPULevel, LimitCPULevel, ApplyKernels and Philox are for tests outside the package.
+// CPULevel, LimitCPULevel, ApplyKernels, CompileKernels and Philox are for tests outside the package.
 var (
-	CPULevel      = cpuLevel
-	LimitCPULevel = limitCPULevel
-	ApplyKernels  = applyKernels
-	Philox        = philox
+	CPULevel       = cpuLevel
+	LimitCPULevel  = limitCPULevel
+	ApplyKernels   = applyKernels
+	CompileKernels = compileKernels
+	Philox         = philox
 )

@@ -39,11 +39,14 @@ var load = sync.OnceValue(func() error {
 	if err := version().check(abi); err != nil {
 		return err
 	}
-	return applyKernels(os.Getenv("OPENMANUS_CPU_KERNELS"))
+	return applyKernels(os.Getenv("OPENMANUS_KERNELS"))
 })
 
-// applyKernels applies the environment variable OPENMANUS_CPU_KERNELS. Under "off" the CPU computes like a GPU, with ATen's
-// operations in place of the fused kernels: the tests run on that path too.
+// kernelsOff reports whether the environment variable OPENMANUS_KERNELS switches the fused kernels off, on the CPU and on GPUs.
+// ATen's operations compute in their place. The tests run on that path too.
+func kernelsOff() bool { return os.Getenv("OPENMANUS_KERNELS") == "off" }
+
+// applyKernels applies the value of OPENMANUS_KERNELS.
 func applyKernels(value string) error {
 	switch value {
 	case "", "on":
@@ -52,7 +55,7 @@ func applyKernels(value string) error {
 		C.om_set_cpu_level_limit(-1)
 		return nil
 	}
-	return fmt.Errorf("torch: OPENMANUS_CPU_KERNELS is %q; want on or off", value)
+	return fmt.Errorf("torch: OPENMANUS_KERNELS is %q; want on or off", value)
 }
 
 // mustLoad is load for functions without an error result.

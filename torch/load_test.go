@@ -40,7 +40,7 @@ func TestLoadFailure(t *testing.T) {
 
 // TestApplyKernels checks that a wrong value is an error.
 func TestApplyKernels(t *testing.T) {
-	if err := torch.ApplyKernels("of"); err == nil || !strings.Contains(err.Error(), `OPENMANUS_CPU_KERNELS is "of"; want on or off`) {
+	if err := torch.ApplyKernels("of"); err == nil || !strings.Contains(err.Error(), `OPENMANUS_KERNELS is "of"; want on or off`) {
 		t.Errorf("got %v, want an error", err)
 	}
 }

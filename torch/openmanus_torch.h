@@ -193,6 +193,11 @@ const char *om_device_count(int64_t device_kind, int64_t *out);
 /* Makes a CUDA device current on this OS thread; the other kinds have one device. */
 const char *om_use_device(int64_t device_kind, int64_t device_index);
 
+/* Compiles the kernels of shim/cuda for an architecture, such as "sm_90", by libnvrtc; bytes receives the size of the cubin. */
+const char *om_compile_kernels(const char *architecture, int64_t *bytes);
+/* Lets CUDA devices use the kernels. Error: libnvrtc or NVIDIA's driver is missing. */
+const char *om_use_kernels(void);
+
 /* Memory of a device other than the CPU, in bytes. */
 typedef struct {
   int64_t total;     /* of the device */

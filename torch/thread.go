@@ -58,7 +58,9 @@ func NewThread(d Device) (*Thread, error) {
 	var err error
 	switch {
 	case d.CUDA:
-		_, err = cudaDevice(d.Index)
+		if _, err = cudaDevice(d.Index); err == nil {
+			err = useKernels()
+		}
 	case d.Protected:
 		_, err = deviceCount(C.OM_PROTECTED)
 	}

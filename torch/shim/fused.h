@@ -10,8 +10,7 @@
 
 namespace om {
 
-// kernels_on reports whether the CPU kernels may be used. Without them every operation computes with ATen's operations, as on a
-// GPU.
+// kernels_on reports whether the CPU kernels may be used. Without them every operation computes with ATen's operations.
 inline bool kernels_on() { return cpu_level() >= 0; }
 
 // has_kernel reports whether t is on the CPU and has a type that the kernels support, and kernels_on.

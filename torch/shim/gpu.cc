@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "fused_vec.h"
+
 namespace om::gpu {
 namespace {
 
@@ -16,7 +18,7 @@ void set_launch(at::DeviceType type, Launch launch) {
 }
 
 bool ready(const at::Tensor &t) {
-  return backend(t.device().type()) != nullptr && (t.scalar_type() == at::kFloat || t.scalar_type() == at::kBFloat16);
+  return cpu_level() >= 0 && backend(t.device().type()) != nullptr && (t.scalar_type() == at::kFloat || t.scalar_type() == at::kBFloat16);
 }
 
 Call::Call(const char *kernel, const at::Tensor &t)

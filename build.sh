@@ -133,7 +133,7 @@ wheel() {
   printf '%s\n' "$line" >"$tmp/requirement.txt" || die "cannot write to $tmp: check free space"
   say "downloading $requirement"
   local platforms=() p
-  for p in manylinux_2_28 manylinux_2_25 manylinux_2_17 manylinux2014; do platforms+=(--platform "${p}_x86_64"); done
+  for p in manylinux_2_28 manylinux_2_27 manylinux_2_25 manylinux_2_18 manylinux_2_17 manylinux2014; do platforms+=(--platform "${p}_x86_64"); done
   if ! retry python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
     "${platforms[@]}" --python-version 3.12 --implementation cp --require-hashes \
     --dest "$tmp" -r "$tmp/requirement.txt" >&2; then
@@ -188,6 +188,76 @@ libtorch() {
   rm -rf "$build/libtorch"
   mv "$tmp" "$build/libtorch"
   stamp libtorch "$h"
+}
+
+# cuda [--torch DIR]: adds the CUDA part of libtorch to build/libtorch and the CUDA libraries to build/nvidia, where the
+# run paths of libtorch find them. They come from the pinned wheels or, as links, from the installed PyTorch in DIR.
+cuda() {
+  local from='' h file files=(libtorch_cuda.so libtorch_cuda_linalg.so libtorch_nvshmem.so libc10_cuda.so libcaffe2_nvrtc.so)
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --torch) [ $# -gt 1 ] || die "--torch needs the folder of an installed PyTorch"; from=$2; shift ;;
+      --torch=*) from=${1#*=} ;;
+      *) die "cuda takes only --torch DIR, got '$1'" ;;
+    esac
+    shift
+  done
+  native
+  if [ -n "$from" ]; then
+    from=$(cd "$called_from" && realpath -e -- "$from" 2>/dev/null) || die "--torch: no such folder: $from"
+    cuda_links "$from"
+    return
+  fi
+  h=$(hash_of third_party/cuda.lock third_party/libtorch.lock)
+  if fresh cuda "$h" "${files[@]/#/$build/libtorch/lib/}" "$build/nvidia/cu13/lib/libcublas.so.13"; then
+    say "build/nvidia is up to date"
+    return
+  fi
+  local name wheels=() rules=()
+  free_space "$cache" 2 "the downloads" OPENMANUS_CACHE
+  for name in $(sed -n 's/^\(nvidia-[^=]*\)==.*/\1/p' third_party/cuda.lock); do wheels+=("$(wheel cuda.lock "$name")"); done
+  free_space "$build" 4 "the CUDA libraries" ''
+  say "unpacking the CUDA libraries"
+  for file in "${files[@]}"; do
+    rm -f "$build/libtorch/lib/$file" # may be a link of --torch
+    rules+=("torch/lib/$file=lib/$file")
+  done
+  rm -rf "$build/stamps/cuda" "$build/nvidia" "$build/nvidia.tmp"
+  unpack "$(wheel libtorch.lock torch)" "$build/libtorch" "${rules[@]}"
+  for name in "${wheels[@]}"; do unpack "$name" "$build/nvidia.tmp" nvidia/=; done
+  mv "$build/nvidia.tmp" "$build/nvidia"
+  stamp cuda "$h"
+  say "build/openmanus computes on GPUs from now on; NVIDIA's driver must be installed"
+}
+
+# cuda_links FOLDER: links the CUDA libraries of an installed PyTorch, which must be of the same release and commit as
+# build/libtorch, because PyTorch has no binary compatibility between releases.
+cuda_links() {
+  local torch=${1%/lib} want have file
+  [ -f "$torch/version.py" ] || torch=$1/torch
+  [ -f "$torch/version.py" ] || die "--torch: $1 has no version.py; give the folder site-packages/torch of an installed PyTorch"
+  [ -e "$torch/lib/libtorch_cuda.so" ] || die "--torch: the PyTorch in $torch is built without CUDA (no lib/libtorch_cuda.so)"
+  want=$(torch_build "$build/libtorch/version.py")
+  have=$(torch_build "$torch/version.py")
+  [ "$want" = "$have" ] || die "--torch: the PyTorch in $torch is $have, want $want; without --torch, ./build.sh cuda downloads it"
+  [ -d "$torch/../nvidia/cu13/lib" ] ||
+    die "--torch: no folder nvidia/cu13/lib beside $torch; the PyTorch must be installed by pip with its CUDA libraries"
+  rm -rf "$build/stamps/cuda" "${build:?}/nvidia"
+  for file in "${files[@]}"; do ln -sfn "$torch/lib/$file" "$build/libtorch/lib/$file"; done
+  ln -sn "$(realpath -- "$torch/../nvidia")" "$build/nvidia"
+  say "build/openmanus computes on GPUs from now on, with the libraries of $torch"
+}
+
+torch_build() { # torch_build VERSION.PY: prints the release and the commit of a PyTorch
+  sed -n "s/^__version__ *= *'\([^']*\)'.*/\1/p; s/^git_version *= *'\([^']*\)'.*/commit \1/p" "$1" | paste -sd ' '
+}
+
+# free_space FOLDER GIB WHAT VARIABLE: ends the build if the disk of FOLDER has less than GIB free.
+free_space() {
+  local have
+  mkdir -p "$1"
+  have=$(df -Pk -- "$1" | awk 'NR == 2 {print int($4 / 1048576)}')
+  [ "$have" -ge "$2" ] || die "$3 need $2 GiB in $1, and $have GiB are free${4:+; free some space, or set $4 to another folder}"
 }
 
 # Fetches the model (93 MB) that the tests and the preset smollm2-maze use.
@@ -657,6 +727,8 @@ Usage: ./build.sh [COMMAND]
   install         build, then install the program and its libraries below --prefix DIR (default ~/.local, for root /usr/local)
   release         build the files for users in dist/: the one-file executable, the archive, licences and checksums
   native          build only the native libraries
+  cuda            add the CUDA libraries (2 GB to download, 3 GB unpacked), so that build/openmanus finds GPUs;
+                  cuda --torch DIR links those of an installed PyTorch of the same release and commit instead
   model           download a small real model (93 MB) into build/models
   accept [CHECK]  build, then run an acceptance check. Without a name: learning, which trains the quickstart
                   with ten seeds and checks the success rates (30 minutes). ./build.sh accept help lists the
@@ -695,6 +767,7 @@ main() {
     native) native ;;
     install) install_program "$@" ;;
     release) release ;;
+    cuda) cuda "$@" ;;
     model) model ;;
     peer) peer_venv ;;
     readers) readers ;;

@@ -63,7 +63,10 @@ func TestRunningVersion(t *testing.T) {
 	}
 	code, out, stderr := inProcess(t, t.TempDir(), "version", "--json")
 	var printed versionInfo
-	if code != 0 || json.Unmarshal([]byte(out), &printed) != nil || printed != want {
+	err = json.Unmarshal([]byte(out), &printed)
+	libraries := printed.Libraries
+	printed.Libraries = nil
+	if code != 0 || err != nil || libraries == nil || printed != want {
 		t.Errorf("exit code %d, %s%s; want %+v", code, out, stderr, want)
 	}
 	s := openaitest.Serve(t, walker)

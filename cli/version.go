@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/cli/doctor"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/internal/textwidth"
 	"github.com/openmanus/openmanus/torch"
@@ -30,14 +32,18 @@ type versionInfo struct {
 	Platform   string `json:"platform"`
 	// Launcher is the one-file executable that started the program.
 	Launcher  string         `json:"launcher,omitempty"`
-	Libraries *librariesInfo `json:"libraries,omitempty"` // set with --libraries
+	Libraries *librariesInfo `json:"libraries,omitempty"` // set with --libraries and --json
 }
 
-// librariesInfo describes the native libraries in the output of `version --libraries`.
+// librariesInfo describes the native libraries in the output of `version --libraries` and `version --json`.
 type librariesInfo struct {
 	Libtorch string   `json:"libtorch"`
 	Shim     string   `json:"shim"` // hash of the sources of libopenmanus_torch.so
 	Files    []string `json:"files"`
+
+	LibtorchCPU  string `json:"libtorch_cpu"`     // path
+	LibtorchCUDA string `json:"libtorch_cuda"`    // path; "" if there is none
+	Driver       string `json:"driver,omitempty"` // version of NVIDIA's driver
 }
 
 // libraries loads the native libraries and describes them.
@@ -46,11 +52,21 @@ func libraries() (*librariesInfo, error) {
 	if err != nil {
 		return nil, errext.With(errext.Native, "", err)
 	}
+	_, _ = torch.AutoDevice() // loads libtorch_cuda where there is one
 	files, err := torch.LoadedFiles()
 	if err != nil {
 		return nil, fmt.Errorf("list the loaded libraries: %w", err)
 	}
-	return &librariesInfo{Libtorch: v.Libtorch, Shim: v.Source, Files: files}, nil
+	l := &librariesInfo{Libtorch: v.Libtorch, Shim: v.Source, Files: files, Driver: doctor.DriverVersion()}
+	for _, f := range files {
+		switch filepath.Base(f) {
+		case "libtorch_cpu.so":
+			l.LibtorchCPU = f
+		case "libtorch_cuda.so":
+			l.LibtorchCUDA = f
+		}
+	}
+	return l, nil
 }
 
 // String returns the libraries on several lines.
@@ -129,7 +145,7 @@ func versionCommand(s *State) *cli.Command {
 	return leaf(s, &cli.Command{
 		Name:  "version",
 		Usage: "print the version",
-		Flags: []cli.Flag{jsonFlag(), &cli.BoolFlag{Name: "libraries", Usage: "load the native libraries and print their versions and files"}},
+		Flags: []cli.Flag{jsonFlag(), &cli.BoolFlag{Name: "libraries", Usage: "load the native libraries and print their versions and files, which --json includes"}},
 	}, 0, 0, func(_ context.Context, s *State, c *cli.Context) error {
 		v, err := s.version()
 		if err != nil {
@@ -137,7 +153,7 @@ func versionCommand(s *State) *cli.Command {
 		}
 		v.Launcher = s.Launcher
 		text := v.String() + "\n"
-		if c.Bool("libraries") {
+		if c.Bool("libraries") || c.Bool("json") {
 			if v.Libraries, err = libraries(); err != nil {
 				return err
 			}

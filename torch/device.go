@@ -86,9 +86,8 @@ func AutoDevice() (Device, error) {
 func cudaDevice(i int) (Device, error) {
 	n, err := cudaCount()
 	if err != nil {
-		return Device{}, fmt.Errorf("torch: no CUDA device: %w; use --device cpu, or, where PyTorch %s with CUDA is installed, "+
-			"run first, in the source folder: eval \"$(torch/gpu_check.sh --env)\" (it builds against that PyTorch and sets LD_LIBRARY_PATH for build/openmanus; an installed program computes on the CPU only)",
-			err, supportedLibtorch)
+		return Device{}, fmt.Errorf("torch: no CUDA device: %w; use --device cpu, or install NVIDIA's driver, run ./build.sh cuda in the source folder and use "+
+			"build/openmanus (an installed program computes on the CPU only)", err)
 	}
 	if i >= n {
 		return Device{}, fmt.Errorf("torch: device cuda:%d does not exist: this machine has %d CUDA device(s)", i, n)

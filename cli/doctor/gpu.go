@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/openmanus/openmanus/torch"
@@ -16,7 +17,7 @@ var driverLibraries = []string{"/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/l
 
 func gpu(_ context.Context, m *Machine) []Finding {
 	devices := m.glob("/dev/nvidia[0-9]*")
-	driver := driverVersion(m.read("/proc/driver/nvidia/version"))
+	driver := driverVersion(m.read(driverFile))
 	var library string
 	for _, path := range driverLibraries {
 		if found := m.glob(path); len(found) > 0 {
@@ -46,6 +47,15 @@ func gpu(_ context.Context, m *Machine) []Finding {
 		}
 	}
 	return []Finding{f}
+}
+
+// driverFile describes the driver in the running kernel.
+const driverFile = "/proc/driver/nvidia/version"
+
+// DriverVersion returns the version of NVIDIA's driver in the running kernel, "" if there is none.
+func DriverVersion() string {
+	text, _ := os.ReadFile(driverFile)
+	return driverVersion(string(text))
 }
 
 // driverVersion returns the version in /proc/driver/nvidia/version, such as 570.86.10.

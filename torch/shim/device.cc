@@ -112,7 +112,13 @@ const char *om_device_count(int64_t device_kind, int64_t *out) {
     }
     SignalKeeper keep;
     load_cuda();
-    TORCH_CHECK(at::globalContext().hasCUDA(), "libtorch_cuda is loaded but finds no usable driver or GPU");
+    if (!at::globalContext().hasCUDA()) {
+      if (dlopen("libcuda.so.1", RTLD_LAZY) == nullptr) {
+        const char *why = dlerror();
+        TORCH_CHECK(false, "the library of NVIDIA's driver cannot be loaded: ", why == nullptr ? "unknown reason" : why);
+      }
+      TORCH_CHECK(false, "NVIDIA's driver has no GPU for this process, or is too old for CUDA 13");
+    }
     *out = at::detail::getCUDAHooks().deviceCount();
   }
   OM_END

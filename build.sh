@@ -472,6 +472,17 @@ native() {
   fi
 }
 
+# nvrtc: fetches the compiler of the kernels for GPUs into build/nvrtc, for the tests.
+nvrtc() {
+  local h files=(libnvrtc.so.13 libnvrtc-builtins.so.13.0) file rules=()
+  h=$(hash_of third_party/cuda.lock)
+  fresh nvrtc "$h" "${files[@]/#/$build/nvrtc/}" && return
+  for file in "${files[@]}"; do rules+=("nvidia/cu13/lib/$file=$file"); done
+  rm -rf "$build/nvrtc"
+  unpack "$(wheel cuda.lock nvidia-cuda-nvrtc)" "$build/nvrtc" "${rules[@]}"
+  stamp nvrtc "$h"
+}
+
 # kernel_source: prints a C++ function that returns the kernels for GPUs as one text, which NVRTC compiles.
 kernel_source() {
   printf 'extern "C" const char *om_kernel_source(void) {\n  return R"om('
@@ -548,6 +559,7 @@ run_tests() {
   binary
   fixtures
   model
+  nvrtc
   if wheels_for "$(python_version)"; then
     readers
   else

@@ -126,7 +126,7 @@ func TestPresetsThatDoNotCombine(t *testing.T) {
 		{"gpro", []string{"maze"}, "did you mean grpo?"},
 		{"grpo", []string{"maze", "maze"}, "env.0 already has the name maze"},
 		{"grpo", []string{"../grpo"}, "there is no preset of an environment"},
-		{"grpo", []string{"guess"}, "docs/own-environment.md"},
+		{"grpo", []string{"nosuchenv"}, "docs/own-environment.md"},
 	} {
 		if _, err := schema.LoadPreset(tt.preset, tt.envs, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s with %s: %v, want %q", tt.preset, tt.envs, err, tt.want)

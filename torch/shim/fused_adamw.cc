@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "fused.h"
+#include "gpu.h"
 
 namespace om {
 namespace {
@@ -79,6 +80,16 @@ void step_aten(at::Tensor p, const at::Tensor &grad, at::Tensor m, at::Tensor v,
   p.addcdiv_(m, v.sqrt().div_(f.root).add_(f.eps), -f.rate);
 }
 
+// The same step with the kernel of cuda/adamw.cu. copy may be undefined.
+void step_gpu(const at::Tensor &p, const at::Tensor &grad, const at::Tensor &m, const at::Tensor &v, const at::Tensor &copy,
+              const Factors<float> &f) {
+  gpu::Call call("adamw", grad);
+  call(p)(grad.contiguous())(m)(v);
+  copy.defined() ? call(copy) : call(int64_t{0});
+  call(p.numel())(f.decay)(f.one_minus_beta1)(f.beta2)(f.one_minus_beta2)(f.rate)(f.root)(f.eps)(f.grad_scale);
+  call.run(ceil_div(p.numel(), 1024), 1, 1, 256);
+}
+
 struct Group {
   std::vector<at::Tensor> params, grads, m, v, copies;
 };
@@ -129,6 +140,12 @@ void step_piece(const Group &g, const Slab &slab, const Factors<float> &f, const
     round_to(pp, copy.data_ptr<at::BFloat16>() + b, n);
 }
 
+// Tells autograd that a step changes the tensors of parameter i.
+void changed(const Group &g, size_t i) {
+  for (const auto &t : {g.params[i], g.m[i], g.v[i], g.copies[i]})
+    if (t.defined()) t.unsafeGetTensorImpl()->bump_version();
+}
+
 void adamw(Group g, const om_adamw_options &o) {
   TORCH_CHECK(o.step >= 1, "adamw: the first step is 1, not ", o.step);
   at::NoGradGuard no_grad;
@@ -141,8 +158,13 @@ void adamw(Group g, const om_adamw_options &o) {
     if (step_has_kernel(g.params[i], g.grads[i])) {
       g.grads[i] = g.grads[i].contiguous();
       native[i] = g.params[i];
-      for (const auto &t : {g.params[i], g.m[i], g.v[i], g.copies[i]})
-        if (t.defined()) t.unsafeGetTensorImpl()->bump_version();
+      changed(g, i);
+    } else if (gpu::ready(g.params[i]) && gpu::ready(g.grads[i])) {
+      at::Tensor &copy = g.copies[i];
+      const bool rounds = copy.defined() && copy.scalar_type() == at::kBFloat16 && copy.is_contiguous();
+      step_gpu(g.params[i], g.grads[i], g.m[i], g.v[i], rounds ? copy : at::Tensor(), f);
+      changed(g, i);
+      if (rounds) copy = at::Tensor();
     } else {
       step_aten(g.params[i], g.grads[i], g.m[i], g.v[i], fd);
     }
@@ -180,14 +202,16 @@ OM_SQUARES(double)
 double global_norm(std::vector<at::Tensor> ts) {
   at::NoGradGuard no_grad;
   double sum = 0;
+  std::vector<at::Tensor> norms;  // of tensors that the CPU kernel does not take
   for (auto &t : ts) {
     if (!t.defined() || has_kernel(t)) {
       if (t.defined()) t = t.contiguous();
       continue;
     }
-    sum += t.to(at::kDouble).square().sum().item<double>();
+    norms.push_back(at::linalg_vector_norm(t, 2, std::nullopt, false, at::kDouble));
     t = at::Tensor();
   }
+  if (!norms.empty()) sum = at::stack(norms).square_().sum().item<double>();  // one wait for the device
   const auto slabs = cut(ts);
   std::vector<double> parts(slabs.size());
   at::parallel_for(0, static_cast<int64_t>(slabs.size()), 1, [&](int64_t b, int64_t e) {

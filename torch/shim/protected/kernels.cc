@@ -11,6 +11,7 @@
 namespace om {
 namespace {
 
+#include "../cuda/adamw.cu"
 #include "../cuda/decode.cu"
 #include "../cuda/layers.cu"
 
@@ -36,7 +37,7 @@ void kernel(void **args) {
 
 const std::unordered_map<std::string, Kernel> kernels = {
     OM_BOTH(rmsnorm), OM_BOTH(rmsnorm_backward), OM_BOTH(rope),        OM_BOTH(swiglu),
-    OM_BOTH(swiglu_backward), OM_BOTH(rope_write), OM_BOTH(attention),
+    OM_BOTH(swiglu_backward), OM_BOTH(rope_write), OM_BOTH(attention),  OM_BOTH(adamw),
 };
 
 }  // namespace

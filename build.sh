@@ -435,7 +435,7 @@ native() {
   src=$(gotorch_dir)
   mkdir -p "$build/lib"
   cgotorch=$(printf '%s %s' "$(cat "$build/stamps/libtorch")" "$src" | sha256sum | cut -c1-40)
-  all=$(hash_of torch/shim/*.cc torch/*.h torch/shim/*.h torch/shim/cuda/* third_party/libtorch.lock)
+  all=$(hash_of torch/shim/*.cc torch/*.h torch/shim/*.h torch/shim/cuda/* torch/shim/gloo/*.h torch/shim/gloo/*/*.h third_party/libtorch.lock)
   protected=$(hash_of torch/shim/protected/* torch/shim/cuda/* torch/shim/gpu.h torch/*.h third_party/libtorch.lock)
   fused=$(hash_of torch/shim/fused_*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
   kernel_source >"$obj/kernel_source.cpp.tmp"
@@ -447,7 +447,7 @@ native() {
   units < <(
     printf 'unit %q %q ' "$obj/shim_fused" "$fused" && printf '%q ' "${shim[@]}" -- torch/shim/fused_*.cc && echo
     printf 'unit %q %q ' "$obj/cgotorch" "$cgotorch" && printf '%q ' -O1 -w -I"$src" -- "$src"/cgotorch/*.cc && echo
-    printf 'unit %q %q ' "$obj/shim_core" "$(hash_of "${core[@]}" torch/*.h torch/shim/*.h third_party/libtorch.lock)" &&
+    printf 'unit %q %q ' "$obj/shim_core" "$(hash_of "${core[@]}" torch/*.h torch/shim/*.h torch/shim/gloo/*.h torch/shim/gloo/*/*.h third_party/libtorch.lock)" &&
       printf '%q ' "${shim[@]}" -- "${core[@]}" && echo
     printf 'unit %q %q ' "$obj/protected" "$protected" && printf '%q ' -O1 -Itorch -- torch/shim/protected/*.cc && echo
   )

@@ -98,7 +98,7 @@ pack() {
   src=$(go list -m -f '{{.Dir}}' github.com/wangkuiyi/gotorch)
   rm -rf "$dir/src" "$dir/agent" "$dir/openmanus"
   mkdir -p "$dir/src/shim" "$dir/src/gotorch" "$dir/agent"
-  cp torch/*.h torch/shim/*.cc torch/shim/*.h "$dir/src/shim"
+  cp -r torch/*.h torch/shim/*.cc torch/shim/*.h torch/shim/gloo "$dir/src/shim"
   cp -r "$src/cgotorch" "$dir/src/gotorch/"
   chmod -R u+w "$dir/src"
   cp build/openmanus "$dir/openmanus"
@@ -119,7 +119,7 @@ compile() {
   command -v g++ >/dev/null 2>&1 || die "g++ is missing; Debian and Ubuntu: apt-get install g++"
   local obj=$work/obj include=$torch/../include h name f
   mkdir -p "$obj" "$work/lib"
-  h=$(cat "$work"/src/shim/* "$torch/../version.py" | sha256sum | cut -c1-40)
+  h=$(find "$work/src/shim" "$torch/../version.py" -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-40)
   [ "$(cat "$work/lib/hash" 2>/dev/null)" != "$h" ] || return 0
   rm -f "$work/lib/hash"
   for f in "$work"/src/gotorch/cgotorch/*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/cgotorch.cpp"

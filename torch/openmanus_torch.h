@@ -221,6 +221,7 @@ const char *om_protected_counts(om_counts *out);
 }
 #endif
 
+#include "openmanus_torch_dist.h"
 #include "openmanus_torch_fused.h"
 
 #endif

@@ -1,0 +1,2 @@
+// See gloo/declarations.h.
+#include <gloo/declarations.h>

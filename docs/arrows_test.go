@@ -99,6 +99,7 @@ var arrows = map[string]string{
 	"internal/release":   "internal/payload",
 
 	"torch":             "",
+	"torch/dist":        "torch",
 	"torch/nn":          "torch",
 	"torch/optim":       "torch torch/safetensors torch/store",
 	"torch/store":       "torch torch/safetensors",

@@ -14,6 +14,9 @@ func (t Tensor) ToFloat64s() []float64 { return toSlice[float64](t, "ToFloat64s"
 // ToInt32s returns the elements in row-major order, converted to int32.
 func (t Tensor) ToInt32s() []int32 { return toSlice[int32](t, "ToInt32s", Int32) }
 
+// ToInt64s returns the elements in row-major order, converted to int64.
+func (t Tensor) ToInt64s() []int64 { return toSlice[int64](t, "ToInt64s", Int64) }
+
 // ToBytes returns the elements in row-major order as they are in memory.
 func (t Tensor) ToBytes() []byte {
 	dt := t.DType()

@@ -1,0 +1,257 @@
+package dist
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/openmanus/openmanus/torch"
+)
+
+// patient is a time-out that passing tests do not reach, and short one that failing ranks wait for.
+const patient, short = time.Minute, 3 * time.Second
+
+// roles are the functions that the ranks of the tests run after they have joined.
+var roles = map[string]func(context.Context, member) error{
+	"collectives": collectives,
+	"joins":       func(context.Context, member) error { return nil },
+	"kills the last": func(ctx context.Context, m member) error {
+		return m.reduceUntil(ctx, m.Size()-1, syscall.SIGKILL)
+	},
+	"kills the first": func(ctx context.Context, m member) error { return m.reduceUntil(ctx, 0, syscall.SIGKILL) },
+	"stops the last": func(ctx context.Context, m member) error {
+		return m.reduceUntil(ctx, m.Size()-1, syscall.SIGSTOP)
+	},
+	"confuses": func(ctx context.Context, m member) error {
+		if m.Rank() == 0 {
+			return m.Barrier(ctx)
+		}
+		return m.AllReduce(ctx, m.s.Zeros(torch.Float32, 5))
+	},
+	"cancels": func(ctx context.Context, m member) error {
+		if m.Rank() == 0 {
+			return m.AllReduce(ctx, m.s.Zeros(torch.Float32, 5))
+		}
+		// Rank 1 waits in a collective for rank 2, which is in none until rank 1 is gone.
+		if m.Rank() == 2 {
+			time.Sleep(time.Second)
+			return m.AllReduce(ctx, m.s.Zeros(torch.Float32, 5))
+		}
+		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		if err := m.AllReduce(ctx, m.s.Zeros(torch.Float32, 5)); !errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("%v, want a deadline exceeded", err)
+		}
+		return errors.New("cancelled")
+	},
+}
+
+// reduceUntil calls AllReduce without end. After the third, the rank `victim` sends itself a signal.
+func (m member) reduceUntil(ctx context.Context, victim int, signal syscall.Signal) error {
+	for i := 0; ; i++ {
+		if i == 3 && m.Rank() == victim {
+			if err := syscall.Kill(os.Getpid(), signal); err != nil {
+				return err
+			}
+		}
+		if err := m.AllReduce(ctx, m.s.Zeros(torch.Float32, 1000)); err != nil {
+			return err
+		}
+	}
+}
+
+// values returns the elements of the tensor of a rank: small numbers, whose sums are exact in every type.
+func values(rank, n int) []float64 {
+	v := make([]float64, n)
+	for i := range v {
+		v[i] = float64((rank+1)*(i%5) + i%3)
+	}
+	return v
+}
+
+// collectives compares every collective, for every type, with the values that this rank computes from the ranks' values.
+func collectives(ctx context.Context, m member) error {
+	const n = 6
+	sum := make([]float64, n*m.Size())
+	var all []float64
+	for r := range m.Size() {
+		for i, v := range values(r, len(sum)) {
+			sum[i] += v
+		}
+		all = append(all, values(r, n)...)
+	}
+	for _, dt := range []torch.DType{torch.Float32, torch.Float64, torch.Float16, torch.BFloat16, torch.Int64, torch.Int32, torch.Uint8} {
+		mine := func(n int) torch.Tensor { return m.s.Float64s(values(m.Rank(), n), n/2, 2).To(dt) }
+		check := func(op string, err error, got torch.Tensor, want []float64) error {
+			if err != nil {
+				return err
+			}
+			if v := got.ToFloat64s(); !slices.Equal(v, want) {
+				return fmt.Errorf("rank %d: %s of %v: %v, want %v", m.Rank(), op, dt, v, want)
+			}
+			return nil
+		}
+		for root := range m.Size() {
+			t := mine(n)
+			if err := check("broadcast", m.Broadcast(ctx, t, root), t, values(root, n)); err != nil {
+				return err
+			}
+		}
+		t := mine(n)
+		if err := check("all-reduce", m.AllReduce(ctx, t), t, sum[:0:0]); err == nil {
+			return errors.New("a wrong sum was accepted")
+		}
+		t = mine(n * m.Size())
+		if err := check("all-reduce", m.AllReduce(ctx, t), t, sum); err != nil {
+			return err
+		}
+		part := m.s.Empty(dt, n/2, 2)
+		if err := check("reduce-scatter", m.ReduceScatter(ctx, part, mine(n*m.Size())), part, sum[m.Rank()*n:][:n]); err != nil {
+			return err
+		}
+		whole := m.s.Empty(dt, m.Size()*n/2, 2)
+		if err := check("all-gather", m.AllGather(ctx, whole, mine(n)), whole, all); err != nil {
+			return err
+		}
+		// The operand may be a view of the result.
+		inside := m.s.Zeros(dt, m.Size()*n/2, 2)
+		view := inside.Narrow(0, m.Rank()*n/2, n/2)
+		view.Copy_(mine(n))
+		if err := check("all-gather in place", m.AllGather(ctx, inside, view), inside, all); err != nil {
+			return err
+		}
+	}
+	// An empty slice, and slices of different lengths.
+	for _, scale := range []int{0, 1, 5000} {
+		data := func(r int) []byte { return bytes.Repeat([]byte{byte('a' + r)}, r*scale) }
+		got, err := m.GatherBytes(ctx, m.s, data(m.Rank()))
+		if err != nil {
+			return err
+		}
+		for r := range m.Size() {
+			if !bytes.Equal(got[r], data(r)) {
+				return fmt.Errorf("rank %d: %d bytes of rank %d differ, want %d", m.Rank(), len(got[r]), r, r*scale)
+			}
+		}
+	}
+	return m.Barrier(ctx)
+}
+
+func TestCollectives(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 4} {
+		t.Run(fmt.Sprintf("%d processes", n), func(t *testing.T) {
+			for _, p := range startRanks(t, n, "collectives", patient) {
+				p.succeed(t)
+			}
+		})
+	}
+}
+
+func TestLostRankIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		role    string
+		victim  int
+		timeout time.Duration
+	}{
+		{"kills the last", 2, patient}, // noticed before the time-out
+		{"kills the first", 0, patient},
+		{"stops the last", 2, short},
+	} {
+		t.Run(c.role, func(t *testing.T) {
+			t.Parallel()
+			ps := startRanks(t, 3, c.role, c.timeout)
+			for r, p := range ps {
+				if r != c.victim {
+					p.fails(t, fmt.Sprintf("rank %d", c.victim), fmt.Sprintf("rank %d of 3", r), "all-reduce", c.timeout.String()[:1])
+				}
+			}
+		})
+	}
+}
+
+func TestCollectivesThatDifferAreNamed(t *testing.T) {
+	t.Parallel()
+	ps := startRanks(t, 2, "confuses", short)
+	ps[0].fails(t, "barrier", "all-reduce")
+	ps[1].fails(t, "barrier", "all-reduce")
+}
+
+func TestContextEndsCollective(t *testing.T) {
+	t.Parallel()
+	ps := startRanks(t, 3, "cancels", patient)
+	ps[1].fails(t, "cancelled")
+	ps[0].fails(t, "rank 1", "all-reduce")
+	ps[2].fails(t, "rank 1", "all-reduce")
+}
+
+func TestMissingRankIsNamed(t *testing.T) {
+	for _, missing := range []int{0, 2} {
+		t.Run(fmt.Sprintf("rank %d", missing), func(t *testing.T) {
+			t.Parallel()
+			port := freePort(t)
+			var ps []*process
+			for r := range 3 {
+				if r != missing {
+					ps = append(ps, startRank(t, "joins", short, Env{Rank: r, Size: 3, Host: "127.0.0.1", Port: port}))
+				}
+			}
+			for _, p := range ps {
+				p.fails(t, fmt.Sprintf("rank %d", missing), "3")
+			}
+		})
+	}
+}
+
+func TestSizesThatDiffer(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	first := startRank(t, "joins", short, Env{Rank: 0, Size: 2, Host: "127.0.0.1", Port: port})
+	startRank(t, "joins", short, Env{Rank: 1, Size: 3, Host: "127.0.0.1", Port: port})
+	first.fails(t, "rank 1", "world size 3")
+}
+
+func TestSameRankTwice(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	start := func(r int) *process {
+		return startRank(t, "joins", patient, Env{Rank: r, Size: 3, Host: "127.0.0.1", Port: port})
+	}
+	first, twins := start(0), []*process{start(1), start(1)}
+	ended := make(chan int, len(twins))
+	for i, p := range twins {
+		go func() {
+			_ = p.Wait() // the exit status is examined below
+			ended <- i
+		}()
+	}
+	i := <-ended // the second that comes, while the others wait for rank 2
+	if p := twins[i]; p.ProcessState.ExitCode() != 1 || !bytes.Contains(p.stderr.Bytes(), []byte("same rank")) {
+		t.Errorf("%v, want an error that names the cause: %s", p.ProcessState, &p.stderr)
+	}
+	last := start(2)
+	if p := twins[<-ended]; !p.ProcessState.Success() {
+		t.Errorf("%v: %s", p.ProcessState, &p.stderr)
+	}
+	first.succeed(t)
+	last.succeed(t)
+}
+
+func TestPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	_, err = Join(t.Context(), Env{Rank: 0, Size: 2, Host: "127.0.0.1", Port: port}, short)
+	if err == nil || !bytes.Contains([]byte(err.Error()), fmt.Appendf(nil, "port %d", port)) {
+		t.Errorf("%v, want an error that names port %d", err, port)
+	}
+}

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
 // patient is a time-out that passing tests do not reach, and short one that failing ranks wait for.
@@ -51,6 +53,54 @@ var roles = map[string]func(context.Context, member) error{
 		}
 		return errors.New("cancelled")
 	},
+}
+
+func init() {
+	roles["fails"] = func(_ context.Context, m member) error {
+		if m.Rank() == 1 {
+			fmt.Fprint(os.Stderr, "the cause")
+			os.Exit(7)
+		}
+		time.Sleep(patient) // until SIGTERM
+		return nil
+	}
+	roles["ignores SIGTERM"] = func(_ context.Context, m member) error {
+		if m.Rank() == 1 {
+			os.Exit(7)
+		}
+		signal.Ignore(syscall.SIGTERM)
+		time.Sleep(patient) // until SIGKILL
+		return nil
+	}
+	roles["waits for SIGINT"] = func(ctx context.Context, m member) error {
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, os.Interrupt)
+		if err := m.Barrier(ctx); err != nil {
+			return err
+		}
+		fmt.Println("process", os.Getpid())
+		<-c
+		return nil
+	}
+	// For the benchmark: sums as many tensors as rank 0 says.
+	roles["follows"] = func(ctx context.Context, m member) error {
+		for {
+			n, t := m.s.Empty(torch.Int64, 2), torch.Tensor{}
+			if err := m.Broadcast(ctx, n, 0); err != nil {
+				return err
+			}
+			v := n.ToInt64s()
+			if v[0] == 0 {
+				return nil
+			}
+			t = m.s.Zeros(torch.Float32, int(v[1]))
+			for range v[0] {
+				if err := m.AllReduce(ctx, t); err != nil {
+					return err
+				}
+			}
+		}
+	}
 }
 
 // reduceUntil calls AllReduce without end. After the third, the rank `victim` sends itself a signal.
@@ -253,5 +303,38 @@ func TestPortInUse(t *testing.T) {
 	_, err = Join(t.Context(), Env{Rank: 0, Size: 2, Host: "127.0.0.1", Port: port}, short)
 	if err == nil || !bytes.Contains([]byte(err.Error()), fmt.Appendf(nil, "port %d", port)) {
 		t.Errorf("%v, want an error that names port %d", err, port)
+	}
+}
+
+func BenchmarkAllReduce(b *testing.B) {
+	for _, n := range []int{250, 25_000_000} { // 1 kB, 100 MB
+		b.Run(fmt.Sprintf("%d bytes, 2 processes", 4*n), func(b *testing.B) {
+			env := Env{Rank: 0, Size: 2, Host: "127.0.0.1", Port: freePort(b)}
+			other := env
+			other.Rank = 1
+			startRank(b, "follows", patient, other)
+			g, err := Join(b.Context(), env, patient)
+			if err != nil {
+				b.Fatal(err)
+			}
+			torchtest.Run(b, func(s *torch.Scope) {
+				b.SetBytes(int64(4 * n))
+				if err := g.Broadcast(b.Context(), s.Int64s([]int64{int64(b.N), int64(n)}, 2), 0); err != nil {
+					b.Fatal(err)
+				}
+				t := s.Zeros(torch.Float32, n)
+				for range b.N {
+					if err := g.AllReduce(b.Context(), t); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if err := g.Broadcast(b.Context(), s.Int64s([]int64{0, 0}, 2), 0); err != nil {
+					b.Fatal(err)
+				}
+			})
+			if err := g.Close(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -20,7 +19,11 @@ import (
 const roleVariable, timeoutVariable = "OPENMANUS_DIST_TEST_ROLE", "OPENMANUS_DIST_TEST_TIMEOUT"
 
 func TestMain(m *testing.M) {
-	role, ok := roles[os.Getenv(roleVariable)]
+	name := os.Getenv(roleVariable)
+	if name == launcherRole {
+		launcher()
+	}
+	role, ok := roles[name]
 	if !ok {
 		torchtest.Main(m)
 	}
@@ -73,7 +76,7 @@ type process struct {
 }
 
 // startRank starts a process with the role. It ends at the latest with the test.
-func startRank(t *testing.T, role string, timeout time.Duration, env Env) *process {
+func startRank(t testing.TB, role string, timeout time.Duration, env Env) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0])}
 	p.Env = append(os.Environ(), env.Variables()...)
@@ -125,12 +128,11 @@ func (p *process) fails(t *testing.T, texts ...string) {
 	}
 }
 
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := unusedPort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }

@@ -1,0 +1,178 @@
+package dist
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Command is the program that Launch starts as every rank.
+type Command struct {
+	Args           []string // program and arguments
+	Env            []string // environment without the variables of the group, as os.Environ returns it
+	Stdout, Stderr io.Writer
+
+	// Grace is the time between the request to end (SIGTERM) and SIGKILL.
+	Grace time.Duration
+}
+
+// Launch starts c as n ranks on this machine, sends them the signals that it receives, and waits for their ends. status is that
+// of the first rank that failed, 128 plus the number of the signal if a signal ended it, and 0 if all succeeded. When a rank
+// fails or ctx ends, the other ranks are asked to end, and after c.Grace killed. They are killed if this process dies.
+//
+// Rank 0 writes to c.Stdout and c.Stderr. All output of the other ranks goes to c.Stderr, in lines that begin with the rank. The
+// ranks have no input, and a process group each, so that Ctrl-C in a terminal reaches them only through signals. If
+// OMP_NUM_THREADS is unset, the CPUs are shared among the ranks.
+func Launch(ctx context.Context, n int, c Command, signals <-chan os.Signal) (status int, err error) {
+	if n < 1 {
+		return 0, fmt.Errorf("dist: launch %d processes; at least 1 is needed", n)
+	}
+	port, err := unusedPort()
+	if err != nil {
+		return 0, err
+	}
+	runtime.LockOSThread() // Pdeathsig is sent when the thread that started the process ends
+	defer runtime.UnlockOSThread()
+
+	ends := make(chan end, n)
+	var ranks []*exec.Cmd
+	var kill <-chan time.Time
+	signalAll := func(s os.Signal) {
+		for _, r := range ranks {
+			_ = r.Process.Signal(s) // fails if the rank has ended
+		}
+	}
+	stop := func() {
+		if kill == nil {
+			signalAll(syscall.SIGTERM)
+			kill = time.After(c.Grace)
+		}
+	}
+	var outputs sync.Mutex // held while a line of a rank other than 0 is written
+	for r := range n {
+		cmd := c.rank(Env{Rank: r, Size: n, LocalRank: r, LocalSize: n, Host: "127.0.0.1", Port: port}, &outputs)
+		if err = cmd.Start(); err != nil {
+			err = fmt.Errorf("dist: start rank %d: %w", r, err)
+			stop()
+			break
+		}
+		ranks = append(ranks, cmd)
+		go func() { ends <- end{r, cmd.Wait()} }()
+	}
+	done := ctx.Done()
+	for running := len(ranks); running > 0; {
+		select {
+		case s := <-signals:
+			signalAll(s)
+		case <-done:
+			done = nil
+			err = errors.Join(err, context.Cause(ctx))
+			stop()
+		case <-kill:
+			signalAll(syscall.SIGKILL)
+		case e := <-ends:
+			running--
+			if f, ok := ranks[e.rank].Stderr.(*prefixed); ok {
+				f.flush()
+			}
+			if e.err != nil && status == 0 {
+				status = e.status()
+				err = errors.Join(err, fmt.Errorf("dist: rank %d of %d (process %d) ended: %w", e.rank, n, ranks[e.rank].Process.Pid, e.err))
+				stop()
+			}
+		}
+	}
+	return status, err
+}
+
+// rank returns the command of one rank.
+func (c Command) rank(env Env, outputs *sync.Mutex) *exec.Cmd {
+	cmd := exec.Command(c.Args[0], c.Args[1:]...)
+	cmd.Env = slices.Concat(c.Env, env.Variables())
+	if !slices.ContainsFunc(c.Env, func(v string) bool { return strings.HasPrefix(v, "OMP_NUM_THREADS=") }) {
+		cmd.Env = append(cmd.Env, "OMP_NUM_THREADS="+strconv.Itoa(max(runtime.NumCPU()/env.LocalSize, 1)))
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = c.Grace // a child of the rank may keep its output open
+	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
+	if env.Rank > 0 {
+		p := &prefixed{mu: outputs, w: c.Stderr, prefix: "[rank " + strconv.Itoa(env.Rank) + "] "}
+		cmd.Stdout, cmd.Stderr = p, p
+	}
+	return cmd
+}
+
+// end is the end of a rank.
+type end struct {
+	rank int
+	err  error
+}
+
+func (e end) status() int {
+	var exit *exec.ExitError
+	if !errors.As(e.err, &exit) {
+		return 1
+	}
+	if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return 128 + int(w.Signal())
+	}
+	return exit.ExitCode()
+}
+
+// prefixed writes whole lines with a prefix. One goroutine of exec.Cmd writes to it.
+type prefixed struct {
+	mu     *sync.Mutex
+	w      io.Writer
+	prefix string
+	line   []byte // the beginning of a line
+}
+
+func (p *prefixed) Write(b []byte) (int, error) {
+	p.line = append(p.line, b...)
+	for {
+		i := bytes.IndexByte(p.line, '\n')
+		if i < 0 {
+			return len(b), nil
+		}
+		if err := p.write(p.line[:i+1]); err != nil {
+			return 0, err
+		}
+		p.line = p.line[i+1:]
+	}
+}
+
+func (p *prefixed) write(line []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, err := p.w.Write(append([]byte(p.prefix), line...))
+	return err
+}
+
+// flush writes a last line that has no end.
+func (p *prefixed) flush() {
+	if len(p.line) > 0 {
+		_ = p.write(append(p.line, '\n')) // the rank has ended
+	}
+}
+
+// unusedPort returns a TCP port of this machine that is free now.
+func unusedPort() (int, error) {
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		return 0, fmt.Errorf("dist: find a free port: %w", err)
+	}
+	defer func() { _ = l.Close() }() // it has no connections
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

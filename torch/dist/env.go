@@ -208,9 +208,13 @@ func (e Env) validate() error {
 
 // Variables returns the environment variables that ReadEnv reads for e.
 func (e Env) Variables() []string {
-	return []string{
+	vars := []string{
 		"RANK=" + strconv.Itoa(e.Rank), "WORLD_SIZE=" + strconv.Itoa(e.Size),
 		"LOCAL_RANK=" + strconv.Itoa(e.LocalRank), "LOCAL_WORLD_SIZE=" + strconv.Itoa(e.LocalSize),
 		"MASTER_ADDR=" + e.Host, "MASTER_PORT=" + strconv.Itoa(e.Port),
 	}
+	if e.StarterStore {
+		vars = append(vars, "TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_RESTART_COUNT="+e.Attempt)
+	}
+	return vars
 }

@@ -78,7 +78,7 @@ func TestReadEnv(t *testing.T) {
 }
 
 func TestVariablesAreWhatReadEnvReads(t *testing.T) {
-	want := Env{Rank: 1, Size: 4, LocalRank: 1, LocalSize: 2, Host: "fd00::1", Port: 12345}
+	want := Env{Rank: 1, Size: 4, LocalRank: 1, LocalSize: 2, Host: "fd00::1", Port: 12345, StarterStore: true, Attempt: "3"}
 	vars := map[string]string{}
 	for _, v := range want.Variables() {
 		name, value, _ := strings.Cut(v, "=")
@@ -109,5 +109,15 @@ func TestLoopbackAddressForOtherMachinesIsAnError(t *testing.T) {
 	env := Env{Rank: 0, Size: 4, LocalSize: 2, Host: "127.0.0.1", Port: 29500}
 	if _, err := Join(t.Context(), env, short); err == nil || !strings.Contains(err.Error(), "MASTER_ADDR") {
 		t.Errorf("%v, want an error that names MASTER_ADDR", err)
+	}
+}
+
+func TestInterfaceAddress(t *testing.T) {
+	env := Env{Rank: 0, Size: 4, LocalSize: 2, Host: "127.0.0.1", Port: 29500}
+	if got, err := interfaceAddress(t.Context(), env, "lo"); err != nil || got != "127.0.0.1" && got != "::1" {
+		t.Errorf("address %q of lo, %v", got, err)
+	}
+	if _, err := interfaceAddress(t.Context(), env, "none0"); err == nil || !strings.Contains(err.Error(), "none0") {
+		t.Errorf("%v, want an error that names the interface", err)
 	}
 }

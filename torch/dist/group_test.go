@@ -293,6 +293,81 @@ func TestSameRankTwice(t *testing.T) {
 	last.succeed(t)
 }
 
+// TestStoreOfTheStarter joins ranks at a store that none of them opened, as torchrun does it.
+func TestStoreOfTheStarter(t *testing.T) {
+	starter := Env{Rank: 0, Size: 1, Host: "127.0.0.1", Port: freePort(t), Attempt: "starter"}
+	g, err := Join(t.Context(), starter, patient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Abort()
+	var ps []*process
+	for r := range 2 {
+		ps = append(ps, startRank(t, "collectives", patient,
+			Env{Rank: r, Size: 2, Host: "127.0.0.1", Port: starter.Port, StarterStore: true, Attempt: "0"}))
+	}
+	for _, p := range ps {
+		p.succeed(t)
+	}
+}
+
+func TestOperandsThatDoNotFit(t *testing.T) {
+	g, err := Join(t.Context(), Env{Rank: 0, Size: 1, Host: "127.0.0.1", Port: freePort(t)}, patient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Abort()
+	th, err := torch.NewThread(torch.Device{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer th.Close()
+	ctx := t.Context()
+	err = torch.Run(ctx, th, func(s *torch.Scope) error {
+		a := s.Zeros(torch.Float32, 4, 2)
+		for name, err := range map[string]error{
+			"bool":               g.AllReduce(ctx, s.Zeros(torch.Bool, 2)),
+			"not contiguous":     g.AllReduce(ctx, a.Narrow(1, 0, 1)),
+			"root":               g.Broadcast(ctx, a, 1),
+			"negative root":      g.Broadcast(ctx, a, -1),
+			"other types":        g.AllGather(ctx, a, s.Zeros(torch.Float64, 4, 2)),
+			"other sizes":        g.ReduceScatter(ctx, s.Zeros(torch.Float32, 3, 2), a),
+			"other inner sizes":  g.AllGather(ctx, a, s.Zeros(torch.Float32, 4, 1)),
+			"without dimensions": g.AllGather(ctx, s.Zeros(torch.Float32), s.Zeros(torch.Float32)),
+		} {
+			if err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+		return g.AllReduce(ctx, a) // the group is still usable
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := g.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := g.Barrier(ctx); err == nil {
+		t.Error("a collective of a closed group succeeded")
+	}
+	if err := g.Close(ctx); err != nil {
+		t.Errorf("a second Close: %v", err)
+	}
+}
+
+func TestContextEndsJoin(t *testing.T) {
+	for r, name := range []string{"rank 0 waits for others", "rank 1 waits for the store"} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, err := Join(ctx, Env{Rank: r, Size: 2, Host: "127.0.0.1", Port: freePort(t)}, time.Hour)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v, want a deadline exceeded", err)
+			}
+		})
+	}
+}
+
 func TestPortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {

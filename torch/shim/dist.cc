@@ -26,6 +26,8 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds kSlice{200};
 // After a failed collective, the time in which the other ranks must notice it.
 constexpr milliseconds kGrace{5000};
+// The time for which rank 0 keeps the store open for the last reads of the others.
+constexpr milliseconds kLinger{2000};
 
 class Gloo : public c10d::ProcessGroupGloo {
  public:
@@ -170,56 +172,67 @@ struct Group {
     } catch (const c10::DistError &) {
       TORCH_CHECK(false, me(), ": the connection to the store at ", place(), " is lost: ", current_message());
     } catch (...) {
-      part("refused");
-      throw;
+      const std::string cause = current_message();
+      try {
+        part("refused", kLinger);
+      } catch (...) {
+        // The store is lost, or the group interrupted; the cause is reported below.
+      }
+      TORCH_CHECK(false, cause);
     }
     check_interrupt();
   }
 
-  // Exchanges that this rank has come to the end named `what`. Rank 0 ends last if it has the store, so that the others can read.
-  // False if a rank does not come within `limit`.
-  bool part(const char *what, milliseconds limit = milliseconds(1000)) {
-    try {
-      const auto end = Clock::now() + std::min(limit, timeout);
-      store->set(key(what, rank), bytes("1"));
-      for (int r = 0; r < size; r++) {
-        if (!wait(key(what, r), end)) return false;
-      }
-      if (!serve) {
-        store->set(key("gone", rank), bytes("1"));
-      } else {
-        for (int r = 0; r < size; r++) {
-          if (r != rank && !wait(key("gone", r), Clock::now() + milliseconds(1000))) break;
-        }
-      }
-    } catch (...) {
-      // The store is closed, or the group interrupted.
+  // Waits at most `limit` until all ranks have come to the end named `what`. False if a rank is missing.
+  bool part(const char *what, milliseconds limit) {
+    const auto end = Clock::now() + limit;
+    store->set(key(what, rank), bytes("1"));
+    bool all = true;
+    for (int r = 0; r < size && all; r++) all = wait(key(what, r), end);
+    linger(what, limit);
+    return all;
+  }
+
+  // Keeps the store open, at most for `limit`, until the ranks that have come to the end `what` have read what they need.
+  void linger(const char *what, milliseconds limit) {
+    if (!serve) {
+      store->set(key("gone", rank), bytes("1"));
+      return;
     }
-    return true;
+    const auto end = Clock::now() + limit;
+    for (int r = 0; r < size; r++) {
+      if (r != rank && store->check({key(what, r)})) wait(key("gone", r), end);
+    }
   }
 
   // Ends the group after a failed collective. Returns which ranks have failed.
   std::string diagnose(const std::string &call) {
     if (interrupted) return "interrupted";
     gloo->close();
-    const auto grace = std::min(kGrace, timeout);
     try {
       store->set(key("failed", rank), bytes(call));
-      const auto end = Clock::now() + grace;
-      for (int r = 0; r < size; r++) {
-        if (!wait(key("failed", r), end)) {
-          const auto lost = missing("failed");
-          return list(lost) + (lost.size() == 1 ? " has" : " have") + " not noticed the failure within " + seconds(grace) +
-                 ", so it is dead, hangs, or computes outside collectives";
-        }
-      }
-      for (int r = 0; r < size; r++) {
-        const std::string other = text(store->get(key("failed", r)));
-        if (other != call) return "the ranks are in different collectives: rank " + std::to_string(r) + " is in " + other;
-      }
+      const std::string cause = compare(call);
+      linger("failed", kLinger);
+      return cause;
     } catch (...) {
       if (interrupted) return "interrupted";
       return "rank 0, which has the store at " + place() + ", is lost: " + current_message();
+    }
+  }
+
+  // Compares the collectives in which the ranks have failed.
+  std::string compare(const std::string &call) {
+    const auto grace = std::min(kGrace, timeout);
+    const auto end = Clock::now() + grace;
+    for (int r = 0; r < size; r++) {
+      if (wait(key("failed", r), end)) continue;
+      const auto lost = missing("failed");
+      return list(lost) + (lost.size() == 1 ? " has" : " have") + " not noticed the failure within " + seconds(grace) +
+             ": dead, hanging, or computing outside collectives";
+    }
+    for (int r = 0; r < size; r++) {
+      const std::string other = text(store->get(key("failed", r)));
+      if (other != call) return "the ranks are in different collectives: rank " + std::to_string(r) + " is in " + other;
     }
     return "all ranks are alive, but a connection between them is lost";
   }
@@ -371,7 +384,6 @@ const char *om_group_leave(om_group g) {
     TORCH_CHECK(x.broken.empty(), x.broken);
     TORCH_CHECK(x.store != nullptr, x.me(), ": the group has not been joined");
     const bool all = x.part("left", x.timeout);
-    x.check_interrupt();
     TORCH_CHECK(all, x.me(), ": ", list(x.missing("left")), " did not leave the group within ", seconds(x.timeout));
   }
   OM_END

@@ -26,5 +26,5 @@
 // A rank that dies, hangs or fails ends the group: the call in progress and all later ones return an error that names the
 // collective, this rank, the time-out, and the ranks that have not noticed the failure. A rank that ends without Close
 // makes the others fail at once, a rank that hangs after the time-out of the group. The naming of the ranks takes up to
-// 5 more seconds. A group that has failed cannot be repaired: the processes end and are started again.
+// 8 more seconds. A group that has failed cannot be repaired: the processes end and are started again.
 package dist

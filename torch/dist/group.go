@@ -26,7 +26,7 @@ type Group struct {
 
 // Join connects this process to the other ranks of env and returns when all are connected. timeout limits Join, and later
 // each collective; it must cover the longest difference between the ranks' arrivals at a collective, such as one rank writing
-// a checkpoint. When ctx ends, Join returns soon, or at the time-out if all ranks have come and connect to each other.
+// a checkpoint.
 //
 // The connections use the address of this machine from which the store is reached. GLOO_SOCKET_IFNAME names another network interface.
 func Join(ctx context.Context, env Env, timeout time.Duration) (*Group, error) {

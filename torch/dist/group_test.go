@@ -31,6 +31,7 @@ var roles = map[string]func(context.Context, member) error{
 	"stops the last": func(ctx context.Context, m member) error {
 		return m.reduceUntil(ctx, m.Size()-1, syscall.SIGSTOP)
 	},
+	"stops the first": func(ctx context.Context, m member) error { return m.reduceUntil(ctx, 0, syscall.SIGSTOP) },
 	"confuses": func(ctx context.Context, m member) error {
 		if m.Rank() == 0 {
 			return m.Barrier(ctx)
@@ -213,6 +214,7 @@ func TestLostRankIsNamed(t *testing.T) {
 		{"kills the last", 2, patient}, // noticed before the time-out
 		{"kills the first", 0, patient},
 		{"stops the last", 2, short},
+		{"stops the first", 0, short}, // its store does not answer
 	} {
 		t.Run(c.role, func(t *testing.T) {
 			t.Parallel()

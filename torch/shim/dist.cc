@@ -10,8 +10,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <sstream>
+#include <thread>
 
 #include "internal.h"
 
@@ -28,6 +31,8 @@ constexpr milliseconds kSlice{200};
 constexpr milliseconds kGrace{5000};
 // The time for which rank 0 keeps the store open for the last reads of the others.
 constexpr milliseconds kLinger{2000};
+// The time by which a wait for several ranks may exceed its limit.
+constexpr milliseconds kSlack{1000};
 
 class Gloo : public c10d::ProcessGroupGloo {
  public:
@@ -79,7 +84,7 @@ void quiet() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 3;  // fatal
 }
 
-struct Group {
+struct Group : std::enable_shared_from_this<Group> {
   int rank, size;
   std::string host;
   uint16_t port;
@@ -99,6 +104,21 @@ struct Group {
   static std::string key(const char *what, int r) { return std::string(what) + "/" + std::to_string(r); }
 
   void check_interrupt() const { TORCH_CHECK(!interrupted, me(), ": interrupted"); }
+
+  // Returns f(), which uses the store, or throws after `limit`: the store's client waits without limit on a connection whose
+  // other end has vanished. f then goes on in its thread, and shares the group with it.
+  template <typename F>
+  auto within(milliseconds limit, F f) {
+    auto task = std::make_shared<std::packaged_task<decltype(f())()>>(f);
+    auto result = task->get_future();
+    std::thread([task, self = shared_from_this()] { (*task)(); }).detach();
+    const auto end = Clock::now() + limit;
+    while (result.wait_for(kSlice) != std::future_status::ready) {
+      check_interrupt();
+      TORCH_CHECK(Clock::now() < end, "the store at ", place(), " does not answer within ", seconds(limit));
+    }
+    return result.get();
+  }
 
   // Waits for a key of the store until `end`; false if it is not set by then.
   bool wait(const std::string &k, Clock::time_point end) {
@@ -210,10 +230,12 @@ struct Group {
     if (interrupted) return "interrupted";
     gloo->close();
     try {
-      store->set(key("failed", rank), bytes(call));
-      const std::string cause = compare(call);
-      linger("failed", kLinger);
-      return cause;
+      return within(kGrace + kLinger + kSlack, [this, call] {
+        store->set(key("failed", rank), bytes(call));
+        const std::string cause = compare(call);
+        linger("failed", kLinger);
+        return cause;
+      });
     } catch (...) {
       if (interrupted) return "interrupted";
       return "rank 0, which has the store at " + place() + ", is lost: " + current_message();
@@ -264,7 +286,7 @@ struct Group {
 
 Group &group(om_group g) {
   TORCH_CHECK(g != nullptr, "the group is missing");
-  return *static_cast<Group *>(g);
+  return **static_cast<std::shared_ptr<Group> *>(g);
 }
 
 // The operand t for a collective, which writes its elements without recording for gradients.
@@ -301,7 +323,7 @@ const char *om_group_new(int64_t rank, int64_t size, const char *store_host, int
     TORCH_CHECK(size >= 1 && rank >= 0 && rank < size, "rank ", rank, " of ", size);
     TORCH_CHECK(store_port >= 1 && store_port <= 65535, "port ", store_port);
     TORCH_CHECK(timeout_ms >= 1, "a time-out of ", timeout_ms, " ms");
-    auto g = std::make_unique<Group>();
+    auto g = std::make_shared<Group>();
     g->rank = static_cast<int>(rank);
     g->size = static_cast<int>(size);
     g->host = store_host;
@@ -311,7 +333,7 @@ const char *om_group_new(int64_t rank, int64_t size, const char *store_host, int
     g->name = name;
     g->interface = interface;
     g->timeout = milliseconds(timeout_ms);
-    *out = g.release();
+    *out = new std::shared_ptr<Group>(std::move(g));
   }
   OM_END
 }
@@ -319,7 +341,9 @@ const char *om_group_new(int64_t rank, int64_t size, const char *store_host, int
 const char *om_group_join(om_group g, int64_t limit_ms) {
   OM_TRY {
     quiet();
-    group(g).join(milliseconds(limit_ms));
+    Group &x = group(g);
+    const milliseconds limit(limit_ms);
+    x.within(limit + kLinger + kSlack, [&x, limit] { x.join(limit); });
   }
   OM_END
 }
@@ -383,12 +407,14 @@ const char *om_group_leave(om_group g) {
     Group &x = group(g);
     TORCH_CHECK(x.broken.empty(), x.broken);
     TORCH_CHECK(x.store != nullptr, x.me(), ": the group has not been joined");
-    const bool all = x.part("left", x.timeout);
-    TORCH_CHECK(all, x.me(), ": ", list(x.missing("left")), " did not leave the group within ", seconds(x.timeout));
+    x.within(2 * x.timeout + kSlack, [&x] {
+      const bool all = x.part("left", x.timeout);
+      TORCH_CHECK(all, x.me(), ": ", list(x.missing("left")), " did not leave the group within ", seconds(x.timeout));
+    });
   }
   OM_END
 }
 
-void om_group_free(om_group g) { delete static_cast<Group *>(g); }
+void om_group_free(om_group g) { delete static_cast<std::shared_ptr<Group> *>(g); }
 
 }  // extern "C"

@@ -400,11 +400,13 @@ func BenchmarkAllReduce(b *testing.B) {
 					b.Fatal(err)
 				}
 				t := s.Zeros(torch.Float32, n)
+				b.ResetTimer()
 				for range b.N {
 					if err := g.AllReduce(b.Context(), t); err != nil {
 						b.Fatal(err)
 					}
 				}
+				b.StopTimer()
 				if err := g.Broadcast(b.Context(), s.Int64s([]int64{0, 0}, 2), 0); err != nil {
 					b.Fatal(err)
 				}

@@ -54,6 +54,7 @@ var testedElsewhere = map[string][]string{
 		track.Servers + "*/{requests,instances_created,quarantines}", track.Servers + "*/faults/*",
 	},
 	"cli.TestTrainWithRewardModel": {track.MemoryBytes + "/reward_model"},
+	"algo.TestDeviceMemory":        {track.DeviceBytes, track.DevicePeakBytes},
 }
 
 // unevenMaze serves a maze in which failed episodes have different rewards, so that every group has a spread of rewards

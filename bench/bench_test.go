@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/torch"
 )
 
 func startPeer(t *testing.T, how string) (*Peer, error) {
@@ -104,6 +107,7 @@ func TestUnits(t *testing.T) {
 		{Job{Kind: Decode, Batch: 2, New: 7, Context: 9}, 14, "tokens/s"},
 		{Job{Kind: Turns, Batch: 2, Turns: 3, New: 7}, 6, "turns/s"},
 		{Job{Kind: Train, Batch: 2, Tokens: 7}, 14, "tokens/s"},
+		{Job{Kind: Train, Batch: 3, Tokens: 20, Ragged: true}, 16 + 18 + 20, "tokens/s"},
 	} {
 		if n, unit := tt.job.Units(); n != tt.n || unit != tt.unit {
 			t.Errorf("%s: got %d %s, want %d %s", tt.job.Kind, n, unit, tt.n, tt.unit)
@@ -121,14 +125,15 @@ func TestOurs(t *testing.T) {
 		{Name: "turns", Kind: Turns, Batch: 2, Turns: 3, Prompt: 10, New: 4, Observation: 5},
 		{Name: "train", Kind: Train, Batch: 2, Tokens: 12},
 		{Name: "prefill again", Kind: Prefill, Batch: 3, Tokens: 20},
+		{Name: "ragged", Kind: Prefill, Batch: 3, Tokens: 20, Ragged: true},
 	}
-	o, err := OpenOurs(t.Context(), model, jobs)
+	o, err := OpenOurs(t.Context(), model, "cpu", torch.Float32, jobs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer o.Close()
 	// For each job: the sampled tokens, and the tokens that the model processes (all tokens except the last of each session).
-	want := map[string][2]int64{"prefill": {3, 60}, "decode": {14, 2 * (9 + 6)}, "turns": {24, 2 * (10 + 2*5 + 3*4 - 1)}, "train": {0, 0}, "prefill again": {3, 60}}
+	want := map[string][2]int64{"prefill": {3, 60}, "decode": {14, 2 * (9 + 6)}, "turns": {24, 2 * (10 + 2*5 + 3*4 - 1)}, "train": {0, 0}, "prefill again": {3, 60}, "ragged": {3, 54}}
 	for _, j := range jobs {
 		before := o.sampler.Scheduler.Stats()
 		took, err := o.Run(t.Context(), j)
@@ -155,6 +160,26 @@ func TestOurs(t *testing.T) {
 	}
 	if _, err := o.Run(t.Context(), Job{Name: "odd", Kind: "sing"}); err == nil {
 		t.Error("no error for an unknown kind of job")
+	}
+}
+
+// TestJob runs a job of the command line on the device of the tests.
+func TestJob(t *testing.T) {
+	var out strings.Builder
+	o, err := parse([]string{"job", "--json", "--rounds", "1", "--dtype", "bfloat16", "--model", filepath.Join("..", "agent", "llm", "model", "testdata", "llama-tied"),
+		"--job", `{"name":"ragged","kind":"train","batch":5,"tokens":24,"ragged":true}`}, t.Output())
+	if err == nil {
+		err = measure(t.Context(), o, &out, t.Output())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got report
+	if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Memory == nil || got.Memory.KVCache <= 0 || got.Memory.Process <= got.Memory.KVCache || len(got.Speed) != 1 || got.Speed[0].Ours <= 0 {
+		t.Errorf("got %s", out.String())
 	}
 }
 
@@ -186,7 +211,8 @@ func TestLatencyJudged(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for args, want := range map[string]string{"speeed": "speeed", "speed now --json": `"now"`, "--rounds 0": "--rounds"} {
+	for args, want := range map[string]string{"speeed": "speeed", "speed now --json": `"now"`, "--rounds 0": "--rounds",
+		"job": "--job", `job --job {"kind":"decode","rows":3}`: "rows", "job --dtype float8": "float8"} {
 		if _, err := parse(strings.Fields(args), t.Output()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", args, err, want)
 		}

@@ -15,6 +15,7 @@ import (
 type conversation struct {
 	session *engine.Session
 	rng     *rand.Rand
+	row     int
 }
 
 // generate runs a generation job. As in a rollout, each conversation has a
@@ -33,7 +34,7 @@ func (o *Ours) generate(ctx context.Context, j Job) (took time.Duration, err err
 		if err != nil {
 			return 0, err
 		}
-		talks = append(talks, &conversation{session: s, rng: rand.New(rand.NewPCG(1, uint64(row)))})
+		talks = append(talks, &conversation{session: s, rng: rand.New(rand.NewPCG(1, uint64(row))), row: row})
 	}
 	if j.Kind == Decode {
 		if _, err := o.together(ctx, talks, func(ctx context.Context, c *conversation) error {
@@ -45,7 +46,7 @@ func (o *Ours) generate(ctx context.Context, j Job) (took time.Duration, err err
 	return o.together(ctx, talks, func(ctx context.Context, c *conversation) error {
 		switch j.Kind {
 		case Prefill:
-			return o.reply(ctx, c, j.Tokens, 1, 0)
+			return o.reply(ctx, c, j.length(c.row), 1, 0)
 		case Decode:
 			return o.reply(ctx, c, 0, j.New, 1)
 		}

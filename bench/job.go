@@ -13,6 +13,9 @@ type Job struct {
 	Turns       int `json:"turns"`       // turns of a conversation
 	Prompt      int `json:"prompt"`      // tokens of a conversation's first message
 	Observation int `json:"observation"` // tokens between two replies
+
+	// Ragged lets the tokens of the rows, in prefill and train, rise evenly from 16 to Tokens. Only our side knows it.
+	Ragged bool `json:"ragged,omitempty"`
 }
 
 // The kinds of jobs. In all of them every token is random, sampling is greedy
@@ -43,7 +46,19 @@ func (j Job) Units() (n int, unit string) {
 	case Turns:
 		return j.Batch * j.Turns, "turns/s"
 	}
-	return j.Batch * j.Tokens, "tokens/s"
+	for row := range j.Batch {
+		n += j.length(row)
+	}
+	return n, "tokens/s"
+}
+
+// length returns the tokens of a row in prefill and train.
+func (j Job) length(row int) int {
+	const shortest = 16
+	if !j.Ragged || j.Batch < 2 {
+		return j.Tokens
+	}
+	return shortest + row*(j.Tokens-shortest)/(j.Batch-1)
 }
 
 // context returns the largest number of tokens in a session of the job.

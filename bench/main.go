@@ -9,16 +9,19 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/openmanus/openmanus/torch"
 )
 
-const usage = `Usage: bench [OPTIONS] [speed | grpo | latency]
+const usage = `Usage: bench [OPTIONS] [speed | grpo | latency | job]
 
   speed       decoding, prefill, conversations and training of a real model, alternating between ours and the peer's
   grpo        GRPO steps of a real model, all weights and adapters, ours and TRL's: seconds and memory
+  job         the job that --job describes, on any device and in any type of the weights, with its memory; the model needs no
+              tokenizer. torch/gpu_check.sh measures a GPU with it
   latency     many maze episodes against a server that answers late: waiting must overlap with generation
 
 Without a name: speed, then latency. Options may stand anywhere. The result is on stdout; the exit status is 1 if latency is not hidden.
@@ -48,10 +51,13 @@ func main() {
 
 // options are the parsed command line.
 type options struct {
-	measurement       string // speed, grpo or latency; "": speed and latency
+	measurement       string // speed, grpo, latency or job; "": speed and latency
 	model, python     string
 	script, trlScript string
 	program           string // path of openmanus
+	device            string
+	dtype             torch.DType
+	job               Job
 	threads, rounds   int
 	json              bool
 }
@@ -68,6 +74,16 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	f.StringVar(&o.script, "script", "bench/peer_transformers.py", "the peer's `FILE`")
 	f.StringVar(&o.trlScript, "trl-script", "bench/peer_trl.py", "grpo: the peer's `FILE`")
 	f.StringVar(&o.program, "program", "build/openmanus", "grpo: the `FILE` of openmanus")
+	f.StringVar(&o.device, "device", "cpu", "job: the `DEVICE`, cpu, cuda or cuda:N")
+	f.Func("dtype", "job: the `TYPE` of the weights, float32 or bfloat16 (default float32)", func(s string) (err error) {
+		o.dtype, err = torch.ParseDType(s)
+		return err
+	})
+	f.Func("job", `job: a `+"`JSON`"+` object such as {"name": "decode, 8 rows", "kind": "decode", "batch": 8, "context": 128, "new": 48}; kinds: prefill, decode, turns, train`, func(s string) error {
+		d := json.NewDecoder(strings.NewReader(s))
+		d.DisallowUnknownFields()
+		return d.Decode(&o.job)
+	})
 	f.IntVar(&o.threads, "threads", torch.NumThreads(), "speed, grpo: CPU threads on both sides")
 	f.IntVar(&o.rounds, "rounds", 3, "speed, latency: measured runs on either side, of which the fastest counts; grpo: turns of three steps on either side, whose median counts")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables")
@@ -82,6 +98,10 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	}
 	switch o.measurement {
 	case "", "speed", "grpo", "latency":
+	case "job":
+		if o.job.Kind == "" {
+			return o, errors.New("job needs --job")
+		}
 	default:
 		return o, fmt.Errorf("unknown measurement %s; bench --help lists them", o.measurement)
 	}
@@ -101,6 +121,9 @@ func measure(ctx context.Context, o options, out, log io.Writer) error {
 	}
 	if err == nil && o.measurement == "grpo" {
 		err = r.measureGRPO(ctx, o, log)
+	}
+	if err == nil && o.measurement == "job" {
+		err = r.measureJob(ctx, o)
 	}
 	if err == nil && (o.measurement == "" || o.measurement == "latency") {
 		fmt.Fprintln(log, "measuring latency")
@@ -130,7 +153,7 @@ func measure(ctx context.Context, o options, out, log io.Writer) error {
 // measureSpeed runs the default jobs on both sides and compares the speed.
 func (r *report) measureSpeed(ctx context.Context, o options, log io.Writer) (err error) {
 	jobs := workload()
-	ours, err := OpenOurs(ctx, o.model, jobs)
+	ours, err := OpenOurs(ctx, o.model, "cpu", torch.Float32, jobs)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", o.model, err)
 	}
@@ -154,6 +177,22 @@ func (r *report) measureSpeed(ctx context.Context, o options, log io.Writer) (er
 		r.Speed = append(r.Speed, c)
 	}
 	return nil
+}
+
+// measureJob runs one job on a device and adds the memory that it took.
+func (r *report) measureJob(ctx context.Context, o options) error {
+	ours, err := OpenOurs(ctx, o.model, o.device, o.dtype, []Job{o.job})
+	if err != nil {
+		return fmt.Errorf("open %s: %w", o.model, err)
+	}
+	defer ours.Close()
+	c, err := compare(ctx, o.job, ours, nil, o.rounds)
+	if err != nil {
+		return err
+	}
+	r.Speed = []Comparison{c}
+	r.Memory, err = ours.memory()
+	return err
 }
 
 func (r *report) measureGRPO(ctx context.Context, o options, log io.Writer) (err error) {

@@ -24,8 +24,8 @@ type Ours struct {
 	runs    int // number of runs of all jobs; part of the session keys
 }
 
-// OpenOurs loads the model and reserves a KV cache for the largest job.
-func OpenOurs(ctx context.Context, path string, jobs []Job) (o *Ours, err error) {
+// OpenOurs loads the model in the given type onto a device and reserves a KV cache for the largest job.
+func OpenOurs(ctx context.Context, path, device string, dtype torch.DType, jobs []Job) (o *Ours, err error) {
 	o = &Ours{}
 	defer func() {
 		if err != nil {
@@ -33,17 +33,17 @@ func OpenOurs(ctx context.Context, path string, jobs []Job) (o *Ours, err error)
 		}
 	}()
 	host := run.Host{}.WithDefaults()
-	if o.thread, err = run.OpenThread(&host, "cpu"); err != nil {
+	if o.thread, err = run.OpenThread(&host, device); err != nil {
 		return nil, err
 	}
 	o.open.AddFunc(o.thread.Close)
-	bundle, err := model.Open(ctx, o.thread, path, model.Options{DType: torch.Float32})
+	bundle, err := model.Open(ctx, o.thread, path, model.Options{DType: dtype, TokenizerOptional: true})
 	if err != nil {
 		return nil, err
 	}
 	o.model = bundle.Model
 	o.open.AddFunc(bundle.Close)
-	cache := run.SamplerOptions{Sequences: 1, MaxContext: generate.DefaultBlockSize, MemoryShare: 1, Day: time.Now()}
+	cache := run.SamplerOptions{Sequences: 1, MaxContext: generate.DefaultBlockSize, MemoryShare: 1, Utilization: 0.9, Plain: true, Day: time.Now()}
 	for _, j := range jobs {
 		blocks := (j.context() + generate.DefaultBlockSize - 1) / generate.DefaultBlockSize
 		cache.Sequences = max(cache.Sequences, j.Batch)

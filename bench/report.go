@@ -15,6 +15,7 @@ type report struct {
 	Speed   []Comparison  `json:"speed,omitempty"`
 	GRPO    *GRPO         `json:"grpo,omitempty"`
 	Latency *Latency      `json:"latency,omitempty"`
+	Memory  *Memory       `json:"memory,omitempty"` // of a job
 }
 
 // kept reports whether generation hides the latency of the environment. The other
@@ -51,7 +52,12 @@ func (r *report) printSpeed(b *strings.Builder) error {
 	if r.Peer != nil {
 		peer = fmt.Sprintf(", against transformers %s on torch %s", r.Peer.Transformers, r.Peer.Torch)
 	}
-	fmt.Fprintf(b, "float32, %d threads, fastest of %d runs%s\n\n", r.Threads, r.Rounds, peer)
+	if m := r.Memory; m != nil {
+		fmt.Fprintf(b, "KV cache %d MB, process %d MB, GPU %d MB\n", m.KVCache/1e6, m.Process/1e6, m.GPU/1e6)
+	} else {
+		b.WriteString("float32, ")
+	}
+	fmt.Fprintf(b, "%d threads, fastest of %d runs%s\n\n", r.Threads, r.Rounds, peer)
 	w := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
 	head := []string{"", "openmanus", "transformers", "ours / theirs"}
 	if r.Peer == nil {

@@ -22,12 +22,12 @@ func (o *Ours) train(ctx context.Context, j Job) (time.Duration, error) {
 	}
 	rng := rand.New(rand.NewPCG(2, 0))
 	var rows [][]int32
-	for range j.Batch {
-		rows = append(rows, o.ids(rng, j.Tokens))
+	for row := range j.Batch {
+		rows = append(rows, o.ids(rng, j.length(row)))
 	}
 	ids, positions, offsets := model.Pack(rows...)
 	targets := model.NextTokens(ids, offsets)
-	predicted := float64(j.Batch * (j.Tokens - 1))
+	predicted := float64(len(ids) - j.Batch)
 
 	began := time.Now()
 	err := o.sampler.Scheduler.Exclusive(ctx, func() error {

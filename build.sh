@@ -601,9 +601,21 @@ run_tests() {
   step "package torch with its debug checks"
   go_test "tests with debug checks" -count=1 -tags torchdebug -timeout 20m -- ./torch
 
+  step "check of GPUs, packed, with the CPU in the GPU's place"
+  pack_check || failed+=("check of GPUs")
+
   [ ${#flaky[@]} -eq 0 ] || say "flaky, passed only when run again: ${flaky[*]}"
   [ ${#failed[@]} -eq 0 ] || die "failed: ${failed[*]}"
   say "all tests passed"
+}
+
+# pack_check runs an unpacked pack.
+pack_check() {
+  local dir=$build/gpu-check.unpacked
+  pack
+  rm -rf "$dir"
+  mkdir -p "$dir" && tar -C "$dir" -xzf "$build/gpu-check.tar.gz" || return 1
+  OPENMANUS_TEST_DEVICE=cpu OPENMANUS_TORCH_LIB=$build/libtorch/lib "$dir/gpu-check/gpu_check.sh" --out "$build" && rm -rf "$dir"
 }
 
 # --------------------------------------------------------------- commands
@@ -612,6 +624,38 @@ binary() {
   native
   retry go mod download >&2 || die "could not download the Go modules of go.mod; check the network and GOPROXY (go env GOPROXY)"
   native_binary openmanus .
+}
+
+# The packages whose tests compute on the device of OPENMANUS_TEST_DEVICE.
+device_packages=(torch torch/nn torch/optim agent/llm/model agent/llm/generate algo/kl algo/loss algo/learner algo)
+
+# Makes build/gpu-check and its archive: everything that torch/gpu_check.sh needs on a machine without Go.
+pack() {
+  local dir=$build/gpu-check file=$build/gpu-check.tar.gz package src size
+  native
+  retry go mod download >&2 || die "could not download the Go modules of go.mod; check the network and GOPROXY (go env GOPROXY)"
+  say "building $dir"
+  rm -rf "$dir" "$file"
+  mkdir -p "$dir/bin" "$dir/lib" "$dir/src/shim" "$dir/src/gotorch"
+  go build -trimpath -ldflags '-s -w' -o "$dir/bin/openmanus" .
+  go build -trimpath -ldflags '-s -w' -o "$dir/bin/bench" ./bench
+  for package in "${device_packages[@]}"; do
+    mkdir -p "$dir/$package"
+    go test -c -trimpath -ldflags '-s -w' -o "$dir/$package/check" "./$package"
+    [ ! -d "$package/testdata" ] || cp -r "$package/testdata" "$dir/$package/"
+  done
+  cp "$build"/lib/lib{openmanus_torch,openmanus_protected,cgotorch}.so "$build/libtorch/version.py" "$dir/lib"
+  # The sources are compiled again for a PyTorch of another commit.
+  src=$(gotorch_dir)
+  cp -r torch/shim/. torch/*.h "$dir/src/shim"
+  kernel_source >"$dir/src/shim/kernel_source.cc"
+  cp -r "$src/cgotorch" "$dir/src/gotorch/"
+  chmod -R u+w "$dir/src"
+  cp torch/gpu_check.sh torch/gpu_check.py "$dir"
+  tar -C "$build" --sort=name --owner=0 --group=0 --numeric-owner -czf "$file" gpu-check
+  size=$(($(stat -c %s "$file") / 1048576))
+  [ "$size" -le 60 ] || die "$file has $size MiB, at most 60 are allowed"
+  say "$file has $size MiB; unpack it on the machine with the GPU and run gpu-check/gpu_check.sh there"
 }
 
 # release_version: prints the version of cli/version.go, followed by the commit unless the commit has the
@@ -741,6 +785,7 @@ Usage: ./build.sh [COMMAND]
   native          build only the native libraries
   cuda            add the CUDA libraries (2 GB to download, 3 GB unpacked), so that build/openmanus finds GPUs;
                   cuda --torch DIR links those of an installed PyTorch of the same release and commit instead
+  pack            build build/gpu-check.tar.gz, which checks and measures openmanus on a machine with a GPU and without Go
   model           download a small real model (93 MB) into build/models
   accept [CHECK]  build, then run an acceptance check. Without a name: learning, which trains the quickstart
                   with ten seeds and checks the success rates (30 minutes). ./build.sh accept help lists the
@@ -762,7 +807,7 @@ main() {
   [ $# -eq 0 ] || shift
   case $cmd in
     help | -h | --help) help; return ;;
-    build | native | model | peer | readers | release | test | docs | clean)
+    build | native | pack | model | peer | readers | release | test | docs | clean)
       [ $# -eq 0 ] || die "$cmd takes no arguments, got '$*' (to test one package, run ./build.sh, then go test ./PACKAGE)" ;;
   esac
   [ "$cmd" != clean ] || { rm -rf "$build"; return; }
@@ -780,6 +825,7 @@ main() {
     install) install_program "$@" ;;
     release) release ;;
     cuda) cuda "$@" ;;
+    pack) pack ;;
     model) model ;;
     peer) peer_venv ;;
     readers) readers ;;

@@ -59,9 +59,9 @@ var betas = registry.Range{Allowed: "two numbers from 0 to below 1", Check: func
 var device = text("auto | cpu | cuda | cuda:N", DeviceName)
 
 // DeviceName returns the error text for an invalid device name, or "". It does not check that
-// the device exists.
+// the device exists. The device of tests, protected, is valid but not offered.
 func DeviceName(s string) string {
-	if s == "auto" || s == "cpu" || s == "cuda" {
+	if s == "auto" || s == "cpu" || s == "cuda" || s == "protected" {
 		return ""
 	}
 	if n, ok := strings.CutPrefix(s, "cuda:"); ok {

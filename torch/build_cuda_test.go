@@ -22,11 +22,7 @@ type cudaBuild struct {
 // newCUDABuild makes a folder whose lock files pin wheels that are in the cache.
 func newCUDABuild(t *testing.T) cudaBuild {
 	b := cudaBuild{t, t.TempDir()}
-	script, err := os.ReadFile("../build.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, found := bytes.CutSuffix(script, []byte("main \"$@\"\n"))
+	body, found := bytes.CutSuffix(source(t, "../build.sh"), []byte("main \"$@\"\n"))
 	if !found {
 		t.Fatal("build.sh does not end with its call of main")
 	}

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Checks openmanus on a machine with a CUDA GPU: parity with transformers, a
-# training step, Ctrl-C, and speed compared with the CPU.
+# Checks and measures openmanus on a machine with a CUDA GPU in less than ten minutes: the tests of the computing packages,
+# bfloat16, the quickstart, PPO, LoRA, resuming, and the speed and memory of models with 0.6 and 1.5 billion weights.
 #
-#   torch/gpu_check.sh             builds (needs Go and g++) and checks
-#   torch/gpu_check.sh --pack DIR  builds into DIR for a machine without Go, where
-#                                  DIR/gpu_check.sh needs only g++ and PyTorch
-#   torch/gpu_check.sh --env       builds, and prints the LD_LIBRARY_PATH that
-#                                  openmanus needs on the GPU, for eval "$(…)"
-#   torch/gpu_check.sh --torch     prints the PyTorch that the checks use
+#   torch/gpu_check.sh [--out DIR] [PART...]   in the source folder (needs Go): ./build.sh pack, then the checks
+#   gpu_check.sh [--out DIR] [PART...]         in an unpacked pack (build/gpu-check.tar.gz), which needs no Go
+#   gpu_check.sh --torch                       prints the PyTorch that the checks use
 #
-# The script uses the CUDA libtorch of an installed PyTorch of exactly the required
-# release, since PyTorch has no binary compatibility between releases. Only the two
-# small libraries that call its C++ are compiled against it; the Go programs are not
-# rebuilt for it. nvcc is not needed.
+# It needs python3 and a PyTorch of exactly the required release, since PyTorch has no binary compatibility between
+# releases: an installed one or, in the source folder, that of ./build.sh cuda. If its commit is not the one that the
+# pack was built for, the libraries that call its C++ are compiled again, with g++. nvcc is not needed.
+# All results are in DIR/gpu_check.json (default: the folder of the pack). A PART is the beginning of a part's name.
+# OPENMANUS_TEST_DEVICE=cpu or protected runs the same parts without a GPU, with small shapes.
+# OPENMANUS_GPU_CHECK_SECONDS limits the time of all parts (default 570).
 set -Eeuo pipefail
 trap 'printf "%s\n" "gpu_check: stopped at line $LINENO, at: $BASH_COMMAND" >&2' ERR
 
 release=2.11.0
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+device=${OPENMANUS_TEST_DEVICE:-cuda}
 
 say() { printf '%s\n' "gpu_check: $*" >&2; }
 die() { say "$*"; exit 1; }
@@ -54,7 +54,7 @@ spec = importlib.util.find_spec("torch")
 if spec and spec.submodule_search_locations:
     print(spec.submodule_search_locations[0] + "/lib")' || true
   fi
-  printf '%s\n' "$here"/../build/peer/lib/python3*/site-packages/torch/lib
+  printf '%s\n' "$here"/../build/libtorch/lib "$here"/../build/peer/lib/python3*/site-packages/torch/lib
 }
 
 # find_torch sets torch to the first suitable torch/lib, and version to its release.
@@ -69,10 +69,11 @@ find_torch() {
       have=$(sed -n "s/^__version__ *= *['\"]\([^'\"]*\)['\"].*/\1/p" "$dir/../version.py" | head -n 1)
       if [ "${have%%+*}" != "$release" ]; then
         seen+=("$dir: release $have, want $release")
+      elif [ "$device" = "${device#cuda}" ]; then
+        torch=$(cd "$dir" && pwd) version=$have
+        return
       elif [ ! -e "$dir/libtorch_cuda.so" ]; then
         seen+=("$dir: release $have without CUDA (no libtorch_cuda.so)")
-      elif [ ! -d "$dir/../include/torch" ]; then
-        seen+=("$dir: release $have without its C++ headers (no include/torch)")
       else
         torch=$(cd "$dir" && pwd) version=$have
         return
@@ -81,171 +82,75 @@ find_torch() {
   done < <(torch_folders)
   say "no PyTorch $release with CUDA found. Searched:"
   printf '  %s\n' "${seen[@]:-nothing}" >&2
-  die "install it (pip install torch==$release, or ./build.sh peer in the source folder), or set OPENMANUS_TORCH_LIB to its torch/lib"
+  die "install it (pip install torch==$release, or ./build.sh cuda in the source folder), or set OPENMANUS_TORCH_LIB to its torch/lib"
 }
 
 # -------------------------------------------------------------------- building
 
-# pack DIR collects everything that the checks need, for a machine without Go.
-pack() {
-  local dir=$1 root src test
-  root=$(cd "$here/.." && pwd)
-  [ -f "$root/go.mod" ] || die "--pack works only in the source folder"
-  mkdir -p "$dir"
-  dir=$(cd "$dir" && pwd)
-  cd "$root"
-  ./build.sh build
-  src=$(go list -m -f '{{.Dir}}' github.com/wangkuiyi/gotorch)
-  rm -rf "$dir/src" "$dir/agent" "$dir/openmanus"
-  mkdir -p "$dir/src/shim" "$dir/src/gotorch" "$dir/agent"
-  cp -r torch/*.h torch/shim/*.cc torch/shim/*.h torch/shim/gloo "$dir/src/shim"
-  cp -r "$src/cgotorch" "$dir/src/gotorch/"
-  chmod -R u+w "$dir/src"
-  cp build/openmanus "$dir/openmanus"
-  for test in model generate; do
-    mkdir -p "$dir/agent/llm/$test"
-    go test -c -o "$dir/agent/llm/$test/check" "./agent/llm/$test"
-  done
-  cp -r agent/llm/model/testdata "$dir/agent/llm/model/"
-  if [ -d build/models ]; then
-    mkdir -p "$dir/build"
-    cp -r build/models "$dir/build/"
-  fi
-  cp torch/gpu_check.sh "$dir/gpu_check.sh"
-}
+commit() { sed -n "s/^git_version *= *'\([^']*\)'.*/\1/p" "$1"; } # commit VERSION.PY
 
-# compile builds the two libraries of $work/src against the headers in $torch.
+# compile builds the libraries of src against the headers of the PyTorch, unless they are those of its commit.
 compile() {
-  command -v g++ >/dev/null 2>&1 || die "g++ is missing; Debian and Ubuntu: apt-get install g++"
-  local obj=$work/obj include=$torch/../include h name f
-  mkdir -p "$obj" "$work/lib"
-  h=$(find "$work/src/shim" "$torch/../version.py" -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-40)
-  [ "$(cat "$work/lib/hash" 2>/dev/null)" != "$h" ] || return 0
-  rm -f "$work/lib/hash"
-  for f in "$work"/src/gotorch/cgotorch/*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/cgotorch.cpp"
-  for f in "$work"/src/shim/*.cc; do case $f in */fused_*) ;; *) printf '#include "%s"\n' "$f" ;; esac done >"$obj/core.cpp"
-  for f in "$work"/src/shim/fused_*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/fused.cpp"
-  printf 'extern "C" const char* om_source_hash(void) { return "%s"; }\n' "$h" >"$obj/stamp.cpp"
-  for name in cgotorch core fused stamp; do
+  [ "$(commit "$here/lib/version.py")" != "$(commit "$torch/../version.py")" ] || return 0
+  command -v g++ >/dev/null 2>&1 || die "the PyTorch is of another commit than the pack, and g++ is missing; Debian and Ubuntu: apt-get install g++"
+  [ -d "$torch/../include/torch" ] || die "$torch: the PyTorch is of another commit than the pack, and has no C++ headers (no include/torch)"
+  local obj=$here/obj include=$torch/../include name f flags
+  mkdir -p "$obj"
+  for f in "$here"/src/gotorch/cgotorch/*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/cgotorch.cpp"
+  for f in "$here"/src/shim/*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/shim.cpp"
+  for f in "$here"/src/shim/protected/*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/protected.cpp"
+  printf 'extern "C" const char* om_source_hash(void) { return "%s"; }\n' "$(cat "$here"/src/shim/*.* | sha256sum | cut -c1-40)" >>"$obj/shim.cpp"
+  for name in cgotorch shim protected; do
     say "compiling $name"
-    local flags=(-O2 -fopenmp -I"$work/src/shim")
-    [ $name != cgotorch ] || flags=(-O1 -w -I"$work/src/gotorch")
+    flags=(-O2 -fopenmp -I"$here/src/shim")
+    [ $name != cgotorch ] || flags=(-O1 -w -I"$here/src/gotorch")
     g++ -std=c++17 -fPIC -Wno-sign-compare -D_GLIBCXX_USE_CXX11_ABI=1 "${flags[@]}" \
       -isystem "$include" -isystem "$include/torch/csrc/api/include" -c "$obj/$name.cpp" -o "$obj/$name.o"
   done
   share libcgotorch.so "$obj/cgotorch.o"
   local gomp
   gomp=$(find "$torch" "$torch/../../torch.libs" -maxdepth 1 -name 'libgomp*.so*' 2>/dev/null | head -n 1) || true
-  share libopenmanus_torch.so "$obj/core.o" "$obj/fused.o" "$obj/stamp.o" ${gomp:+"$gomp"} -ldl -lpthread
-  printf '%s\n' "$h" >"$work/lib/hash"
+  share libopenmanus_torch.so "$obj/shim.o" ${gomp:+"$gomp"} -ldl -lpthread
+  share libopenmanus_protected.so "$obj/protected.o"
+  cp "$torch/../version.py" "$here/lib/version.py"
 }
 
 share() { # share LIBRARY INPUTS...
-  local lib=$work/lib/$1 links=() dir
+  local lib=$here/lib/$1 links=() dir
   shift
   for dir in "$torch"/../../nvidia/*/lib; do links+=("-Wl,-rpath-link,$dir"); done
-  g++ -shared -fPIC -o "$lib" "$@" -L"$torch" -ltorch_cpu -lc10 -Wl,-rpath,"$torch" -Wl,--no-undefined "${links[@]}"
+  g++ -shared -fPIC -o "$lib" "$@" -L"$torch" -ltorch_cpu -lc10 -Wl,-rpath-link,"$torch" -Wl,--no-undefined "${links[@]}"
 }
 
-# -------------------------------------------------------------------- checking
-
-results=() failed=0
-
-check() { # check NAME COMMAND... runs the command and records the result
-  local name=$1 began=$SECONDS
+out=$here parts=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --torch)
+      find_torch
+      printf '%s %s\n' "$version" "$torch"
+      exit ;;
+    --out) [ $# -gt 1 ] || die "--out needs a folder"; out=$2; shift ;;
+    --out=*) out=${1#*=} ;;
+    -*) die "unknown argument $1; want --out DIR or --torch" ;;
+    *) parts+=("$1") ;;
+  esac
   shift
-  say "$name"
-  if "$@" >"$work/log/$name.log" 2>&1; then
-    results+=("ok      $((SECONDS - began)) s  $name")
-  else
-    results+=("FAILED  $((SECONDS - began)) s  $name (see $work/log/$name.log)")
-    failed=1
-    tail -n 15 "$work/log/$name.log" >&2
-  fi
-}
+done
 
-tests() { # tests FOLDER PATTERN runs the folder's Go tests with every model on the GPU
-  (cd "$work/agent/llm/$1" && OPENMANUS_TEST_DEVICE=cuda ./check -test.v -test.timeout 10m -test.run "$2")
-}
-
-one_step() { # one_step DEVICE runs the warm start of the quickstart and one step that must change the weights
-  rm -rf "$work/run-$1"
-  "$work/openmanus" train --device "$1" --set trainer.output_dir="$work/run-$1" --set trainer.total_steps=1 \
-    --set rollout.val.group_size=1 &&
-    grep '"step":1[,}]' "$work/run-$1/quickstart/metrics.jsonl" | grep -q '"actor/grad_norm":[0-9.e-]*[1-9]'
-}
-
-# interrupted checks that Go receives SIGINT, although CUDA installs signal handlers.
-interrupted() {
-  local out=$work/log/interrupted.out pid code=0
-  rm -rf "$work/run-int"
-  # A shell's background command ignores SIGINT unless job control is on.
-  set -m
-  "$work/openmanus" train --device cuda --set trainer.output_dir="$work/run-int" --set trainer.total_steps=50 \
-    --set sft.epochs=2 --set rollout.val.group_size=1 >"$out" 2>&1 &
-  pid=$!
-  set +m
-  for _ in $(seq 600); do
-    if grep -q '^step  *1/' "$out"; then break; fi
-    kill -0 "$pid" 2>/dev/null || break
-    sleep 0.5
-  done
-  kill -INT "$pid" 2>/dev/null || true
-  wait "$pid" || code=$?
-  cat "$out"
-  [ "$code" = 130 ] || { echo "exit status $code, want 130"; return 1; }
-}
-
-speed() { # speed DEVICE prints the tokens per second of the training step
-  local metric line=
-  for metric in sampled_tokens_per_s update_tokens_per_s; do
-    line+="  $metric $(sed -n "s/.*\"perf\/$metric\":\([0-9.e+]*\).*/\1/p" "$work/run-$1/quickstart/metrics.jsonl" | tail -n 1)"
-  done
-  printf '%-5s%s\n' "$1" "$line"
-}
-
-case ${1:-} in
-  --pack)
-    [ $# = 2 ] || die "--pack needs a folder, into which it packs"
-    pack "$2"
-    say "done; copy $2 to the machine with the GPU and run gpu_check.sh there"
-    exit ;;
-  --torch)
-    find_torch
-    printf '%s %s\n' "$version" "$torch"
-    exit ;;
-  '' | --env) ;;
-  *) die "unknown argument $1; want --pack DIR, --env or --torch" ;;
-esac
-
-find_driver
+driver=
+[ "$device" = "${device#cuda}" ] || find_driver
 find_torch
-if [ -f "$here/../go.mod" ]; then
-  pack "$here/../build/gpu"
-  work=$(cd "$here/../build/gpu" && pwd)
-else
-  work=$here
+if [ -f "$here/../build.sh" ]; then
+  "$here/../build.sh" pack
+  export OPENMANUS_TORCH_LIB=$torch
+  exec "$here/../build/gpu-check/gpu_check.sh" --out "$out" "${parts[@]}"
 fi
+command -v python3 >/dev/null 2>&1 || die "python3 is missing; Debian and Ubuntu: apt-get install python3"
+[ -f "$here/lib/version.py" ] || die "$here is not an unpacked pack; make one with ./build.sh pack in the source folder"
 say "using PyTorch $version in $torch"
-mkdir -p "$work/log"
 compile
-export LD_LIBRARY_PATH=$work/lib:$torch:$driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-if [ "${1:-}" = --env ]; then
-  printf 'export LD_LIBRARY_PATH=%q\n' "$LD_LIBRARY_PATH"
-  exit
-fi
-
-check "log-probs and gradients like transformers" tests model 'TestLogProbsMatch|TestGradientsMatch|TestOpenGGUFMatches|TestSmolLM2'
-check "generation" tests generate .
-check "one training step on the GPU" one_step cuda
-check "one training step on the CPU" one_step cpu
-check "Ctrl-C" interrupted
-
-echo
-command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || true
-printf '%s\n' "${results[@]}"
-if [ $failed = 0 ]; then
-  speed cuda
-  speed cpu
-fi
-exit $failed
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+nvidia=$torch/../../nvidia/cu13/lib # NVRTC, which compiles the kernels
+export LD_LIBRARY_PATH=$here/lib:$torch:$nvidia${driver:+:$driver}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+exec python3 "$here/gpu_check.py" "$here" "$device" "$out/gpu_check.json" "$torch" "${parts[@]}"

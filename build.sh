@@ -433,7 +433,7 @@ native() {
   libtorch
   local src obj=$build/obj cgotorch shim core fused protected all f
   src=$(gotorch_dir)
-  mkdir -p "$build/lib"
+  mkdir -p "$build/lib" "$obj"
   cgotorch=$(printf '%s %s' "$(cat "$build/stamps/libtorch")" "$src" | sha256sum | cut -c1-40)
   all=$(hash_of torch/shim/*.cc torch/*.h torch/shim/*.h torch/shim/cuda/* torch/shim/gloo/*.h torch/shim/gloo/*/*.h third_party/libtorch.lock)
   protected=$(hash_of torch/shim/protected/* torch/shim/cuda/* torch/shim/gpu.h torch/*.h third_party/libtorch.lock)

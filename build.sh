@@ -589,13 +589,13 @@ run_tests() {
   # repeat their tests on that path.
   step "computing packages without the CPU kernels"
   OPENMANUS_KERNELS=off go_test "tests without the CPU kernels" -short -count=1 -p 1 -timeout 20m -- \
-    ./torch/... ./agent/llm/model ./agent/llm/generate ./algo ./algo/kl ./algo/learner ./algo/loss
+    ./torch ./torch/nn ./torch/optim ./agent/llm/model ./agent/llm/generate ./algo ./algo/kl ./algo/learner ./algo/loss
 
   # The protected device stands for a GPU: host code that accesses its memory crashes, and it runs the kernels of
   # torch/shim/cuda.
   step "computing packages on the protected device"
   OPENMANUS_TEST_DEVICE=protected go_test "tests on the protected device" -short -count=1 -p 1 -timeout 20m -- \
-    ./torch/... ./agent/llm/generate ./algo/kl ./algo/learner ./algo/loss
+    ./torch ./torch/nn ./torch/optim ./agent/llm/generate ./algo/kl ./algo/learner ./algo/loss
   OPENMANUS_TEST_DEVICE=protected go_test "training on the protected device" -count=1 -timeout 20m -run 'TestCriticIsResumed|TestPassesAreResumed' -- ./algo
 
   step "package torch with its debug checks"

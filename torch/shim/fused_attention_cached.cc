@@ -268,15 +268,14 @@ at::Tensor chunk(const Shape &s, const at::Tensor &q, const at::Tensor &kc, cons
       .transpose(0, 1);
 }
 
-// A host array on a device. The last arrays of each size are kept, because every layer of a step passes the same ones.
+// A host array on a device. The last array of each type is kept, because every layer of a step passes the same ones.
 template <class T>
 at::Tensor on_device(const T *values, int64_t n, at::ScalarType type, at::Device device) {
   struct Kept {
     std::vector<T> values;
     at::Tensor tensor;
   };
-  static thread_local Kept kept[2];
-  Kept &k = kept[device.is_cuda() ? 0 : 1];
+  static thread_local Kept k;
   if (!k.tensor.defined() || k.tensor.device() != device || static_cast<int64_t>(k.values.size()) != n ||
       std::memcmp(k.values.data(), values, n * sizeof(T)) != 0) {
     k.values.assign(values, values + n);

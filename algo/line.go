@@ -33,7 +33,7 @@ func (t *Trainer) memory(m Metrics) {
 	}
 	m[track.TensorBytes] = float64(torch.LiveBytes())
 	if d := t.Actor.Master().Thread().Device(); !d.IsCPU() {
-		if used, err := d.Memory(); err == nil {
+		if used, err := d.Memory(); err == nil { // asked before, for the size of the KV cache
 			m[track.DeviceBytes], m[track.DevicePeakBytes] = float64(used.Allocated), float64(used.Peak)
 		}
 	}

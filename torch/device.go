@@ -49,8 +49,8 @@ func (d Device) c() (C.int64_t, C.int64_t) {
 }
 
 // ParseDevice reads cpu, cuda, cuda:N, auto, which selects AutoDevice, or protected. A missing GPU is an error, without a
-// fallback to the CPU. Parsing a GPU's name loads libtorch_cuda. Parse the name before the first backward pass on the CPU: libtorch's autograd
-// does not accept new devices afterwards.
+// fallback to the CPU. Parsing a GPU's name loads libtorch_cuda. Parse the name before the first backward pass on the CPU:
+// libtorch's autograd does not accept new devices afterwards.
 func ParseDevice(s string) (Device, error) {
 	switch {
 	case s == "cpu":

@@ -118,6 +118,7 @@ func TestAttentionCached(t *testing.T) {
 		{"chunked prefill", []int{20, 12}, []int{150, 13}},
 		{"mixed", []int{1, 20, 2, 0}, []int{129, 45, 128, 7}},
 		{"whole tiles", []int{64, 9}, []int{128, 64}},
+		{"contexts of several parts", []int{1, 1, 2, 1}, []int{1100, 513, 512, 3}},
 	}
 	const heads, kvHeads, dim, size = 6, 2, 24, 16
 	for _, tt := range tests {

@@ -82,8 +82,9 @@ func (p *Steps) note(phase algo.Phase, took time.Duration) {
 }
 
 // Phase records the start of a phase and the end of the current one. The first phase of a step starts the step. A phase of a
-// finished step, such as saving a checkpoint, counts as part of the next step. Supervised phases are not recorded. The result is the time that the phase
-// takes if it is like the last one of its kind, or else at the pace of the last played episodes; 0: unknown.
+// finished step, such as saving a checkpoint, counts as part of the next step. Supervised phases are not recorded. The result is
+// the time that the phase takes if it is like the last one of its kind, or else at the pace of the last played episodes; 0:
+// unknown.
 func (p *Steps) Phase(now time.Time, phase algo.Phase) (prior time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -287,7 +287,7 @@ at::Tensor on_device(const T *values, int64_t n, at::ScalarType type, at::Device
 // Computes the sequences listed in `which` token by token with the kernel of cuda/decode.cu and writes their rows of out.
 void one_query_gpu(const Shape &s, const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, const Sequences &seqs,
                    const std::vector<int64_t> &which, double scale, const at::Tensor &out) {
-  constexpr int64_t part = 512;  // kPart of decode.cu
+  constexpr int64_t part = 512;  // kPart of decode.cu; a smaller number here would leave out keys
   std::vector<int32_t> lens(q.size(0), 0), starts(q.size(0), 0), all;
   int64_t longest = 0;
   for (const int64_t i : which) {

@@ -109,9 +109,11 @@ class Module {
   }
 
   void *function(const char *name) {
-    auto [it, fresh] = functions_.try_emplace(name, nullptr);
-    if (fresh) driver().check(driver().module_function(&it->second, module_, name), name);
-    return it->second;
+    const auto it = functions_.find(name);
+    if (it != functions_.end()) return it->second;
+    void *function = nullptr;
+    driver().check(driver().module_function(&function, module_, name), name);
+    return functions_[name] = function;
   }
 
  private:

@@ -150,6 +150,21 @@ func ProtectedCounts() Counts {
 	return Counts{int(c.operations), int(c.uploads), int(c.downloads)}
 }
 
+// ProtectedTrace calls f and returns the names of the operations that the protected device computes meanwhile.
+func ProtectedTrace(f func()) []string {
+	trace := func(on bool) string {
+		var names *C.char
+		if msg := C.om_protected_trace(cbool(on), &names); msg != nil {
+			panic("torch: " + takeText(msg))
+		}
+		return C.GoString(names)
+	}
+	mustLoad()
+	trace(true)
+	f()
+	return strings.Fields(trace(false))
+}
+
 // cpuLevel returns the instruction set that the fused kernels use: 4 is AMX,
 // 3 AVX-512 with bfloat16 products, 2 AVX-512, 1 AVX2, 0 the baseline.
 func cpuLevel() int {

@@ -216,6 +216,9 @@ typedef struct {
 } om_counts;
 /* Error: the protected device is not loaded. */
 const char *om_protected_counts(om_counts *out);
+/* Starts a trace of the protected device's operations (1) or ends it (0). names receives the names of the trace, each followed by
+ * a newline; they are valid until the next trace starts. */
+const char *om_protected_trace(int on, const char **names);
 
 #ifdef __cplusplus
 }

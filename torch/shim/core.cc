@@ -6,6 +6,7 @@
 
 #include <c10/core/GradMode.h>
 
+#include "gpu.h"
 #include "internal.h"
 
 namespace {
@@ -173,9 +174,7 @@ const char *om_from_data(const void *data, int64_t nbytes, int64_t dtype, const 
     at::ScalarType st = om::scalar_type(dtype);
     int64_t want = count_of(dims, n) * static_cast<int64_t>(at::elementSize(st));
     TORCH_CHECK(want == nbytes, "data of ", nbytes, " bytes for a shape that takes ", want);
-    at::Tensor t = at::empty(om::shape(dims, n), at::TensorOptions().dtype(st));
-    if (nbytes > 0) std::memcpy(t.data_ptr(), data, static_cast<size_t>(nbytes));
-    *out = om::wrap(t.to(om::device(device_kind, device_index)));
+    *out = om::wrap(om::gpu::upload(data, om::shape(dims, n), st, om::device(device_kind, device_index)));
   }
   OM_END
 }

@@ -58,6 +58,7 @@ void load_cuda() {
 
 // The protected device's own function for the counts; NULL until its library is loaded.
 std::atomic<void (*)(om_counts *)> protected_counts{nullptr};
+std::atomic<const char *(*)(int)> protected_trace{nullptr};
 
 void load_protected() {
   void *l = dlopen("libopenmanus_protected.so", RTLD_NOW | RTLD_GLOBAL);
@@ -69,6 +70,7 @@ void load_protected() {
   void *launch = dlsym(l, "om_launch_protected");
   TORCH_CHECK(launch != nullptr, "libopenmanus_protected.so has no kernels");
   om::gpu::set_launch(at::kPrivateUse1, reinterpret_cast<om::gpu::Launch (*)()>(launch)());
+  protected_trace = reinterpret_cast<const char *(*)(int)>(dlsym(l, "om_trace_protected"));
   protected_counts = reinterpret_cast<void (*)(om_counts *)>(f);
 }
 
@@ -173,6 +175,14 @@ const char *om_protected_counts(om_counts *out) {
   OM_TRY {
     TORCH_CHECK(protected_counts != nullptr, "the protected device is not loaded");
     protected_counts.load()(out);
+  }
+  OM_END
+}
+
+const char *om_protected_trace(int on, const char **names) {
+  OM_TRY {
+    TORCH_CHECK(protected_trace != nullptr, "the protected device is not loaded");
+    *names = protected_trace.load()(on);
   }
   OM_END
 }

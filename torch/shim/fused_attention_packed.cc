@@ -1,6 +1,7 @@
 // Causal attention inside each of several packed sequences, in tiles (fused_attention_tile.h). The backward recomputes the
-// scores instead of storing them, as in algorithm 2 of arXiv:2307.08691.
+// scores instead of storing them, as in algorithm 2 of arXiv:2307.08691. GPUs use ATen's operations for sequences of any lengths.
 #include "fused_attention_tile.h"
+#include "gpu.h"
 
 namespace om {
 namespace {
@@ -204,6 +205,72 @@ at::Tensor sequence(const at::Tensor &t, int64_t begin, int64_t end, int64_t hea
   return s.transpose(0, 1).unsqueeze(0);
 }
 
+// The sequences of a pass as a GPU's operations take them.
+struct PackedEnds {
+  at::Tensor ends;      // offsets of the sequences that are not empty, int32 on the device
+  int64_t longest = 0;  // largest length
+};
+
+// All layers of a pass have the same offsets, so the last ones of a thread are kept and uploaded once.
+const PackedEnds &ends_on(const std::vector<int64_t> &offsets, at::Device device) {
+  static thread_local std::vector<int64_t> last;
+  static thread_local PackedEnds kept;
+  if (kept.ends.defined() && kept.ends.device() == device && last == offsets) return kept;
+  std::vector<int32_t> ends{0};
+  kept.longest = 0;
+  for (const int64_t o : offsets) {
+    if (o == ends.back()) continue;
+    kept.longest = std::max(kept.longest, o - ends.back());
+    ends.push_back(static_cast<int32_t>(o));
+  }
+  kept.ends = gpu::upload(ends.data(), {static_cast<int64_t>(ends.size())}, at::kInt, device);
+  last = offsets;
+  return kept;
+}
+
+// ATen's operations for GPUs have gradients of their own. Flash attention takes 16-bit types, and key heads that query heads share.
+bool takes_flash(const at::Tensor &q) {
+  const auto type = q.scalar_type();
+  return (type == at::kBFloat16 || type == at::kHalf) && q.size(2) % 8 == 0 && q.size(2) <= 256;
+}
+
+at::Tensor flash(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v, const PackedEnds &s, double scale) {
+  return std::get<0>(at::_flash_attention_forward(q, k, v, s.ends, s.ends, s.longest, s.longest, 0.0, true, false, scale));
+}
+
+// The other one takes float32, and equal numbers of heads.
+bool takes_efficient(const at::Tensor &q) { return q.scalar_type() == at::kFloat && q.size(2) % 4 == 0; }
+
+at::Tensor efficient(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v, const PackedEnds &s, double scale) {
+  constexpr int64_t causal = 1;  // sdp::CustomMaskType::CausalFromTopLeft
+  auto repeated = [&](const at::Tensor &t) {
+    const int64_t n = t.size(0), own = t.size(1), dim = t.size(2);
+    if (own == q.size(1)) return t.unsqueeze(0);
+    return t.unsqueeze(2).expand({n, own, q.size(1) / own, dim}).reshape({1, n, q.size(1), dim});
+  };
+  return std::get<0>(at::_efficient_attention_forward(q.unsqueeze(0), repeated(k), repeated(v), {}, s.ends, s.ends, s.longest,
+                                                      s.longest, 0.0, causal, wants_grad(q, k, v), scale))
+      .squeeze(0);
+}
+
+// Attention of each sequence with ATen's operations, on any device and in any type.
+at::Tensor one_by_one(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v, const std::vector<int64_t> &offsets,
+                      double scale) {
+  std::vector<int64_t> lengths;
+  for (size_t s = 0; s + 1 < offsets.size(); s++) lengths.push_back(offsets[s + 1] - offsets[s]);
+  if (lengths.empty()) return at::zeros_like(q);
+  const auto qs = q.split_with_sizes(lengths), ks = k.split_with_sizes(lengths), vs = v.split_with_sizes(lengths);
+  std::vector<at::Tensor> outs;
+  for (size_t s = 0; s < lengths.size(); s++) {
+    const int64_t n = lengths[s], h = q.size(1);
+    outs.push_back(at::scaled_dot_product_attention(sequence(qs[s], 0, n, h), sequence(ks[s], 0, n, h),
+                                                    sequence(vs[s], 0, n, h), {}, 0.0, true, scale)
+                       .squeeze(0)
+                       .transpose(0, 1));
+  }
+  return at::cat(outs, 0);
+}
+
 at::Tensor attention_packed(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
                             const std::vector<int64_t> &offsets, double scale) {
   TORCH_CHECK(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes() && k.size(0) == q.size(0) &&
@@ -222,19 +289,10 @@ at::Tensor attention_packed(const at::Tensor &q, const at::Tensor &k, const at::
     if (wants_grad(q, k, v)) return Packed::apply(qc, kc, vc, offsets, scale);
     return packed_forward(qc, kc, vc, offsets, scale).first;
   }
-  std::vector<int64_t> lengths;
-  for (size_t s = 0; s + 1 < offsets.size(); s++) lengths.push_back(offsets[s + 1] - offsets[s]);
-  if (lengths.empty()) return at::zeros_like(q);
-  const auto qs = q.split_with_sizes(lengths), ks = k.split_with_sizes(lengths), vs = v.split_with_sizes(lengths);
-  std::vector<at::Tensor> outs;
-  for (size_t s = 0; s < lengths.size(); s++) {
-    const int64_t n = lengths[s], h = q.size(1);
-    outs.push_back(at::scaled_dot_product_attention(sequence(qs[s], 0, n, h), sequence(ks[s], 0, n, h),
-                                                    sequence(vs[s], 0, n, h), {}, 0.0, true, scale)
-                       .squeeze(0)
-                       .transpose(0, 1));
-  }
-  return at::cat(outs, 0);
+  if (q.is_cpu() || !kernels_on() || q.size(0) == 0) return one_by_one(q, k, v, offsets, scale);
+  if (takes_flash(q)) return flash(q, k, v, ends_on(offsets, q.device()), scale);
+  if (takes_efficient(q)) return efficient(q, k, v, ends_on(offsets, q.device()), scale);
+  return one_by_one(q, k, v, offsets, scale);
 }
 
 }  // namespace

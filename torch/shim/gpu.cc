@@ -21,6 +21,16 @@ bool ready(const at::Tensor &t) {
   return cpu_level() >= 0 && backend(t.device().type()) != nullptr && (t.scalar_type() == at::kFloat || t.scalar_type() == at::kBFloat16);
 }
 
+at::Tensor upload(const void *data, at::IntArrayRef shape, at::ScalarType type, at::Device device) {
+  constexpr size_t most = 64 << 20;  // the allocator keeps pinned memory; arrays as large as weights are rare
+  at::TensorOptions options = at::TensorOptions().dtype(type);
+  const size_t bytes = static_cast<size_t>(c10::multiply_integers(shape)) * at::elementSize(type);
+  const bool pinned = device.is_cuda() && bytes <= most;
+  at::Tensor t = at::empty(shape, pinned ? options.pinned_memory(true) : options);
+  if (bytes > 0) std::memcpy(t.data_ptr(), data, bytes);
+  return t.to(device, type, pinned);
+}
+
 Call::Call(const char *kernel, const at::Tensor &t)
     : name_(std::string(kernel) + (t.scalar_type() == at::kFloat ? "_f32" : "_bf16")), device_(t.device()) {}
 

@@ -14,6 +14,10 @@ namespace om::gpu {
 // ready reports whether the device of t has the kernels, and they support its type.
 bool ready(const at::Tensor &t);
 
+// upload returns a tensor with a copy of the host's elements on a device. On a GPU it goes through pinned memory, so that the thread
+// does not wait for the GPU.
+at::Tensor upload(const void *data, at::IntArrayRef shape, at::ScalarType type, at::Device device);
+
 // Call is one launch of a kernel whose name ends in the type of t, _f32 or _bf16. Its arguments are added in order.
 class Call {
  public:

@@ -28,6 +28,7 @@
 #include <mutex>
 
 #include "../gpu.h"
+#include "attention.h"
 #include "kernels.h"
 #include "openmanus_torch.h"
 
@@ -47,6 +48,26 @@ struct Inside {
 
 void count(std::atomic<int64_t> &what) {
   if (inside == 0) what++;
+}
+
+// The names of the operations since the start of a trace, each followed by a newline.
+struct Trace {
+  std::mutex mu;
+  bool on = false;
+  std::string names;
+};
+
+Trace &trace() {
+  static auto *t = new Trace;
+  return *t;
+}
+
+void operation(const char *name) {
+  if (inside > 0) return;
+  operations++;
+  Trace &t = trace();
+  std::lock_guard<std::mutex> lock(t.mu);
+  if (t.on) t.names.append(name) += '\n';
 }
 
 // ---------------------------------------------------------------- memory
@@ -199,7 +220,10 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
 
 at::Tensor copy_from(const at::Tensor &from, const at::Tensor &to, bool) {
   const bool source = from.device().type() == kType, target = to.device().type() == kType;
-  count(source && target ? operations : source ? downloads : uploads);
+  if (source && target)
+    operation("copy");
+  else
+    count(source ? downloads : uploads);
   const Open a(from), b(to);
   at::Tensor out = b.cpu;
   out.copy_(a.cpu);
@@ -218,13 +242,82 @@ at::Scalar local_scalar(const at::Tensor &t) {
 
 // A product with sums of another type than the operands', which a GPU has and the CPU not.
 at::Tensor mm_dtype(const at::Tensor &a, const at::Tensor &b, at::ScalarType type) {
-  count(operations);
+  operation("mm.dtype");
   const Inside i;
   return a.to(type).mm(b.to(type));
 }
 
+// Attention in sequences of any lengths, which a GPU has and the CPU not, with the operands and the limits of ATen's operations
+// for GPUs (aten/src/ATen/native/transformers/cuda/attention.cu).
+
+using Optional = std::optional<at::Tensor>;
+
+void check_ends(const at::Tensor &ends) {
+  TORCH_CHECK(ends.device().type() == kType && ends.scalar_type() == at::kInt && ends.dim() == 1 && ends.is_contiguous(),
+              "attention: the offsets must be int32 and on the device");
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> flash_forward(
+    const at::Tensor &q, const at::Tensor &k, const at::Tensor &v, const Optional &ends, const Optional &, int64_t, int64_t,
+    double dropout, bool causal, bool, std::optional<double> scale, std::optional<int64_t>, std::optional<int64_t>,
+    const Optional &, const Optional &) {
+  TORCH_CHECK(q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf, "flash attention takes 16-bit types only");
+  TORCH_CHECK(q.size(2) % 8 == 0 && q.size(2) <= 256, "flash attention takes heads of a multiple of 8 up to 256");
+  TORCH_CHECK(q.stride(2) == 1 && k.stride(2) == 1 && v.stride(2) == 1 && dropout == 0 && causal && ends && scale);
+  check_ends(*ends);
+  operation("_flash_attention_forward");
+  const Inside i;
+  auto [out, lse] = om::attention_forward(Open(q).cpu, Open(k).cpu, Open(v).cpu, Open(*ends).cpu, *scale);
+  const at::Tensor none = at::empty({0}, q.options());
+  return {out.to(q.device()), lse.to(q.device()), none, none, none};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_backward(const at::Tensor &dout, const at::Tensor &q, const at::Tensor &k,
+                                                              const at::Tensor &v, const at::Tensor &out, const at::Tensor &lse,
+                                                              const at::Tensor &ends, const at::Tensor &, int64_t, int64_t,
+                                                              double, bool, const at::Tensor &, const at::Tensor &,
+                                                              std::optional<double> scale, std::optional<int64_t>,
+                                                              std::optional<int64_t>) {
+  check_ends(ends);
+  operation("_flash_attention_backward");
+  const Inside i;
+  auto [dq, dk, dv] = om::attention_backward(Open(dout).cpu, Open(q).cpu, Open(k).cpu, Open(v).cpu, Open(out).cpu, Open(lse).cpu,
+                                             Open(ends).cpu, *scale);
+  return {dq.to(q.device()), dk.to(q.device()), dv.to(q.device())};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt> efficient_forward(
+    const at::Tensor &q, const at::Tensor &k, const at::Tensor &v, const Optional &, const Optional &ends, const Optional &,
+    std::optional<c10::SymInt> longest, std::optional<c10::SymInt>, double dropout, int64_t mask, bool, std::optional<double> scale,
+    const Optional &, std::optional<int64_t>) {
+  TORCH_CHECK(q.dim() == 4 && q.size(0) == 1 && k.size(2) == q.size(2), "efficient attention takes one batch and equal heads");
+  TORCH_CHECK(q.size(3) % 4 == 0 && q.stride(3) == 1 && k.stride(3) == 1 && v.stride(3) == 1 && dropout == 0 && mask == 1 && ends &&
+              longest && scale);
+  check_ends(*ends);
+  operation("_efficient_attention_forward");
+  const Inside i;
+  auto [out, lse] =
+      om::attention_forward(Open(q).cpu.squeeze(0), Open(k).cpu.squeeze(0), Open(v).cpu.squeeze(0), Open(*ends).cpu, *scale);
+  const at::Tensor none = at::empty({}, at::TensorOptions().dtype(at::kLong).device(kType));
+  return {out.unsqueeze(0).to(q.device()), lse.to(q.device()), none, none, *longest, *longest};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> efficient_backward(
+    const at::Tensor &dout, const at::Tensor &q, const at::Tensor &k, const at::Tensor &v, const Optional &, const at::Tensor &out,
+    const Optional &ends, const Optional &, int64_t, int64_t, const at::Tensor &lse, double, const at::Tensor &, const at::Tensor &,
+    int64_t, bool, std::optional<double> scale, std::optional<int64_t>, std::optional<int64_t>, bool) {
+  check_ends(*ends);
+  operation("_efficient_attention_backward");
+  const Inside i;
+  auto [dq, dk, dv] =
+      om::attention_backward(Open(dout).cpu.squeeze(0), Open(q).cpu.squeeze(0), Open(k).cpu.squeeze(0), Open(v).cpu.squeeze(0),
+                             Open(out).cpu.squeeze(0), Open(lse).cpu, Open(*ends).cpu, *scale);
+  auto back = [&](const at::Tensor &t) { return t.unsqueeze(0).to(q.device()); };
+  return {back(dq), back(dk), back(dv), at::Tensor()};
+}
+
 void fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
-  count(operations);
+  operation(op.schema().name().c_str());
   const Inside i;
   at::native::cpu_fallback(op, stack);
 }
@@ -288,6 +381,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("mm.dtype", TORCH_FN(mm_dtype));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar));
+  m.impl("_flash_attention_forward", TORCH_FN(flash_forward));
+  m.impl("_flash_attention_backward", TORCH_FN(flash_backward));
+  m.impl("_efficient_attention_forward", TORCH_FN(efficient_forward));
+  m.impl("_efficient_attention_backward", TORCH_FN(efficient_backward));
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
@@ -303,7 +400,7 @@ struct Register {
 
 // Runs every block of a kernel, one after another.
 void launch(const char *name, const unsigned grid[3], unsigned, void **args, const std::vector<at::Tensor> &tensors, at::Device) {
-  count(operations);
+  operation(name);
   std::vector<std::unique_ptr<Open>> open;
   for (const at::Tensor &t : tensors) open.push_back(std::make_unique<Open>(t));
   om::run_serially(name, grid, args);
@@ -316,4 +413,13 @@ extern "C" void om_count_protected(om_counts *out) {
   out->operations = operations;
   out->uploads = uploads;
   out->downloads = downloads;
+}
+
+// Starts a trace, or ends it and returns its names, which are valid until the next trace.
+extern "C" const char *om_trace_protected(int on) {
+  Trace &t = trace();
+  std::lock_guard<std::mutex> lock(t.mu);
+  t.on = on != 0;
+  if (t.on) t.names.clear();
+  return t.names.c_str();
 }

@@ -101,7 +101,7 @@ var arrows = map[string]string{
 	"torch":             "",
 	"torch/dist":        "torch",
 	"torch/nn":          "torch",
-	"torch/optim":       "torch torch/safetensors torch/store",
+	"torch/optim":       "torch torch/dist torch/safetensors torch/store",
 	"torch/store":       "torch torch/safetensors",
 	"torch/safetensors": "torch/mmap",
 	"torch/mmap":        "",

@@ -1,22 +1,33 @@
 package torch
 
-import "math/rand/v2"
+import (
+	"fmt"
+	"math/rand/v2"
+)
 
 // Dropout sets a share p of the elements to 0 and scales the others by 1/(1-p) (Srivastava et al. 2014, in
-// the inverted form). The dropped elements depend only on key, index and the element's position: a repeated
-// pass with the same key drops the same elements, and each layer of a pass has a different index.
+// the inverted form), for packed sequences t [N,...]: sequence i is the rows offsets[i] to offsets[i+1]-1. The dropped elements
+// of a sequence depend only on its key, the index and the element's position in the sequence: a repeated pass with the same key
+// drops the same elements, whatever is packed with them, and each layer of a pass has a different index.
 //
 // The mask is drawn on the host, because libtorch's generator does not give equal draws on different devices.
-func (t Tensor) Dropout(p float64, key, index uint64) Tensor {
+func (t Tensor) Dropout(p float64, keys []uint64, offsets []int, index uint64) Tensor {
 	const op = "Dropout"
 	if !(p >= 0 && p < 1) {
 		Fail(op, "the share that is dropped must be at least 0 and below 1", t)
 	}
 	t.in(op)
+	if len(offsets) != len(keys)+1 || len(keys) == 0 || offsets[0] != 0 || offsets[len(keys)] != t.Size(0) {
+		Fail(op, fmt.Sprintf("%d keys for sequences with the offsets %v", len(keys), offsets), t)
+	}
 	if p == 0 {
 		return t
 	}
-	kept := t.h.t.cur.Bytes(dropoutMask(t.Numel(), p, key, index), Uint8, t.Shape()...)
+	var mask []byte
+	for i, key := range keys {
+		mask = append(mask, dropoutMask((offsets[i+1]-offsets[i])*(t.Numel()/max(1, t.Size(0))), p, key, index)...)
+	}
+	kept := t.h.t.cur.Bytes(mask, Uint8, t.Shape()...)
 	return t.Mul(kept.To(t.DType())).MulScalar(1 / (1 - p))
 }
 

@@ -12,10 +12,11 @@ import (
 
 func TestDropout(t *testing.T) {
 	const n, p = 20000, 0.25
+	whole := []int{0, 100}
 	torchtest.Run(t, func(s *torch.Scope) {
 		x := s.Full(3, torch.Float32, 100, n/100)
 		x.SetRequiresGrad(true)
-		y := x.Dropout(p, 7, 1)
+		y := x.Dropout(p, []uint64{7}, whole, 1)
 		y.Sum().Backward()
 		got, grad := y.ToFloat32s(), x.Grad().ToFloat32s()
 		zeros := 0
@@ -31,20 +32,28 @@ func TestDropout(t *testing.T) {
 		if d := math.Abs(float64(zeros) - p*n); d > 5*math.Sqrt(n*p*(1-p)) {
 			t.Errorf("%d of %d elements were dropped, want about %v", zeros, n, p*n)
 		}
-		if again := x.Dropout(p, 7, 1).ToFloat32s(); !slices.Equal(again, got) {
+		if again := x.Dropout(p, []uint64{7}, whole, 1).ToFloat32s(); !slices.Equal(again, got) {
 			t.Error("a second call with the same key and index drops other elements")
 		}
 		for _, other := range [][2]uint64{{8, 1}, {7, 2}} {
-			if slices.Equal(x.Dropout(p, other[0], other[1]).ToFloat32s(), got) {
+			if slices.Equal(x.Dropout(p, []uint64{other[0]}, whole, other[1]).ToFloat32s(), got) {
 				t.Errorf("key and index %v drop the same elements as 7 and 1", other)
 			}
 		}
-		if all := x.Dropout(0, 7, 1).ToFloat32s(); slices.Contains(all, 0) {
+		parts := x.Dropout(p, []uint64{9, 7}, []int{0, 40, 100}, 1).ToFloat32s()
+		if row := n / 100; !slices.Equal(parts[40*row:], got[:60*row]) || slices.Equal(parts[:40*row], got[:40*row]) {
+			t.Error("the draws of a packed sequence do not depend on its key alone")
+		}
+		if all := x.Dropout(0, []uint64{7}, whole, 1).ToFloat32s(); slices.Contains(all, 0) {
 			t.Error("Dropout with share 0 drops elements")
 		}
 	})
+	err := torchtest.RunErr(t, func(s *torch.Scope) { s.Ones(torch.Float32, 2).Dropout(.5, []uint64{1}, []int{0, 3}, 1) })
+	if err == nil || !strings.Contains(err.Error(), "offsets [0 3]") {
+		t.Errorf("wrong offsets: got %v, want an error", err)
+	}
 	for _, p := range []float64{1, -.1, math.NaN()} {
-		err := torchtest.RunErr(t, func(s *torch.Scope) { s.Ones(torch.Float32, 2).Dropout(p, 1, 1) })
+		err := torchtest.RunErr(t, func(s *torch.Scope) { s.Ones(torch.Float32, 2).Dropout(p, []uint64{1}, []int{0, 2}, 1) })
 		if err == nil || !strings.Contains(err.Error(), "must be at least 0 and below 1") {
 			t.Errorf("share %v: got %v, want an error", p, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/dist"
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
@@ -27,7 +28,6 @@ type Actor struct {
 	inconsistent bool          // the weights may be between two training steps
 
 	dropoutSeed uint64
-	passes      int // number of micro-batches so far in the current step
 	bad         badSteps
 	spoil       func(loss torch.Tensor) torch.Tensor // argument of SpoilLoss
 }
@@ -173,25 +173,35 @@ func (a *Actor) closeShadow() {
 }
 
 // optimize does one optimiser step on a mini-batch. The function accumulate adds the gradients of
-// the mini-batch to the weights' gradients. Each share belongs to one optimiser. optimize
-// returns the gradient norm of each share, or skipped if a loss or a gradient is not
-// finite. A skipped step is recorded as a step of the first share.
-func (a *Actor) optimize(ctx context.Context, rows []data.Row, accumulate func() error, shares ...optim.Share) (norms []float64, skipped bool, err error) {
-	if err = accumulate(); err == nil {
-		norms, err = a.step(ctx, shares...)
+// this rank's rows to the weights' gradients, and their statistics to sums, which optimize replaces by
+// the totals of all ranks. Each share belongs to one optimiser. optimize returns the gradient norm
+// of each share, or skipped if a loss or a gradient is not finite on any rank. A skipped step is
+// recorded as a step of the first share.
+func (a *Actor) optimize(ctx context.Context, rows []data.Row, micro MicroBatching, sums []*float64, accumulate func() error, shares ...optim.Share) (norms []float64, skipped bool, err error) {
+	err = accumulate()
+	bad, notFinite := errors.AsType[*NotFiniteError](err)
+	if err == nil || notFinite {
+		if err = micro.agree(ctx, a.master.Thread(), sums, bad); err == nil {
+			norms, err = a.step(ctx, micro.Group, shares...)
+		} else if bad == nil { // after an error of this rank backward has dropped the gradients
+			err = errors.Join(err, a.dropGradients(ctx))
+		}
 	}
 	skipped, err = a.skip(rows, shares[0], err)
+	if _, diverged := errors.AsType[*DivergedError](err); !diverged { // the ranks diverge together
+		err = micro.abort(err)
+	}
 	return norms, skipped, err
 }
 
-// step clips the accumulated gradients, updates the weights and refreshes the shadow.
-// Either all optimisers step or none does: if a gradient is not finite, step drops the
-// gradients and returns an *optim.NotFiniteError. It returns the norms of the gradients.
-func (a *Actor) step(ctx context.Context, shares ...optim.Share) (norms []float64, err error) {
-	a.inconsistent, a.passes = true, 0
+// step sums the accumulated gradients over the ranks of g, clips them, updates the weights and
+// refreshes the shadow. Either all optimisers step or none does: if a gradient is not finite, step
+// drops the gradients and returns an *optim.NotFiniteError. It returns the norms of the gradients.
+func (a *Actor) step(ctx context.Context, g *dist.Group, shares ...optim.Share) (norms []float64, err error) {
+	a.inconsistent = true
 	norms = make([]float64, len(shares))
 	err = torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) error {
-		got, err := optim.StepAll(s, shares...)
+		got, err := optim.StepAll(ctx, s, g, shares...)
 		if copy(norms, got); err != nil {
 			return err
 		}
@@ -213,30 +223,25 @@ func (a *Actor) accumulate(ctx context.Context, rows []data.Row, micro MicroBatc
 		if len(p.at) == 0 {
 			return nil
 		}
-		return a.backward(ctx, func(s *torch.Scope) (torch.Tensor, error) { return loss(s, p) })
+		return a.backward(ctx, p, loss)
 	})
 }
 
 // backward runs the forward and the backward pass of a micro-batch and adds the
 // gradients to the gradients of the float32 weights. After an error all gradients are
 // zero.
-func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) (torch.Tensor, error)) error {
+func (a *Actor) backward(ctx context.Context, p *packed, loss func(s *torch.Scope, p *packed) (torch.Tensor, error)) error {
 	return torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) (err error) {
 		clean := false
 		defer func() { // clean up also after an operation that panics
-			a.compute.SetDropout(false, 0)
+			a.compute.SetDropout(nil, nil)
 			a.compute.DropTapes()
 			if !clean {
-				a.passes = 0
-				zeroGrads(a.master)
-				zeroGrads(a.compute)
-				for _, p := range slices.Concat(a.extra, a.sharedHead) {
-					p.Tensor.ZeroGrad()
-				}
+				a.zeroGrads()
 			}
 		}()
-		a.compute.SetDropout(true, a.dropoutKey())
-		l, err := loss(s)
+		a.compute.SetDropout(a.dropoutKeys(p), p.offsets)
+		l, err := loss(s, p)
 		if err != nil {
 			return err
 		}
@@ -255,12 +260,32 @@ func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) (torch.T
 	})
 }
 
-// dropoutKey returns the key of the next micro-batch's dropout. It combines the seed, the
-// number of the optimiser step and the index of the micro-batch in separate bits.
-func (a *Actor) dropoutKey() uint64 {
-	key := a.dropoutSeed*0x9e3779b97f4a7c15 ^ uint64(a.adamw.Steps())<<20 ^ uint64(a.passes)
-	a.passes++
-	return key
+// dropoutKeys returns the key of the dropout of each row. It combines the seed, the number of the
+// optimiser step and the index of the row in the mini-batch in separate bits, so that the draws
+// depend neither on micro-batches nor on the number of ranks.
+func (a *Actor) dropoutKeys(p *packed) []uint64 {
+	keys := make([]uint64, len(p.index))
+	for i, row := range p.index {
+		keys[i] = a.dropoutSeed*0x9e3779b97f4a7c15 ^ uint64(a.adamw.Steps())<<20 ^ uint64(row)
+	}
+	return keys
+}
+
+// dropGradients drops the gradients of a mini-batch that another rank rejects.
+func (a *Actor) dropGradients(ctx context.Context) error {
+	return torch.Run(ctx, a.master.Thread(), func(*torch.Scope) error {
+		a.zeroGrads()
+		return nil
+	})
+}
+
+// zeroGrads drops all gradients.
+func (a *Actor) zeroGrads() {
+	zeroGrads(a.master)
+	zeroGrads(a.compute)
+	for _, p := range slices.Concat(a.extra, a.sharedHead) {
+		p.Tensor.ZeroGrad()
+	}
 }
 
 func zeroGrads(m *model.Model) {

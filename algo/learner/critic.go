@@ -32,7 +32,7 @@ type Critic struct {
 // NewCritic makes a critic of m, with a head of random weights, and takes ownership of
 // m. The weights of m must be float32. The output layer of m is not used.
 func NewCritic(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions, seed uint64) (*Critic, error) {
-	head, err := newValueHead(ctx, m.Thread(), m.Config.HiddenSize, seed)
+	head, err := newValueHead(ctx, m, seed)
 	c := &Critic{head: head}
 	if err == nil {
 		if c.Actor, err = NewActor(ctx, m, compute, o, head.params()...); err != nil {
@@ -99,7 +99,7 @@ func (c *Critic) hidden(s *torch.Scope, p *packed) (hidden torch.Tensor) {
 	if !c.Shared() {
 		return p.hidden(s, c.compute)
 	}
-	c.compute.SetDropout(false, 0) // dropout is only used to train the decoder
+	c.compute.SetDropout(nil, nil) // dropout is only used to train the decoder
 	s.NoGrad(func() { hidden = p.hidden(s, c.compute) })
 	return hidden
 }
@@ -109,7 +109,7 @@ func (c *Critic) hidden(s *torch.Scope, p *packed) (hidden torch.Tensor) {
 func (c *Critic) Values(ctx context.Context, rows []data.Row, micro MicroBatching) error {
 	return forward(ctx, c.compute, rows, micro, func(s *torch.Scope, p *packed) {
 		p.scatter(c.head.values(c.hidden(s, p)).ToFloat32s(), values)
-	})
+	}, values)
 }
 
 // CriticOptions configure UpdateCritic.
@@ -150,7 +150,7 @@ func (c *Critic) UpdateCritic(ctx context.Context, rows []data.Row, lr float64, 
 		return err
 	})
 	if err == nil && total > 0 {
-		for _, v := range []*float64{&st.Loss, &st.ClipFrac, &st.Mean} {
+		for _, v := range st.sums() {
 			*v /= float64(total)
 		}
 		st.GradNorm /= float64(st.Steps)
@@ -163,21 +163,31 @@ func (c *Critic) updateValues(ctx context.Context, rows []data.Row, lr float64, 
 	if tokens = LossTokens(rows); tokens == 0 {
 		return 0, nil
 	}
-	before := *st
-	norms, skipped, err := c.optimize(ctx, rows, func() error {
-		return c.accumulateValue(ctx, rows, tokens, o, st)
+	var mini CriticStats
+	norms, skipped, err := c.optimize(ctx, rows, o.Micro, mini.sums(), func() error {
+		return c.accumulateValue(ctx, rows, tokens, o, &mini)
 	}, optim.Share{Of: c.optimizer(), LR: lr, MaxNorm: o.GradClip})
 	switch {
 	case err != nil:
 		return 0, err
 	case skipped:
-		*st = before
 		st.Skipped++
 		return 0, nil
 	}
+	add(st.sums(), mini.sums())
 	st.GradNorm += norms[0]
 	st.Steps++
 	return tokens, nil
+}
+
+// sums lists the statistics that an update sums over tokens.
+func (st *CriticStats) sums() []*float64 { return []*float64{&st.Loss, &st.ClipFrac, &st.Mean} }
+
+// add adds each of the values to the total at the same index.
+func add(totals, values []*float64) {
+	for i, t := range totals {
+		*t += *values[i]
+	}
 }
 
 // AddTo writes the metrics of an update with learning rate lr to m.

@@ -1,7 +1,8 @@
 // Package learner turns rows into updated weights: the actor and the critic with
 // their optimisers, losses and gradients, the packing of rows into forward
 // passes, micro-batches, passes over a batch, skipped optimiser steps, and reward
-// models as score functions.
+// models as score functions. With several processes it deals the rows of a pass to the
+// ranks (MicroBatching.Group).
 //
 // The package uses rows, not episodes: playing, scoring, advantages and the order of
 // phases belong to package algo.

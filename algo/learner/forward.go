@@ -19,6 +19,8 @@ func Entropies(r *data.Row) *[]float32 { return &r.Entropies }
 
 func values(r *data.Row) *[]float32 { return &r.Values }
 
+func sumPiSquared(r *data.Row) *[]float32 { return &r.SumPiSquared }
+
 // LogProbs computes log p(token | tokens before) of every sampled token under m, at
 // the temperature of sampling, and writes it to the given field of each row.
 // It computes no gradients.
@@ -26,17 +28,22 @@ func LogProbs(ctx context.Context, m *model.Model, rows []data.Row, micro MicroB
 	return forward(ctx, m, rows, micro, func(s *torch.Scope, p *packed) {
 		logp, _ := p.logProbs(m, p.hidden(s, m), temperature, false)
 		p.scatter(logp.ToFloat32s(), field)
-	})
+	}, field)
 }
 
-// forward calls f with each micro-batch of the rows. It computes no gradients.
-func forward(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, f func(s *torch.Scope, p *packed)) error {
-	return eachMicroBatch(ctx, rows, micro, func(p *packed) error {
+// forward calls f with each micro-batch of the rows. It computes no gradients. f scatters the
+// given fields, which all ranks then have for all rows.
+func forward(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, f func(s *torch.Scope, p *packed), fields ...field) error {
+	err := eachMicroBatch(ctx, rows, micro, func(p *packed) error {
 		return torch.Run(ctx, m.Thread(), func(s *torch.Scope) error {
 			s.NoGrad(func() { f(s, p) })
 			return nil
 		})
 	})
+	if err == nil {
+		err = micro.exchange(ctx, m.Thread(), rows, fields...)
+	}
+	return micro.abort(err)
 }
 
 // SumPiSquared computes OldLogProbs and SumPiSquared of the rows under m: the
@@ -55,6 +62,6 @@ func SumPiSquared(ctx context.Context, m *model.Model, rows []data.Row, micro Mi
 		logp, _ := p.logProbs(m, hidden, temperature, false)
 		sharp, _ := p.logProbs(m, hidden, temperature/2, false)
 		p.scatter(logp.ToFloat32s(), OldLogProbs)
-		p.scatter(logp.MulScalar(2).Sub(sharp).Exp().ToFloat32s(), func(r *data.Row) *[]float32 { return &r.SumPiSquared })
-	})
+		p.scatter(logp.MulScalar(2).Sub(sharp).Exp().ToFloat32s(), sumPiSquared)
+	}, OldLogProbs, sumPiSquared)
 }

@@ -150,7 +150,7 @@ func gradientSFT(t *testing.T, a *Actor, rows []data.Row, micro MicroBatching) S
 // stepOnce does an optimiser step with the gradients so far.
 func stepOnce(t *testing.T, a *Actor) {
 	t.Helper()
-	_, err := a.step(t.Context(), optim.Share{Of: a.adamw, LR: 1e-3, MaxNorm: 1})
+	_, err := a.step(t.Context(), nil, optim.Share{Of: a.adamw, LR: 1e-3, MaxNorm: 1})
 	must(t, err)
 }
 

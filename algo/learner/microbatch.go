@@ -1,10 +1,13 @@
 package learner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch/dist"
 )
 
 // MicroBatching bounds the rows of one pass through the model. Results do not depend
@@ -13,6 +16,9 @@ import (
 type MicroBatching struct {
 	Rows      int // maximum number of rows in a micro-batch; 0: no limit
 	MaxTokens int // maximum number of tokens in a micro-batch; 0: no limit
+	// Group holds the ranks among which the rows of a pass are dealt. Every rank calls the pass
+	// with all rows and gets all results (ranks.go). nil: one process.
+	Group *dist.Group
 }
 
 // Split cuts rows, in order, into micro-batches. It returns an error if a row has more
@@ -38,25 +44,96 @@ func (m MicroBatching) Split(rows []data.Row) ([][]data.Row, error) {
 	return out, nil
 }
 
-// eachMicroBatch calls f with each micro-batch of the rows, in order.
+// eachMicroBatch calls f with each micro-batch of this rank's rows, in order. Fields that f
+// writes to the rows of a micro-batch are written to rows.
 func eachMicroBatch(ctx context.Context, rows []data.Row, micro MicroBatching, f func(p *packed) error) error {
-	batches, err := micro.Split(rows)
+	hands, err := micro.deal(rows)
 	if err != nil {
 		return err
 	}
-	for _, b := range batches {
-		p, err := pack(b)
-		if err == nil {
-			err = f(p)
-		}
-		if err != nil {
-			return err
+	own, most := hands[micro.rank()], 0
+	for _, h := range hands {
+		most = max(most, len(h.batches))
+	}
+	first := 0 // index in own.rows of the first row of the micro-batch
+	for i := range most {
+		if i < len(own.batches) {
+			index := own.index[first : first+len(own.batches[i])]
+			p, err := pack(own.batches[i], index)
+			if err == nil {
+				err = f(p)
+			}
+			if err != nil {
+				return err
+			}
+			for j, at := range index {
+				rows[at] = p.rows[j]
+			}
+			first += len(index)
 		}
 		if each, _ := ctx.Value(rowCounter{}).(func(int)); each != nil {
-			each(len(b))
+			each(rowsOf(hands, i))
 		}
 	}
 	return nil
+}
+
+// hand holds the rows of one rank.
+type hand struct {
+	index   []int        // indices of the rows, in increasing order
+	batches [][]data.Row // the micro-batches
+}
+
+// rowsOf returns the number of rows in the i-th micro-batches of all ranks.
+func rowsOf(hands []hand, i int) int {
+	n := 0
+	for _, h := range hands {
+		if i < len(h.batches) {
+			n += len(h.batches[i])
+		}
+	}
+	return n
+}
+
+// deal distributes rows over the ranks of the group.
+func (m MicroBatching) deal(rows []data.Row) ([]hand, error) { return m.dealTo(m.ranks(), rows) }
+
+// dealTo distributes whole rows over the ranks by their number of tokens: the longest row first,
+// each to the rank with the fewest tokens so far. Of equal rows the first comes first, of equal
+// ranks the first gets it. Every rank computes the same result.
+func (m MicroBatching) dealTo(ranks int, rows []data.Row) ([]hand, error) {
+	hands := make([]hand, ranks)
+	order := make([]int, len(rows))
+	for i := range order {
+		order[i] = i
+	}
+	if len(hands) > 1 {
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(rows[b].Tokens), len(rows[a].Tokens)) })
+	}
+	loads := make([]int, len(hands))
+	for _, i := range order {
+		least := 0
+		for r, n := range loads {
+			if n < loads[least] {
+				least = r
+			}
+		}
+		loads[least] += len(rows[i].Tokens)
+		hands[least].index = append(hands[least].index, i)
+	}
+	for r := range hands {
+		h := &hands[r]
+		slices.Sort(h.index)
+		own := make([]data.Row, len(h.index))
+		for i, at := range h.index {
+			own[i] = rows[at]
+		}
+		var err error
+		if h.batches, err = m.Split(own); err != nil {
+			return nil, err
+		}
+	}
+	return hands, nil
 }
 
 // LossTokens counts the tokens in the loss: the tokens with mask 1, except the first of a
@@ -74,7 +151,8 @@ func LossTokens(rows []data.Row) int {
 type rowCounter struct{}
 
 // CountRows returns a context for passes of a model over rows. A pass calls
-// each(n) after a micro-batch of n rows. If the function each is nil, it is not called.
+// each(n) after a micro-batch, with n the rows of the micro-batches that the ranks compute at the
+// same time. If the function each is nil, it is not called.
 func CountRows(ctx context.Context, each func(rows int)) context.Context {
 	return context.WithValue(ctx, rowCounter{}, each)
 }

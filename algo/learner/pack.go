@@ -14,6 +14,7 @@ import (
 // without padding, and the tokens in the loss.
 type packed struct {
 	rows           []data.Row
+	index          []int // index of each row among the rows of the pass
 	ids, positions []int32
 	offsets        []int
 	at             []int64   // [M] packed position before each token in the loss, which predicts it
@@ -23,14 +24,14 @@ type packed struct {
 	kept           [][]int32 // [M] ids that top-k and top-p kept when the token was sampled; nil: the whole vocabulary
 }
 
-// pack lays rows out. A token with mask 1 is in the loss, except the first of a row,
-// which has no prediction.
-func pack(rows []data.Row) (*packed, error) {
+// pack lays rows out, which have the given indices among the rows of the pass. A token with mask
+// 1 is in the loss, except the first of a row, which has no prediction.
+func pack(rows []data.Row, index []int) (*packed, error) {
 	seqs := make([][]int32, len(rows))
 	for i := range rows {
 		seqs[i] = rows[i].Tokens
 	}
-	p := &packed{rows: rows}
+	p := &packed{rows: rows, index: index}
 	p.ids, p.positions, p.offsets = model.Pack(seqs...)
 	for r := range rows {
 		before := len(p.at)

@@ -61,7 +61,25 @@ type PolicyStats struct {
 	Gap                                     LogProbGap
 }
 
+// sums lists the statistics that an update sums over tokens or over mini-batches.
+func (st *PolicyStats) sums() []*float64 {
+	own := []*float64{&st.Loss, &st.KL, &st.ClipFrac, &st.ClipFracLower, &st.PPOKL, &st.Entropy}
+	return append(own, st.Value.sums()...)
+}
+
 func (o PolicyOptions) needsEntropy() bool { return o.Entropy || o.EntropyCoef != 0 }
+
+// fields lists the fields of the rows that an update writes.
+func (o PolicyOptions) fields(onPolicy bool) []field {
+	var list []field
+	if o.needsEntropy() {
+		list = append(list, Entropies)
+	}
+	if onPolicy || o.Loss == loss.Bypass {
+		list = append(list, OldLogProbs)
+	}
+	return list
+}
 
 // UpdateActor trains on the rows, one optimiser step for each mini-batch (verl's
 // update_policy). An update of a single step takes the current log-probs, detached, as
@@ -108,29 +126,31 @@ func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64
 	if tokens = LossTokens(rows); tokens == 0 {
 		return 0, nil
 	}
-	before := *st
+	var mini PolicyStats
 	shares := []optim.Share{{Of: a.adamw, LR: lr, MaxNorm: o.GradClip}}
 	if v := o.Value; v != nil {
 		shares = append(shares, optim.Share{Of: v.Critic.headAdamW, LR: v.LR, MaxNorm: v.GradClip})
 	}
-	norms, skipped, err := a.optimize(ctx, rows, func() error {
-		return a.accumulatePolicy(ctx, rows, onPolicy, o, st)
+	norms, skipped, err := a.optimize(ctx, rows, o.Micro, mini.sums(), func() error {
+		return a.accumulatePolicy(ctx, rows, onPolicy, o, &mini)
 	}, shares...)
 	switch {
 	case err != nil:
 		return 0, err
 	case skipped:
-		*st = before
 		st.Skipped++
 		st.Value.Skipped = st.Skipped
 		for i := range rows { // discard the log-probs and entropies of the skipped step
-			rows[i].Entropies = nil
-			if onPolicy || o.Loss == loss.Bypass {
-				rows[i].OldLogProbs = nil
+			for _, f := range o.fields(onPolicy) {
+				*f(&rows[i]) = nil
 			}
 		}
 		return 0, nil
 	}
+	if err := o.Micro.exchange(ctx, a.master.Thread(), rows, o.fields(onPolicy)...); err != nil {
+		return 0, o.Micro.abort(err)
+	}
+	add(st.sums(), mini.sums())
 	st.GradNorm += norms[0]
 	st.Steps++
 	if o.Value != nil {
@@ -157,12 +177,17 @@ type policyUpdate struct {
 	policy   loss.Policy
 	onPolicy bool
 	tokens   int       // number of tokens in the loss of the mini-batch
-	weights  []float32 // weight of each remaining token in the aggregation
-	chosen   []bool    // result of policy.Choose for each remaining token; nil: no Choose
+	starts   []int     // index of each row's first token among the tokens in the loss
+	weights  []float32 // weight of each token in the aggregation
+	chosen   []bool    // result of policy.Choose for each token; nil: no Choose
 }
 
 func (a *Actor) newPolicyUpdate(ctx context.Context, rows []data.Row, onPolicy bool, o PolicyOptions) (*policyUpdate, error) {
-	u := &policyUpdate{o: o, onPolicy: onPolicy, tokens: LossTokens(rows)}
+	u := &policyUpdate{o: o, onPolicy: onPolicy}
+	for i := range rows {
+		u.starts = append(u.starts, u.tokens)
+		u.tokens += LossTokens(rows[i : i+1])
+	}
 	var err error
 	if u.policy, err = loss.Policies.Lookup(o.Loss); err != nil {
 		return nil, err
@@ -223,8 +248,16 @@ func (a *Actor) choose(ctx context.Context, rows []data.Row, u *policyUpdate) ([
 	return u.policy.Choose(tokens, u.o.LossOptions, u.o.Seed), nil
 }
 
-// loss returns the part of the mini-batch's loss of one micro-batch. It must be called
-// with the micro-batches in order.
+// ofBatch selects the values of a micro-batch's tokens from those of the mini-batch.
+func ofBatch[T any](u *policyUpdate, p *packed, all []T) []T {
+	var out []T
+	for i, row := range p.index {
+		out = append(out, all[u.starts[row]:u.starts[row]+p.lens[i]]...)
+	}
+	return out
+}
+
+// loss returns the part of the mini-batch's loss of one micro-batch.
 func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, st *PolicyStats) (torch.Tensor, error) {
 	o := u.o
 	hidden := p.hidden(s, m)
@@ -250,15 +283,14 @@ func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, st *Polic
 		b.Weights = p.gather(s, func(r *data.Row) *[]float32 { return &r.Weights })
 	}
 	if u.chosen != nil {
-		b.Chosen, u.chosen = u.chosen[:len(p.at)], u.chosen[len(p.at):]
+		b.Chosen = ofBatch(u, p, u.chosen)
 	}
 	perToken, sums := u.policy.Loss(s, b, o.LossOptions)
 	st.ClipFrac += sums.ClipFrac
 	st.ClipFracLower += sums.ClipFracLower
 	st.PPOKL += sums.PPOKL
 
-	w := s.Float32s(u.weights[:len(p.at)], len(p.at))
-	u.weights = u.weights[len(p.at):]
+	w := s.Float32s(ofBatch(u, p, u.weights), len(p.at))
 	total := perToken.Mul(w).Sum()
 	st.Loss += total.Item()
 	if o.EntropyCoef != 0 {

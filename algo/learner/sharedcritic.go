@@ -31,7 +31,7 @@ func NewSharedCritic(ctx context.Context, a *Actor, o optim.AdamWOptions, seed u
 	if len(a.sharedHead) > 0 {
 		return nil, fail(errors.New("the actor already has a critic"))
 	}
-	head, err := newValueHead(ctx, a.master.Thread(), a.master.Config.HiddenSize, seed)
+	head, err := newValueHead(ctx, a.master, seed)
 	if err != nil {
 		return nil, fail(err)
 	}
@@ -67,5 +67,5 @@ func (c *Critic) ValuesAndLogProbs(ctx context.Context, rows []data.Row, micro M
 		logp, _ := p.logProbs(c.compute, hidden, temperature, false)
 		p.scatter(logp.ToFloat32s(), OldLogProbs)
 		p.scatter(c.head.values(hidden).ToFloat32s(), values)
-	})
+	}, OldLogProbs, values)
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
@@ -19,19 +20,23 @@ import (
 const headScale = 0.02
 
 // valueHead is a linear layer of one output on a decoder's states. It is float32 in
-// any compute type.
+// any compute type but float64, which is for tests.
 type valueHead struct {
 	nn.Linear
 	thread *torch.Thread
 	owner  *torch.Owner
 }
 
-// newValueHead makes a head of random weights for states of the given width.
-func newValueHead(ctx context.Context, thread *torch.Thread, width int, seed uint64) (*valueHead, error) {
-	h := &valueHead{thread: thread, owner: torch.NewOwner(thread, "critic head")}
-	err := torch.Run(ctx, thread, func(s *torch.Scope) error {
-		h.Weight = s.RandN(seed, 1, width).MulScalar(headScale)
-		h.Bias = s.Zeros(torch.Float32, 1)
+// newValueHead makes a head of random weights for the states of m.
+func newValueHead(ctx context.Context, m *model.Model, seed uint64) (*valueHead, error) {
+	h := &valueHead{thread: m.Thread(), owner: torch.NewOwner(m.Thread(), "critic head")}
+	dt := torch.Float32
+	if m.DType() == torch.Float64 {
+		dt = torch.Float64
+	}
+	err := torch.Run(ctx, m.Thread(), func(s *torch.Scope) error {
+		h.Weight = s.RandN(seed, 1, m.Config.HiddenSize).MulScalar(headScale).To(dt)
+		h.Bias = s.Zeros(dt, 1)
 		for _, w := range []torch.Tensor{h.Weight, h.Bias} {
 			h.owner.Own(w)
 			w.SetRequiresGrad(true)
@@ -51,7 +56,7 @@ func (h *valueHead) params() []optim.Param {
 
 // values returns the values [M] of states [M,D].
 func (h *valueHead) values(hidden torch.Tensor) torch.Tensor {
-	return h.Forward(hidden.To(torch.Float32)).Reshape(hidden.Size(0))
+	return h.Forward(hidden.To(h.Weight.DType())).Reshape(hidden.Size(0))
 }
 
 // loss returns the sum of the value losses of a micro-batch's tokens with the states
@@ -67,7 +72,9 @@ func (h *valueHead) loss(s *torch.Scope, p *packed, hidden torch.Tensor, clip fl
 }
 
 // bytes returns the size of the weights.
-func (h *valueHead) bytes() float64 { return 4 * float64(h.Weight.Numel()+h.Bias.Numel()) }
+func (h *valueHead) bytes() float64 {
+	return float64(h.Weight.DType().Size() * (h.Weight.Numel() + h.Bias.Numel()))
+}
 
 func (h *valueHead) stored() []store.Param {
 	return []store.Param{{Name: headWeight, Tensor: h.Weight}, {Name: headBias, Tensor: h.Bias}}

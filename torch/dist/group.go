@@ -14,8 +14,8 @@ import (
 // Group is this process's connection to the other ranks. Collectives on tensors must be called inside torch.Run, on tensors
 // of its thread; they wait for the other ranks there. The context of a call ends the wait, and with it the group.
 //
-// Tensors are contiguous, on the CPU, and of type float32, float64, float16, bfloat16, int64, int32 or uint8. Results are
-// not recorded for gradients. A tensor that does not fit is an error on this rank only; the others then wait for the time-out.
+// Tensors are contiguous and of type float32, float64, float16, bfloat16, int64, int32 or uint8. Gloo works on the CPU, so
+// tensors on another device are copied to the host and back. Results are not recorded for gradients. A tensor that does not fit is an error on this rank only; the others then wait for the time-out.
 type Group struct {
 	rank, size int
 	p          *torch.ProcessGroup
@@ -101,23 +101,25 @@ func (g *Group) Size() int { return g.size }
 
 // Broadcast replaces the elements of t on all ranks by those of rank root.
 func (g *Group) Broadcast(ctx context.Context, t torch.Tensor, root int) error {
-	return g.call(ctx, func() error { return g.p.Broadcast(t, root) })
+	return g.onHost(ctx, t, func(t torch.Tensor) error { return g.p.Broadcast(t, root) })
 }
 
 // AllReduce replaces t by its sum over the ranks. All ranks get the same bits, but the order of the sum depends on their
 // number. bfloat16 and float16 are summed in their own precision.
 func (g *Group) AllReduce(ctx context.Context, t torch.Tensor) error {
-	return g.call(ctx, func() error { return g.p.AllReduce(t) })
+	return g.onHost(ctx, t, g.p.AllReduce)
 }
 
 // ReduceScatter sums src [Size·n,...] over the ranks and writes part Rank of the sum to dst [n,...].
 func (g *Group) ReduceScatter(ctx context.Context, dst, src torch.Tensor) error {
-	return g.call(ctx, func() error { return g.p.ReduceScatter(dst, src) })
+	src = src.ToDevice(torch.Device{})
+	return g.onHost(ctx, dst, func(dst torch.Tensor) error { return g.p.ReduceScatter(dst, src) })
 }
 
 // AllGather writes the src [n,...] of all ranks to dst [Size·n,...], in the order of the ranks. src may be a view of dst.
 func (g *Group) AllGather(ctx context.Context, dst, src torch.Tensor) error {
-	return g.call(ctx, func() error { return g.p.AllGather(dst, src) })
+	src = src.ToDevice(torch.Device{})
+	return g.onHost(ctx, dst, func(dst torch.Tensor) error { return g.p.AllGather(dst, src) })
 }
 
 // Barrier returns when all ranks have called it. It may be called outside torch.Run.
@@ -146,6 +148,19 @@ func (g *Group) Abort() {
 	defer g.calls.Unlock()
 	g.closed = true
 	g.p.Close()
+}
+
+// onHost calls f with t or, if t is on another device, with a copy of it in host memory that replaces t afterwards.
+func (g *Group) onHost(ctx context.Context, t torch.Tensor, f func(torch.Tensor) error) error {
+	if t.Device().IsCPU() {
+		return g.call(ctx, func() error { return f(t) })
+	}
+	host := t.ToDevice(torch.Device{})
+	err := g.call(ctx, func() error { return f(host) })
+	if err == nil {
+		t.Copy_(host)
+	}
+	return err
 }
 
 // call runs one call of the native group, which ctx interrupts.

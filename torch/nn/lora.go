@@ -21,16 +21,16 @@ type LoRA struct {
 
 // Dropout is shared by the adapters of a model. While it is off, as in generation and scoring, inputs are not changed.
 type Dropout struct {
-	P   float64 // share of the inputs that are dropped
-	On  bool
-	Key uint64 // key of the forward pass; the same key drops the same inputs
+	P       float64  // share of the inputs that are dropped
+	Keys    []uint64 // key of each sequence of the forward pass; the same key drops the same inputs. nil: dropout is off
+	Offsets []int    // Pass.Offsets of the forward pass
 }
 
 // forward returns the adapter's contribution to the result for x [...,I].
 func (l *LoRA) forward(x torch.Tensor) torch.Tensor {
 	dt := x.DType()
-	if d := l.Dropout; d != nil && d.On {
-		x = x.Dropout(d.P, d.Key, l.Index)
+	if d := l.Dropout; d != nil && d.Keys != nil {
+		x = x.Dropout(d.P, d.Keys, d.Offsets, l.Index)
 	}
 	return x.Linear(l.A.To(dt), torch.Tensor{}).Linear(l.B.To(dt), torch.Tensor{}).MulScalar(l.Scale)
 }

@@ -1,9 +1,11 @@
 package optim
 
 import (
+	"context"
 	"slices"
 
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/dist"
 )
 
 // Param is a trained tensor under its name in the checkpoint.
@@ -75,7 +77,7 @@ func (a *AdamW) Close() { a.owner.Close() }
 // their norm before clipping. Gradients that are not finite are dropped and reported as a *NotFiniteError; parameters
 // and state stay as they were. If no parameter has a gradient, Step does nothing.
 func (a *AdamW) Step(s *torch.Scope, lr, maxNorm float64) (norm float64, err error) {
-	norms, err := StepAll(s, Share{Of: a, LR: lr, MaxNorm: maxNorm})
+	norms, err := StepAll(context.Background(), s, nil, Share{Of: a, LR: lr, MaxNorm: maxNorm})
 	return norms[0], err
 }
 
@@ -128,10 +130,20 @@ type Share struct {
 
 // StepAll runs AdamW.Step for several optimisers whose gradients come from one backward pass. It returns the
 // gradient norm of each optimiser before clipping. If the gradients of one optimiser are not finite, no optimiser steps.
-func StepAll(s *torch.Scope, shares ...Share) (norms []float64, err error) {
+//
+// The gradients are summed over the ranks of g first; nil is one process. All ranks call StepAll with the same optimisers, and
+// get the same norms, errors and weights.
+func StepAll(ctx context.Context, s *torch.Scope, g *dist.Group, shares ...Share) (norms []float64, err error) {
 	norms = make([]float64, len(shares))
 	s.Do(func(s *torch.Scope) {
 		s.NoGrad(func() {
+			var all []Param
+			for _, p := range shares {
+				all = append(all, p.Of.params...)
+			}
+			if err = sumGrads(ctx, s, g, all); err != nil {
+				return
+			}
 			grads, scales := make([][]torch.Tensor, len(shares)), make([]float64, len(shares))
 			for i, p := range shares {
 				grads[i] = gradsOf(p.Of.params)

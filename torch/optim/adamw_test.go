@@ -196,7 +196,7 @@ func TestStepAll(t *testing.T) {
 		p.backward()
 		p.params[0].Tensor.MulScalar(math.NaN()).Sum().Backward()
 		var e *NotFiniteError
-		if _, err := StepAll(s, shares...); !errors.As(err, &e) || a.Steps() != 0 || b.Steps() != 0 {
+		if _, err := StepAll(t.Context(), s, nil, shares...); !errors.As(err, &e) || a.Steps() != 0 || b.Steps() != 0 {
 			t.Errorf("StepAll returned %v after %d and %d steps, want a NotFiniteError", err, a.Steps(), b.Steps())
 		}
 		if !slices.Equal(before, values()) || !p.params[2].Tensor.Grad().None() {
@@ -205,7 +205,7 @@ func TestStepAll(t *testing.T) {
 
 		p.backward()
 		alone.backward()
-		norms, err := StepAll(s, shares...)
+		norms, err := StepAll(t.Context(), s, nil, shares...)
 		want, errAlone := whole.Step(s, .2, 0)
 		if err != nil || errAlone != nil || len(norms) != 2 || norms[1] != want || !(norms[0] > 0) {
 			t.Errorf("StepAll: norms %v, error %v; a separate Step: norm %v, error %v", norms, err, want, errAlone)

@@ -2,6 +2,6 @@
 // learning-rate schedules.
 //
 // It owns the optimiser's state and, for parameters of a 16-bit type, float32 master weights. It does not own the
-// parameters and does not compute gradients. [AdamW.Step], like all tensor operations, must be called inside torch.Run.
+// parameters and does not compute gradients. [StepAll] sums the gradients over the ranks of a group. [AdamW.Step], like all tensor operations, must be called inside torch.Run.
 // [AdamW.Save], [AdamW.Load] and [AdamW.Close] must be called outside.
 package optim

@@ -207,11 +207,12 @@ func (m *Model) Trained() []Param {
 	return m.Params()
 }
 
-// SetDropout switches the dropout of the adapters on or off for later forward
-// passes. Passes with the same key drop the same inputs. Dropout is off at first.
-func (m *Model) SetDropout(on bool, key uint64) {
+// SetDropout sets the dropout of the adapters in later forward passes, which must have
+// these offsets. Sequences with the same key drop the same inputs, whatever is packed
+// with them. Nil keys switch dropout off; it is off at first.
+func (m *Model) SetDropout(keys []uint64, offsets []int) {
 	if m.lora != nil {
-		m.lora.dropout.On, m.lora.dropout.Key = on, key
+		m.lora.dropout.Keys, m.lora.dropout.Offsets = keys, offsets
 	}
 }
 

@@ -161,7 +161,7 @@ func TestLoRAGradients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := openTiny(t, newThread(t), name, torch.Float64)
 			adapt(t, m, LoRA{Rank: 2, Alpha: 4, Dropout: .3, Targets: []string{AllLinear}})
-			m.SetDropout(true, 9) // the same key gives the same mask in every call
+			m.SetDropout(packedKeys(9, loraIDs)) // the same key gives the same mask in every call
 			run(t, m.Thread(), func(s *torch.Scope) {
 				m.SetTrainable(true)
 				ids, positions, offsets := Pack(loraIDs...)
@@ -208,23 +208,29 @@ func TestLoRAGradients(t *testing.T) {
 	}
 }
 
+// packedKeys returns the arguments of SetDropout for packed sequences with the same key.
+func packedKeys(key uint64, seqs [][]int32) (keys []uint64, offsets []int) {
+	_, _, offsets = Pack(seqs...)
+	return slices.Repeat([]uint64{key}, len(seqs)), offsets
+}
+
 func TestLoRADropout(t *testing.T) {
 	m := openTiny(t, newThread(t), "llama", torch.Float32)
 	adapt(t, m, LoRA{Rank: 4, Alpha: 8, Dropout: .5, Targets: []string{AllLinear}})
 	off := loraLogProbs(t, m)
-	m.SetDropout(true, 1)
+	m.SetDropout(packedKeys(1, loraIDs))
 	first, second := loraLogProbs(t, m), loraLogProbs(t, m)
-	m.SetDropout(true, 2)
+	m.SetDropout(packedKeys(2, loraIDs))
 	otherKey := loraLogProbs(t, m)
 	base := loraLogProbs(t, m.Base())
-	m.SetDropout(false, 0)
+	m.SetDropout(nil, nil)
 	switch {
 	case maxAbsDiff(first, second) != 0:
 		t.Error("passes of the same key differ")
 	case !(maxAbsDiff(first, otherKey) > 1e-3) || !(maxAbsDiff(first, off) > 1e-3):
 		t.Error("dropout has no effect")
 	case maxAbsDiff(loraLogProbs(t, m), off) != 0:
-		t.Error("SetDropout(false) did not switch dropout off")
+		t.Error("SetDropout(nil, nil) did not switch dropout off")
 	case maxAbsDiff(base, loraLogProbs(t, m.Base())) != 0:
 		t.Error("dropout has an effect without the adapters")
 	}

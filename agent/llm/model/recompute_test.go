@@ -48,7 +48,7 @@ func TestGradientCheckpointing(t *testing.T) {
 					m := openTiny(t, th, name, dt)
 					if lora {
 						adapt(t, m, LoRA{Rank: 2, Alpha: 4, Dropout: .2, Targets: []string{"q_proj", "down_proj"}})
-						m.SetDropout(true, 3)
+						m.SetDropout(packedKeys(3, loraIDs))
 					}
 					wantLoss, want := checkedGrads(t, m, loraIDs)
 					m.SetGradientCheckpointing(true)

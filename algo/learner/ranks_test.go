@@ -1,0 +1,363 @@
+package learner
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/dist"
+	"github.com/openmanus/openmanus/torch/optim"
+	"github.com/openmanus/openmanus/torch/torchtest"
+)
+
+// onRanks calls f for every rank of a group of n, at the same time, each with its own goroutine and connection. A rank whose f
+// ends the goroutine aborts the group. For one rank the group is nil.
+func onRanks(t *testing.T, n int, f func(rank int, g *dist.Group)) {
+	t.Helper()
+	if n == 1 {
+		f(0, nil)
+		return
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	port := l.Addr().(*net.TCPAddr).Port
+	must(t, l.Close())
+	var wait sync.WaitGroup
+	for r := range n {
+		wait.Go(func() {
+			g, err := dist.Join(t.Context(), dist.Env{Rank: r, Size: n, LocalRank: r, LocalSize: n, Host: "127.0.0.1", Port: port}, time.Minute)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer g.Abort()
+			f(r, g)
+			if err := g.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// training is the result of a short run on one rank.
+type training struct {
+	numbers []float64 // losses, gradient norms and other statistics
+	rows    []data.Row
+	weights map[string][]float64
+}
+
+// weightsOf returns the trained weights of an actor, and of a critic's head unless it is nil.
+func weightsOf(t testing.TB, a *Actor, h *valueHead) map[string][]float64 {
+	t.Helper()
+	out := map[string][]float64{}
+	err := torch.Run(t.Context(), a.master.Thread(), func(*torch.Scope) error {
+		for _, p := range a.master.Trained() {
+			out[p.Name] = p.Tensor.Detach().ToFloat64s()
+		}
+		if h != nil {
+			for _, p := range h.params() {
+				out[p.Name] = p.Tensor.Detach().ToFloat64s()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// parallelRuns lists runs of at least 10 optimiser steps that must not depend on the number of ranks.
+var parallelRuns = []struct {
+	name string
+	run  func(t *testing.T, dt torch.DType, micro MicroBatching) training
+}{
+	{"grpo", func(t *testing.T, dt torch.DType, micro MicroBatching) training {
+		o := policyOptions(micro)
+		o.MiniBatch, o.Passes = 3, Passes{Epochs: 3, Shuffle: true}
+		return updates(t, actorOf(t, dt, nil), o)
+	}},
+	{"grpo on policy, one row in a mini-batch", func(t *testing.T, dt torch.DType, micro MicroBatching) training {
+		a := actorOf(t, dt, nil)
+		o := policyOptions(micro)
+		var sum training
+		for i := range 10 { // most ranks have no row
+			sum.rows = trainRows(10)[i : i+1]
+			st, err := a.UpdateActor(t.Context(), sum.rows, 1e-3, o)
+			must(t, err)
+			sum.numbers = append(sum.numbers, st.Loss, st.GradNorm, st.Entropy, st.KL, st.Gap.Mean)
+		}
+		sum.weights = weightsOf(t, a, nil)
+		return sum
+	}},
+	{"clip_cov", func(t *testing.T, dt torch.DType, micro MicroBatching) training {
+		o := policyOptions(micro)
+		o.Loss, o.Agg, o.MiniBatch, o.Passes = "clip_cov", loss.SeqMeanTokenMean, 2, Passes{Epochs: 3}
+		return updates(t, actorOf(t, dt, nil), o)
+	}},
+	{"adapters with dropout", func(t *testing.T, dt torch.DType, micro MicroBatching) training {
+		a := actorOf(t, dt, dropping)
+		a.SetDropoutSeed(3)
+		o := policyOptions(micro)
+		o.MiniBatch, o.Passes = 2, Passes{Epochs: 5}
+		return updates(t, a, o)
+	}},
+	{"ppo", func(t *testing.T, dt torch.DType, micro MicroBatching) training {
+		a := actorOf(t, dt, nil)
+		th, err := torch.NewThread(torchtest.Device(t))
+		must(t, err)
+		t.Cleanup(th.Close)
+		m, err := model.New(t.Context(), th, tinyConfig(), 12, dt)
+		must(t, err)
+		c, err := NewCritic(t.Context(), m, dt, optim.DefaultAdamW(), 14)
+		must(t, err)
+		t.Cleanup(c.Close)
+		rows := trainRows(8)
+		must(t, c.Values(t.Context(), rows, micro))
+		must(t, SumPiSquared(t.Context(), a.Compute(), rows, micro, .9))
+		for i := range rows {
+			rows[i].Returns = rows[i].Advantages
+		}
+		co := criticOptions()
+		co.Micro, co.Passes = micro, Passes{Epochs: 3}
+		cst, err := c.UpdateCritic(t.Context(), rows, 1e-2, *co)
+		must(t, err)
+		o := policyOptions(micro)
+		o.MiniBatch, o.Passes = 3, Passes{Epochs: 3}
+		st, err := a.UpdateActor(t.Context(), rows, 1e-3, o)
+		must(t, err)
+		w := weightsOf(t, c.Actor, c.head)
+		for name, v := range weightsOf(t, a, nil) {
+			w["actor."+name] = v
+		}
+		return training{numbersOf(st, cst), rows, w}
+	}},
+	{"ppo, shared decoder", func(t *testing.T, dt torch.DType, micro MicroBatching) training {
+		a := actorOf(t, dt, nil)
+		c := onActor(t, a)
+		rows := trainRows(8)
+		must(t, c.ValuesAndLogProbs(t.Context(), rows, micro, .9))
+		for i := range rows {
+			rows[i].Returns = rows[i].Advantages
+		}
+		co := criticOptions()
+		co.Micro = micro
+		cst, err := c.UpdateCritic(t.Context(), rows, 1e-2, *co)
+		must(t, err)
+		o := policyOptions(micro)
+		o.MiniBatch, o.Passes, o.Value = 3, Passes{Epochs: 4, Shuffle: true}, valueTerm(c, .5)
+		st, err := a.UpdateActor(t.Context(), rows, 1e-3, o)
+		must(t, err)
+		return training{numbersOf(st, cst), rows, weightsOf(t, a, c.head)}
+	}},
+	{"supervised", func(t *testing.T, dt torch.DType, micro MicroBatching) training {
+		a := actorOf(t, dt, nil)
+		out := training{rows: trainRows(6)}
+		for range 10 {
+			st, err := a.UpdateSFT(t.Context(), out.rows, 1e-3, 1, micro)
+			must(t, err)
+			mean, tokens, err := a.LossSFT(t.Context(), out.rows, micro)
+			must(t, err)
+			out.numbers = append(out.numbers, st.Loss, st.GradNorm, mean, float64(tokens))
+		}
+		out.weights = weightsOf(t, a, nil)
+		return out
+	}},
+}
+
+// updates runs UpdateActor on rows with old log-probs.
+func updates(t *testing.T, a *Actor, o PolicyOptions) training {
+	t.Helper()
+	rows := trainRows(8)
+	must(t, LogProbs(t.Context(), a.Compute(), rows, o.Micro, o.Temperature, OldLogProbs))
+	st, err := a.UpdateActor(t.Context(), rows, 1e-3, o)
+	must(t, err)
+	return training{numbersOf(st, CriticStats{}), rows, weightsOf(t, a, nil)}
+}
+
+func numbersOf(st PolicyStats, c CriticStats) []float64 {
+	return []float64{
+		st.Loss, st.KL, st.ClipFrac, st.ClipFracLower, st.PPOKL, st.Entropy, st.GradNorm, float64(st.Steps), st.Gap.Mean, st.Gap.K3,
+		st.Value.Loss, st.Value.Mean, st.Value.GradNorm, c.Loss, c.Mean, c.GradNorm, float64(c.Steps),
+	}
+}
+
+// TestRanks checks that losses, gradient norms, per-token fields and weights after 10 optimiser steps do not depend on the
+// number of ranks, and are equal on all ranks to the last bit.
+func TestRanks(t *testing.T) {
+	for _, c := range []struct {
+		dt  torch.DType
+		tol float64
+	}{{torch.Float64, 1e-10}, {torch.Float32, 1e-4}} {
+		for i, r := range parallelRuns {
+			if c.dt == torch.Float32 && (testing.Short() || i > 0 && i < 4) {
+				continue // the others cover the rounding of float32
+			}
+			t.Run(fmt.Sprintf("%s in %s", r.name, c.dt), func(t *testing.T) {
+				var want training
+				for _, n := range []int{1, 2, 4} {
+					if c.dt == torch.Float32 && n == 2 || testing.Short() && n == 4 {
+						continue
+					}
+					got := make([]training, n)
+					onRanks(t, n, func(rank int, g *dist.Group) {
+						got[rank] = r.run(t, c.dt, MicroBatching{Rows: 2, Group: g})
+					})
+					if t.Failed() {
+						t.FailNow()
+					}
+					for rank := range got[1:] {
+						if !reflect.DeepEqual(got[rank+1], got[0]) {
+							t.Errorf("%d ranks: the results of rank %d and rank 0 differ", n, rank+1)
+						}
+					}
+					if n == 1 {
+						want = got[0]
+						continue
+					}
+					compareTraining(t, n, got[0], want, c.tol)
+				}
+			})
+		}
+	}
+}
+
+// compareTraining fails the test if results with n ranks differ from those of one process by more than tol.
+func compareTraining(t *testing.T, n int, got, want training, tol float64) {
+	t.Helper()
+	off := func(got, want []float64) float64 {
+		worst := 0.0
+		for i := range want {
+			if d := math.Abs(got[i]-want[i]) / math.Max(1, math.Abs(want[i])); !(d <= worst) {
+				worst = d
+			}
+		}
+		return worst
+	}
+	worst := off(got.numbers, want.numbers)
+	if !(worst <= tol) {
+		t.Errorf("%d ranks: the statistics are %v, want %v", n, got.numbers, want.numbers)
+	}
+	for _, name := range slices.Sorted(maps.Keys(want.weights)) {
+		d := off(got.weights[name], want.weights[name])
+		if worst = math.Max(worst, d); !(d <= tol) {
+			t.Errorf("%d ranks: %s differs by %.2g", n, name, d)
+		}
+	}
+	for i := range want.rows {
+		for k, f := range []field{OldLogProbs, Entropies, values, sumPiSquared} {
+			a, b := *f(&got.rows[i]), *f(&want.rows[i])
+			for j := range max(len(a), len(b)) {
+				if d := math.Abs(float64(a[j] - b[j])); !(d <= math.Max(tol, 1e-5)) {
+					t.Fatalf("%d ranks: field %d of row %d, token %d is %v, want %v", n, k, i, j, a[j], b[j])
+				}
+			}
+		}
+	}
+	t.Logf("%d ranks: largest difference %.2g", n, worst)
+}
+
+// TestRanksSkipTogether checks that a loss or a gradient that is NaN on one rank is skipped on all ranks with the same cause,
+// and that a third one in a row ends the run on all ranks.
+func TestRanksSkipTogether(t *testing.T) {
+	for _, what := range []string{"loss", "gradient"} {
+		t.Run(what, func(t *testing.T) {
+			causes := make([]string, 3)
+			onRanks(t, 3, func(rank int, g *dist.Group) {
+				a := actorOf(t, torch.Float32, nil)
+				before := weightsOf(t, a, nil)
+				a.OnBadStep(func(b BadStep) error {
+					causes[rank] += b.Cause.Error() + "\n"
+					return nil
+				})
+				o := policyOptions(MicroBatching{Rows: 1, Group: g})
+				for i := range maxBadSteps {
+					if a.SpoilLoss(nil); rank == 1 {
+						spoiled := 0
+						a.SpoilLoss(func(l torch.Tensor) torch.Tensor {
+							if spoiled++; spoiled > 1 {
+								return l
+							}
+							if what == "loss" {
+								return l.MulScalar(math.NaN())
+							}
+							return l.Sub(l.Detach()).Sqrt() // 0 with an infinite derivative
+						})
+					}
+					st, err := a.UpdateActor(t.Context(), trainRows(8), 1e-3, o)
+					_, diverged := errors.AsType[*DivergedError](err)
+					if diverged != (i == maxBadSteps-1) || !diverged && (err != nil || st.Skipped != 1) {
+						t.Errorf("rank %d, step %d: statistics %+v and error %v", rank, i, st, err)
+					}
+				}
+				if !reflect.DeepEqual(weightsOf(t, a, nil), before) {
+					t.Errorf("rank %d: the weights changed", rank)
+				}
+				a.SpoilLoss(nil)
+				st, err := a.UpdateActor(t.Context(), trainRows(8), 1e-3, o) // no gradient is left from the skipped steps
+				alone, errAlone := actorOf(t, torch.Float32, nil).UpdateActor(t.Context(), trainRows(8), 1e-3, policyOptions(MicroBatching{Rows: 1}))
+				if err != nil || errAlone != nil || math.Abs(st.GradNorm-alone.GradNorm) > 1e-4*alone.GradNorm {
+					t.Errorf("rank %d: the next step has the norm %v, want %v (errors %v, %v)", rank, st.GradNorm, alone.GradNorm, err, errAlone)
+				}
+			})
+			if causes[0] == "" || causes[0] != causes[1] || causes[0] != causes[2] {
+				t.Errorf("causes %q, want the same on all ranks", causes)
+			}
+		})
+	}
+}
+
+// TestRankFails checks that the failure of one rank ends the pass of the others with an error.
+func TestRankFails(t *testing.T) {
+	errs := make([]error, 2)
+	onRanks(t, 2, func(rank int, g *dist.Group) {
+		a := actorOf(t, torch.Float32, nil)
+		if rank == 1 {
+			a.SpoilLoss(func(l torch.Tensor) torch.Tensor { return l.Reshape(7) })
+		}
+		_, errs[rank] = a.UpdateActor(t.Context(), trainRows(8), 1e-3, policyOptions(MicroBatching{Rows: 1, Group: g}))
+	})
+	if errs[0] == nil || errs[1] == nil || !strings.Contains(errs[1].Error(), "Reshape") {
+		t.Errorf("errors %v, want a failed operation on rank 1 and a failed collective on rank 0", errs)
+	}
+}
+
+// TestDeal checks the distribution of rows.
+func TestDeal(t *testing.T) {
+	lengths := []int{3, 9, 5, 5, 1, 9}
+	rows := make([]data.Row, len(lengths))
+	for i, n := range lengths {
+		rows[i].Tokens = make([]int32, n)
+	}
+	for _, c := range []struct {
+		ranks int
+		want  [][]int
+	}{
+		{1, [][]int{{0, 1, 2, 3, 4, 5}}},
+		{2, [][]int{{0, 1, 2}, {3, 4, 5}}},
+		{8, [][]int{{1}, {5}, {2}, {3}, {0}, {4}, nil, nil}},
+	} {
+		got := make([][]int, 0, c.ranks)
+		hands, err := MicroBatching{Rows: 2}.dealTo(c.ranks, rows)
+		must(t, err)
+		for _, h := range hands {
+			got = append(got, h.index)
+		}
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%d ranks get the rows %v, want %v", c.ranks, got, c.want)
+		}
+	}
+}

@@ -107,6 +107,8 @@ var arrows = map[string]string{
 	"torch/mmap":        "",
 	"torch/torchtest":   "torch",
 
+	"torch/dist/disttest": "torch torch/dist torch/torchtest",
+
 	"internal/errext": "",
 
 	"docs":          "...",

@@ -18,6 +18,7 @@ import (
 // tensors on another device are copied to the host and back. Results are not recorded for gradients. A tensor that does not fit is an error on this rank only; the others then wait for the time-out.
 type Group struct {
 	rank, size int
+	timeout    time.Duration
 	p          *torch.ProcessGroup
 
 	calls  sync.Mutex // held during a call; Abort and Close wait for it before they free p
@@ -56,7 +57,7 @@ func Join(ctx context.Context, env Env, timeout time.Duration) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{rank: env.Rank, size: env.Size, p: p}
+	g := &Group{rank: env.Rank, size: env.Size, timeout: timeout, p: p}
 	if err := g.join(ctx, env, serve, timeout); err != nil {
 		g.Abort()
 		return nil, fmt.Errorf("join the other processes: %w", err)
@@ -98,6 +99,9 @@ func (g *Group) Rank() int { return g.rank }
 
 // Size returns the number of processes.
 func (g *Group) Size() int { return g.size }
+
+// Timeout returns the limit of every collective.
+func (g *Group) Timeout() time.Duration { return g.timeout }
 
 // Broadcast replaces the elements of t on all ranks by those of rank root.
 func (g *Group) Broadcast(ctx context.Context, t torch.Tensor, root int) error {

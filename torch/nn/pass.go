@@ -18,6 +18,10 @@ type Pass struct {
 	Offsets  []int        // used without KV: sequence i has the tokens Offsets[i] … Offsets[i+1]-1
 	KV       *KV          // cache of earlier keys and values in generation; nil in training and scoring
 
+	// Sum adds the results of Out over the ranks among which the layers are divided, and returns the same sum on all ranks.
+	// It may overwrite its argument. nil: one rank has whole layers.
+	Sum func(torch.Tensor) torch.Tensor
+
 	residual torch.Tensor // what Out adds to; none outside Residual
 }
 
@@ -57,7 +61,7 @@ func (p *Pass) Attend(q, k, v torch.Tensor, scale float64) torch.Tensor {
 // Residual returns x [N,D] plus the output of layer for y [N,D]. On a GPU the layer's last product of a pass with KV adds to x in
 // place, see Out.
 func (p *Pass) Residual(x torch.Tensor, layer Layer, y torch.Tensor) torch.Tensor {
-	if p.KV == nil || x.Device().IsCPU() {
+	if p.KV == nil || p.Sum != nil || x.Device().IsCPU() {
 		return x.Add(layer.Forward(p, y))
 	}
 	p.residual = x
@@ -69,9 +73,12 @@ func (p *Pass) Residual(x torch.Tensor, layer Layer, y torch.Tensor) torch.Tenso
 	return x.Add(y)
 }
 
-// Out applies the last linear layer of a Layer to h [N,I]. Within Residual on a GPU it adds the result to the residual
-// instead, in one operation, and returns the sum.
+// Out applies the last linear layer of a Layer to h [N,I], whose columns are the rank's heads or inner width. Within
+// Residual on a GPU it adds the result to the residual instead, in one operation, and returns the sum.
 func (p *Pass) Out(h torch.Tensor, l *Linear) torch.Tensor {
+	if p.Sum != nil {
+		return p.Sum(p.Linear(h, l)[0])
+	}
 	if p.residual.None() || l.LoRA != nil || !l.Bias.None() {
 		return p.Linear(h, l)[0]
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/safetensors"
@@ -102,13 +103,49 @@ type Source interface {
 
 // Read copies a tensor of a file or folder in its stored dtype. It must be called inside torch.Run.
 func Read(s *torch.Scope, f Source, name string) (torch.Tensor, error) {
-	info, data, err := f.Tensor(name)
+	info, dt, data, err := stored(f, name)
 	if err != nil {
 		return torch.Tensor{}, err
 	}
+	return s.Bytes(data, dt, info.Shape...), nil
+}
+
+// ReadPart copies the elements at … at+n-1 of dimension dim of a tensor; see Read. It reads no other elements of the file.
+func ReadPart(s *torch.Scope, f Source, name string, dim, at, n int) (torch.Tensor, error) {
+	info, dt, data, err := stored(f, name)
+	if err != nil {
+		return torch.Tensor{}, err
+	}
+	shape := info.Shape
+	if dim < 0 || dim >= len(shape) || at < 0 || n < 0 || n > shape[dim]-at {
+		return torch.Tensor{}, fmt.Errorf("tensor %s has shape %v, which has no elements %d to %d of dimension %d", name, shape, at, at+n-1, dim)
+	}
+	width := dt.Size() // bytes of one element of the dimension
+	for _, size := range shape[dim+1:] {
+		width *= size
+	}
+	var part []byte
+	if row := shape[dim] * width; row == len(data) {
+		part = data[at*width : (at+n)*width]
+	} else {
+		for from := 0; from < len(data); from += row {
+			part = append(part, data[from+at*width:from+(at+n)*width]...)
+		}
+	}
+	shape = slices.Clone(shape)
+	shape[dim] = n
+	return s.Bytes(part, dt, shape...), nil
+}
+
+// stored returns a tensor's description, the dtype of its elements, and its bytes.
+func stored(f Source, name string) (safetensors.Info, torch.DType, []byte, error) {
+	info, data, err := f.Tensor(name)
+	if err != nil {
+		return info, 0, nil, err
+	}
 	dt, ok := dtypes[info.DType]
 	if !ok {
-		return torch.Tensor{}, fmt.Errorf("tensor %s is stored as %s, want a floating-point type", name, info.DType)
+		return info, 0, nil, fmt.Errorf("tensor %s is stored as %s, want a floating-point type", name, info.DType)
 	}
-	return s.Bytes(data, dt, info.Shape...), nil
+	return info, dt, data, nil
 }

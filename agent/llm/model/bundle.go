@@ -10,6 +10,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/dist"
 )
 
 // Bundle is a model with its tokenizer, chat template and generation settings.
@@ -32,6 +33,9 @@ type Options struct {
 	// TokenizerOptional accepts a model whose tokenizer is missing or invalid,
 	// for callers that pass ids.
 	TokenizerOptional bool
+	// Ranks cuts the model over the ranks of a group (tensor parallelism). Each rank opens the same model, reads only its part, and
+	// can only generate, at the same time as the others. A nil group means one rank, which has the whole model.
+	Ranks *dist.Group
 	// FindBase finds the base model of adapters whose adapter_config.json names no existing path, such
 	// as a model of the hub. nil: such a base is an error.
 	FindBase func(name string) (path string, err error)
@@ -82,7 +86,7 @@ func open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle
 	}
 	defer f.close()
 	b := &f.Bundle
-	if b.Model, err = load(ctx, t, f.config, o.DType, f.src); err != nil {
+	if b.Model, err = loadCut(ctx, t, f.config, o.DType, f.src, o.Ranks); err != nil {
 		return nil, err
 	}
 	b.Path = path

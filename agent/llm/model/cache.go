@@ -17,9 +17,9 @@ type Cache struct {
 	owner *torch.Owner
 }
 
-// CacheBytesPerToken returns the bytes of one token's keys and values.
+// CacheBytesPerToken returns the bytes of one token's keys and values on this rank.
 func (m *Model) CacheBytesPerToken() int {
-	c := &m.Config
+	c := m.blocks()
 	return 2 * c.NumHiddenLayers * c.NumKeyValueHeads * c.HeadDim * m.dtype.Size()
 }
 
@@ -31,7 +31,7 @@ func (m *Model) NewCache(ctx context.Context, blocks, blockSize int) (*Cache, er
 	c := &Cache{Blocks: blocks, BlockSize: blockSize, owner: torch.NewOwner(m.thread, "kv cache")}
 	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
 		for range m.Config.NumHiddenLayers {
-			shape := []int{blocks, blockSize, m.Config.NumKeyValueHeads, m.Config.HeadDim}
+			shape := []int{blocks, blockSize, m.blocks().NumKeyValueHeads, m.Config.HeadDim}
 			// Each slot is written before it is read, so it needs no initial
 			// value and takes no physical memory until the write.
 			k, v := s.Empty(m.dtype, shape...), s.Empty(m.dtype, shape...)

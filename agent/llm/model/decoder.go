@@ -24,6 +24,7 @@ type Model struct {
 	owner    *torch.Owner // nil in a view of another model (Base, Frozen)
 	dtype    torch.DType
 	lora     *adapters // nil: all weights are trained
+	cut      *cut      // nil: this rank has the whole model
 
 	checkpointing bool
 	tapes         []*tape // state of the forward passes that Backward has not processed yet
@@ -33,6 +34,9 @@ type Model struct {
 // norm, differentiable. Sequence i is ids[offsets[i]:offsets[i+1]]; its tokens
 // attend only to earlier tokens of the same sequence.
 func (m *Model) Forward(s *torch.Scope, ids, positions []int32, offsets []int) torch.Tensor {
+	if s.GradEnabled() {
+		m.mustBeWhole("Forward")
+	}
 	p := m.newPass(s, positions)
 	p.Offsets = offsets
 	if m.checkpointing && s.GradEnabled() {
@@ -44,6 +48,9 @@ func (m *Model) Forward(s *torch.Scope, ids, positions []int32, offsets []int) t
 // newPass starts a pass over tokens at positions.
 func (m *Model) newPass(s *torch.Scope, positions []int32) (p nn.Pass) {
 	p.Cos, p.Sin = m.rope.Angles(s, positions)
+	if m.cut != nil {
+		m.cut.begin(&p)
+	}
 	return p
 }
 
@@ -79,12 +86,15 @@ func (m *Model) Decode(s *torch.Scope, c *Cache, b DecodeBatch) (hidden torch.Te
 
 // run applies the decoder; pass(i) returns the pass for block i.
 func (m *Model) run(s *torch.Scope, ids []int32, pass func(i int) *nn.Pass) torch.Tensor {
-	x := m.EmbedTokens.Forward(s.Int32s(ids, len(ids)))
+	x := m.embed(s, ids)
 	for i, block := range m.Layers {
 		s.Do(func(s *torch.Scope) {
 			x = block.Forward(pass(i), x)
 			s.Keep(x)
 		})
+	}
+	if m.cut != nil {
+		m.cut.end()
 	}
 	return m.Norm.Forward(x)
 }
@@ -92,8 +102,18 @@ func (m *Model) run(s *torch.Scope, ids []int32, pass func(i int) *nn.Pass) torc
 // Logits returns the logits [R,V] of the next token for hidden states [R,D],
 // without gradients. A bfloat16 model gives float32 logits, as in
 // TokenLogProbs: rounding a logit of 20 to bfloat16 changes it by up to 0.06,
-// and the log-prob of a sampled token by as much.
+// and the log-prob of a sampled token by as much. If the model is cut over several
+// ranks, all ranks call Logits and get all logits.
 func (m *Model) Logits(hidden torch.Tensor) torch.Tensor {
+	logits := m.headLogits(hidden)
+	if m.cut != nil {
+		logits = m.cut.logits(logits, m.Config.VocabSize)
+	}
+	return logits
+}
+
+// headLogits returns the logits of this rank's part of the head.
+func (m *Model) headLogits(hidden torch.Tensor) torch.Tensor {
 	if !hidden.Device().IsCPU() {
 		return torch.Logits(hidden, m.LMHead.Weight, m.LMHead.Bias)
 	}
@@ -117,6 +137,7 @@ func (m *Model) Logits(hidden torch.Tensor) torch.Tensor {
 // Rows with a negative target give 0 and no gradient. The softmax of row i is
 // over the tokens kept[i]; an empty kept[i], or a nil kept, means all tokens.
 func (m *Model) TokenLogProbs(hidden torch.Tensor, targets []int64, kept [][]int32, temperature float64, wantEntropy bool) (logp, entropy torch.Tensor) {
+	m.mustBeWhole("TokenLogProbs")
 	return torch.TokenLogProbs(hidden, m.LMHead.Weight, m.LMHead.Bias, targets, kept, temperature, wantEntropy)
 }
 

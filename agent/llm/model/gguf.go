@@ -273,6 +273,15 @@ func (g *ggufSource) read(s *torch.Scope, name string) (torch.Tensor, error) {
 	return t, nil
 }
 
+// readPart dequantises the whole tensor and cuts it.
+func (g *ggufSource) readPart(s *torch.Scope, name string, dim, at, n int) (torch.Tensor, error) {
+	t, err := g.read(s, name)
+	if err != nil {
+		return t, err
+	}
+	return t.Narrow(dim, at, n).Clone(), nil
+}
+
 // deinterleave reorders the rows of a rotated projection, a matrix or a bias.
 // ggml rotates neighbouring dimensions of a head (i, i+1), transformers the two
 // halves (i, i+Dh/2). Row (h, i, j) of the file is therefore row (h, j, i) of

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/dist"
 	"github.com/openmanus/openmanus/torch/safetensors"
 	"github.com/openmanus/openmanus/torch/store"
 )
@@ -20,11 +21,18 @@ type source interface {
 	count(types map[string]int) (bytes int64, err error)
 	// read returns the whole tensor in any floating-point dtype.
 	read(s *torch.Scope, name string) (torch.Tensor, error)
+	// readPart returns the elements at … at+n-1 of dimension dim of a tensor.
+	readPart(s *torch.Scope, name string, dim, at, n int) (torch.Tensor, error)
 }
 
 // load makes a model from a checkpoint, which must match the configuration
 // exactly.
 func load(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, src source) (*Model, error) {
+	return loadCut(ctx, t, c, dt, src, nil)
+}
+
+// loadCut loads this rank's part of a model that is cut over the ranks of g; see load. A nil g means one rank.
+func loadCut(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, src source, g *dist.Group) (*Model, error) {
 	d, err := newDecoder(c)
 	if err != nil {
 		return nil, err
@@ -36,8 +44,12 @@ func load(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, src so
 	if err := safetensors.Fit(src, want, c.redundant); err != nil {
 		return nil, fmt.Errorf("the weights do not fit the configuration: %w", err)
 	}
-	m, err := build(ctx, t, c, dt, func(s *torch.Scope, _ int, w weight) (torch.Tensor, error) {
-		return src.read(s, w.name)
+	m, err := declareCut(c, g)
+	if err != nil {
+		return nil, err
+	}
+	err = m.fill(ctx, t, dt, func(s *torch.Scope, _ int, w weight) (torch.Tensor, error) {
+		return m.read(s, src, w.name, w.name)
 	})
 	if err != nil {
 		return nil, err
@@ -63,7 +75,7 @@ func checkTied(ctx context.Context, m *Model, src source) error {
 		return nil
 	}
 	return torch.Run(ctx, m.thread, func(s *torch.Scope) error {
-		head, err := src.read(s, headName)
+		head, err := m.read(s, src, headName, m.declared.weights[0].name)
 		if err != nil {
 			return err
 		}
@@ -92,4 +104,8 @@ func (f folderSource) count(types map[string]int) (bytes int64, err error) {
 
 func (f folderSource) read(s *torch.Scope, name string) (torch.Tensor, error) {
 	return store.Read(s, f, name)
+}
+
+func (f folderSource) readPart(s *torch.Scope, name string, dim, at, n int) (torch.Tensor, error) {
+	return store.ReadPart(s, f, name, dim, at, n)
 }

@@ -110,6 +110,14 @@ func (m *Model) HasLoRA() bool { return m.lora != nil }
 // not change. The adapters are float32, or float64 on float64 weights, because
 // bfloat16 would round the optimiser's steps away.
 func (m *Model) AddLoRA(ctx context.Context, o LoRA, seed uint64) error {
+	if err := m.errCut(); err != nil {
+		return fmt.Errorf("make the adapters: %w", err)
+	}
+	return m.addLoRA(ctx, o, seed)
+}
+
+// addLoRA adds adapters; see AddLoRA. In a cut model they get their values from a file.
+func (m *Model) addLoRA(ctx context.Context, o LoRA, seed uint64) error {
 	if m.lora != nil {
 		return errors.New("the model already has adapters; merge them first")
 	}
@@ -148,6 +156,9 @@ func (m *Model) newAdapters(o LoRA) (*adapters, error) {
 		if slices.Contains(targets, l.short()) {
 			a.list = append(a.list, l)
 		}
+	}
+	if m.cut != nil {
+		m.cut.addAdapters(a.list, o.Rank)
 	}
 	m.lora = a
 	return a, nil
@@ -227,6 +238,9 @@ func (m *Model) Dropout() float64 {
 // Base returns a view of the model without adapters. It shares the weights, so it
 // must not be used after m is closed; Close of the view frees nothing.
 func (m *Model) Base() *Model {
+	if err := m.errCut(); err != nil {
+		panic("model: " + err.Error())
+	}
 	base, err := newDecoder(m.Config)
 	if err != nil {
 		panic("model: " + err.Error()) // cannot happen: m was made from the same configuration
@@ -245,6 +259,9 @@ func (m *Model) Base() *Model {
 func (m *Model) Frozen(ctx context.Context) (*Model, error) {
 	if m.lora == nil {
 		return nil, errors.New("the model has no adapters to copy")
+	}
+	if err := m.errCut(); err != nil {
+		return nil, fmt.Errorf("copy the adapters: %w", err)
 	}
 	f := m.Base()
 	a, err := f.newAdapters(m.lora.o)

@@ -63,6 +63,9 @@ func (m *Model) SaveAdapters(ctx context.Context, dir string) error {
 	if m.lora == nil {
 		return errors.New("save adapters: the model has no adapters")
 	}
+	if err := m.errCut(); err != nil {
+		return fmt.Errorf("save adapters: %w", err)
+	}
 	norm, err := m.weightNorm(ctx)
 	if err != nil {
 		return fmt.Errorf("save adapters: %w", err)
@@ -180,7 +183,7 @@ func (m *Model) readAdapters(ctx context.Context, dir string) error {
 	if err := m.checkBase(ctx, f.Metadata()[baseKey]); err != nil {
 		return err
 	}
-	if err := store.Load(ctx, m.thread, f, m.Adapters(), true); err != nil {
+	if err := m.loadAdapters(ctx, f); err != nil {
 		return fmt.Errorf("the adapters do not fit the model: %w", err)
 	}
 	return nil
@@ -191,6 +194,10 @@ func (m *Model) readAdapters(ctx context.Context, dir string) error {
 func (m *Model) weightNorm(ctx context.Context) (norm float64, err error) {
 	err = torch.Run(ctx, m.thread, func(s *torch.Scope) error {
 		s.NoGrad(func() {
+			if m.cut != nil {
+				norm = m.cut.norm(s, m.Params())
+				return
+			}
 			var ts []torch.Tensor
 			for _, p := range m.Params() {
 				ts = append(ts, p.Tensor)
@@ -235,7 +242,7 @@ func (b *Bundle) adapt(ctx context.Context, a adapterFolder, tokenizerOptional b
 	if err := b.Model.Merge(ctx); err != nil {
 		return err
 	}
-	if err := b.Model.AddLoRA(ctx, a.lora, 0); err != nil {
+	if err := b.Model.addLoRA(ctx, a.lora, 0); err != nil {
 		return err
 	}
 	if err := b.Model.readAdapters(ctx, a.dir); err != nil {

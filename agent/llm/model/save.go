@@ -19,6 +19,9 @@ const maxShard = 5 << 30
 // merged, into an existing folder that transformers then opens. Every file
 // appears complete or not at all; config.json comes last.
 func (m *Model) SaveWeights(ctx context.Context, dir string, dt torch.DType) error {
+	if err := m.errCut(); err != nil {
+		return fmt.Errorf("save model: %w", err)
+	}
 	var specs []safetensors.Spec
 	params := m.Params()
 	for _, p := range params {

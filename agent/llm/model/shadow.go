@@ -14,6 +14,9 @@ func (m *Model) Shadow(ctx context.Context, dt torch.DType) (*Model, error) {
 	if m.lora != nil {
 		return nil, errors.New("a model with adapters cannot be shadowed; adapters are float32 on weights of any dtype")
 	}
+	if err := m.errCut(); err != nil {
+		return nil, fmt.Errorf("copy the model: %w", err)
+	}
 	params := m.Params()
 	return build(ctx, m.thread, m.Config, dt, func(_ *torch.Scope, i int, _ weight) (torch.Tensor, error) {
 		return params[i].Tensor.Detach().Clone(), nil
@@ -29,9 +32,10 @@ func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
 
 // CopyWeights overwrites the weights with the sums of src's weights and the
 // updates of src's adapters. Both models have the same configuration; m's
-// adapters do not change. It runs inside torch.Run.
+// adapters do not change. If m is cut, it gets its parts of src, which is whole.
+// It runs inside torch.Run.
 func (m *Model) CopyWeights(s *torch.Scope, src *Model) {
-	forPairs(s, m.Params(), src.Params(), func(to, from Param) { to.Tensor.Copy_(src.merged(from)) })
+	forPairs(s, m.Params(), src.Params(), func(to, from Param) { to.Tensor.Copy_(m.part(s, to.Name, src.merged(from))) })
 }
 
 // MoveGrads adds the gradients of a shadow to the gradients of m and clears

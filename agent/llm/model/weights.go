@@ -39,18 +39,27 @@ func (m *Model) SetTrainable(on bool) {
 // build makes a model in dtype dt. fill returns the i-th weight, which the model
 // then owns.
 func build(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, fill func(*torch.Scope, int, weight) (torch.Tensor, error)) (*Model, error) {
-	if dt != torch.Float32 && dt != torch.BFloat16 && dt != torch.Float64 {
-		return nil, fmt.Errorf("a model cannot compute in %s; float32, bfloat16 and float64 are supported", dt)
-	}
 	m, err := newDecoder(c)
 	if err != nil {
 		return nil, err
+	}
+	if err := m.fill(ctx, t, dt, fill); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// fill sets the weights of a declared model in dtype dt. weightOf returns the i-th weight, which the model then owns. After an
+// error the model has no weights.
+func (m *Model) fill(ctx context.Context, t *torch.Thread, dt torch.DType, weightOf func(*torch.Scope, int, weight) (torch.Tensor, error)) error {
+	if dt != torch.Float32 && dt != torch.BFloat16 && dt != torch.Float64 {
+		return fmt.Errorf("a model cannot compute in %s; float32, bfloat16 and float64 are supported", dt)
 	}
 	m.thread, m.dtype, m.owner = t, dt, torch.NewOwner(t, "model")
 	for i, w := range m.declared.weights {
 		// One Run per weight, so that a long load can be cancelled.
 		err := torch.Run(ctx, t, func(s *torch.Scope) error {
-			v, err := fill(s, i, w)
+			v, err := weightOf(s, i, w)
 			if err != nil {
 				return err
 			}
@@ -60,11 +69,11 @@ func build(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, fill 
 		})
 		if err != nil {
 			m.Close()
-			return nil, err
+			return err
 		}
 	}
 	m.tie()
-	return m, nil
+	return nil
 }
 
 // tie makes the output head share the embedding's weight if
@@ -104,7 +113,9 @@ func mix(seed, i uint64) uint64 {
 // name, a zero byte, the number of dimensions and the dimensions as
 // little-endian uint64, and its elements, row-major and little-endian. Tied
 // parameters are hashed once, adapters under PEFT's names. A checkpoint and its
-// copy in another file format have the same hash if loaded in the same dtype.
+// copy in another file format have the same hash if loaded in the same dtype. If
+// the model is cut over several ranks, all ranks call Hash, and get the hash of the
+// whole model.
 func (m *Model) Hash(ctx context.Context) (string, error) {
 	params := append(m.Params(), m.Adapters()...)
 	slices.SortFunc(params, func(a, b Param) int { return cmp.Compare(a.Name, b.Name) })
@@ -116,7 +127,8 @@ func (m *Model) Hash(ctx context.Context) (string, error) {
 		var data []byte
 		var shape []int
 		err := torch.Run(ctx, m.thread, func(*torch.Scope) error {
-			shape, data = p.Tensor.Shape(), p.Tensor.ToBytes()
+			v := m.whole(p)
+			shape, data = v.Shape(), v.ToBytes()
 			return nil
 		})
 		if err != nil {

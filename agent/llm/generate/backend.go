@@ -30,6 +30,7 @@ type Backend struct {
 	seqs    map[engine.SeqID]*sequence
 	version atomic.Int64
 	teacher engine.Teacher // may be nil
+	link    *link          // to the other ranks of a cut model; nil if the model is whole
 }
 
 var _ engine.Backend = (*Backend)(nil)
@@ -52,7 +53,7 @@ func New(ctx context.Context, m *model.Model, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
-	return &Backend{model: m, cache: cache, blocks: newBlocks(n, o.BlockSize), seqs: map[engine.SeqID]*sequence{}, teacher: o.Teacher}, nil
+	return &Backend{model: m, cache: cache, blocks: newBlocks(n, o.BlockSize), seqs: map[engine.SeqID]*sequence{}, teacher: o.Teacher, link: newLink(m)}, nil
 }
 
 // Capacity implements engine.Backend.
@@ -70,6 +71,7 @@ func (b *Backend) SetVersion(v int64) { b.version.Store(v) }
 
 // Drop implements engine.Backend.
 func (b *Backend) Drop(id engine.SeqID) {
+	b.link.drop(id)
 	if s := b.seqs[id]; s != nil {
 		b.blocks.release(s.blocks)
 		delete(b.seqs, id)
@@ -89,6 +91,11 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
+	ctx, done, err := b.link.begin(ctx, batch)
+	if err != nil {
+		return nil, fmt.Errorf("generate: %w", err)
+	}
+	defer done()
 	out := make([]engine.Sampled, len(batch))
 	err = torch.Run(ctx, b.model.Thread(), func(s *torch.Scope) error {
 		s.NoGrad(func() {
@@ -111,6 +118,7 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 		return nil
 	})
 	if err != nil {
+		b.link.abort()
 		return nil, fmt.Errorf("generate: %w", err)
 	}
 	for i := range batch {

@@ -2,12 +2,12 @@
 // in this process.
 //
 // It contains the paged KV cache and its blocks, the packing of prefill chunks
-// and decode rows into one call, and the keys of the random draws. Package
-// model has the weights, which the trainer updates; agent/llm/engine schedules
-// the sequences.
+// and decode rows into one call, the keys of the random draws, and the steps of
+// a model that is cut over several ranks (see Lead). Package model has the
+// weights, which the trainer updates; agent/llm/engine schedules the sequences.
 //
 // Concurrency: only the scheduler's goroutine calls Step and Drop; any
-// goroutine may call Version, Capacity and BlockSize. SetVersion is called
+// goroutine may call Version, Capacity and BlockSize. SetVersion, Lead, Dismiss and Follow are called
 // while the scheduler is paused, and Close after it has ended. All tensor work
 // runs in torch.Run on the model's thread, so sampling and training never touch
 // the weights at the same time.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/openmanus/openmanus/algo/ranks"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data/crash"
@@ -66,15 +67,20 @@ func (t *Trainer) warmStart(ctx, soft context.Context) error {
 	}
 	saved := time.Now()
 	o.Events = t.Events
+	o.Ranks = t.Ranks
 	err := TrainSFT(ctx, soft, t.Actor, o, t.state.WarmSteps, func(step, steps int, m Metrics) error {
 		t.state.WarmSteps = step
 		t.keepBadSteps()
 		t.state.Unreported, t.unsaved = m, true
-		if err := t.reportWarm(steps); err != nil {
+		if err := t.reportWarm(ctx, steps); err != nil {
 			return err
 		}
-		if step == steps || o.SaveAfter <= 0 || time.Since(saved) < o.SaveAfter {
+		if step == steps || o.SaveAfter <= 0 {
 			return nil
+		}
+		due, err := ranks.Share(ctx, t.Ranks, func() (bool, error) { return time.Since(saved) >= o.SaveAfter, nil })
+		if err != nil || !due {
+			return err
 		}
 		saved = time.Now()
 		return t.SaveCheckpoint(ctx)
@@ -86,9 +92,9 @@ func (t *Trainer) warmStart(ctx, soft context.Context) error {
 }
 
 // reportWarm writes the line of a step of the warm start.
-func (t *Trainer) reportWarm(steps int) error {
+func (t *Trainer) reportWarm(ctx context.Context, steps int) error {
 	m := Metrics(t.state.Unreported)
-	if err := t.write(track.PhaseSFT, t.state.WarmSteps, m); err != nil {
+	if err := t.write(ctx, track.PhaseSFT, t.state.WarmSteps, m); err != nil {
 		return err
 	}
 	t.state.Unreported = nil
@@ -108,18 +114,23 @@ func (t *Trainer) freezeReference(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("copy the reference: %w", err)
 		}
-		tmp := t.Run.Reference() + ".tmp"
-		if err := os.RemoveAll(tmp); err != nil {
-			return err
-		}
-		atReference.Pass()
-		if err := t.Save(ctx, tmp); err != nil {
-			return err
-		}
-		if err := os.RemoveAll(t.Run.Reference()); err != nil {
-			return err
-		}
-		atReferenceRemoved.Pass()
-		return os.Rename(tmp, t.Run.Reference())
+		return t.Ranks.OnFirst(ctx, func() error { return t.writeReference(ctx) })
 	})
+}
+
+// writeReference writes the weights to the run folder as the reference.
+func (t *Trainer) writeReference(ctx context.Context) error {
+	tmp := t.Run.Reference() + ".tmp"
+	if err := os.RemoveAll(tmp); err != nil {
+		return err
+	}
+	atReference.Pass()
+	if err := t.Save(ctx, tmp); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(t.Run.Reference()); err != nil {
+		return err
+	}
+	atReferenceRemoved.Pass()
+	return os.Rename(tmp, t.Run.Reference())
 }

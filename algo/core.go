@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/rundir"
@@ -18,10 +19,12 @@ type core struct {
 	Parts
 	o       Options
 	state   rundir.State
-	steps   int                // number of training steps of the run
-	heldOut *SFTOptions        // options with the ValRows whose loss a validation reports; nil: none
-	unsaved bool               // the state has changed since the last checkpoint
-	tokens  map[string]float64 // number of tokens in all passes of a phase of the step, by phase
+	steps   int         // number of training steps of the run
+	heldOut *SFTOptions // options with the ValRows whose loss a validation reports; nil: none
+	unsaved bool        // the state has changed since the last checkpoint
+	// elsewhere is the work of the engines of other ranks.
+	elsewhere engine.Stats
+	tokens    map[string]float64 // number of tokens in all passes of a phase of the step, by phase
 }
 
 // phase runs f as a phase of a step with the given name and total of units; see runPhase.

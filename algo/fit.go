@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openmanus/openmanus/algo/ranks"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 )
@@ -27,7 +28,11 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 	if t.state.Finished && t.state.Step >= t.steps {
 		return nil
 	}
-	defer func() { err = t.saveAfter(ctx, err) }()
+	defer func() { err = t.saveAfter(ctx, t.Ranks.Settle(ctx, err)) }()
+	// The best checkpoint may have been set aside: New looked on the disk.
+	if t.state.Best, err = ranks.Share(ctx, t.Ranks, func() (*rundir.Best, error) { return t.state.Best, nil }); err != nil {
+		return err
+	}
 	if err := t.reportPending(ctx, soft); err != nil {
 		return err
 	}
@@ -41,8 +46,8 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 	}
 	t.state.Finished = false // a finished run continues if its number of steps was raised
 	for t.state.Step < t.steps {
-		if soft.Err() != nil {
-			return ErrInterrupted
+		if err := stop(ctx, soft, t.Ranks); err != nil {
+			return err
 		}
 		step := t.state.Step + 1
 		if err := t.step(ctx, soft); err != nil {
@@ -84,7 +89,7 @@ func (t *Trainer) step(ctx, soft context.Context) (err error) {
 		return err
 	}
 	if batch.Episodes != nil {
-		if err := t.Run.WriteEpisodes(step, batch.Episodes); err != nil {
+		if err := t.Ranks.OnFirst(ctx, func() error { return t.Run.WriteEpisodes(step, batch.Episodes) }); err != nil {
 			return err
 		}
 	}
@@ -122,11 +127,11 @@ func (t *Trainer) report(ctx, soft context.Context) error {
 		}
 		best := t.state.Best.Next(v, t.o.BestMetric)
 		best.AddTo(m)
-		if err := t.write(track.PhaseTrain, step, m); err != nil {
+		if err := t.write(ctx, track.PhaseTrain, step, m); err != nil {
 			return err
 		}
 		t.addValidation(v, best)
-	} else if err := t.write(track.PhaseTrain, step, m); err != nil {
+	} else if err := t.write(ctx, track.PhaseTrain, step, m); err != nil {
 		return err
 	}
 	t.state.Unreported = nil
@@ -140,7 +145,7 @@ func (t *Trainer) reportPending(ctx, soft context.Context) error {
 	case t.state.Unreported == nil:
 		return nil
 	case t.state.Step == 0:
-		return t.reportWarm(t.o.WarmStart.Steps())
+		return t.reportWarm(ctx, t.o.WarmStart.Steps())
 	}
 	return t.report(ctx, soft)
 }
@@ -151,7 +156,14 @@ func (t *Trainer) saveAfter(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || !t.unsaved || t.Actor.Inconsistent() || t.Critic != nil && t.Critic.Inconsistent() {
 		return err
 	}
-	if saveErr := t.SaveCheckpoint(ctx); saveErr != nil {
+	save := t.SaveCheckpoint
+	if t.Ranks.Apart() { // another rank has ended; the weights of a finished step are complete on every rank
+		if !t.Ranks.First() {
+			return err
+		}
+		save = t.save
+	}
+	if saveErr := save(ctx); saveErr != nil {
 		err = errors.Join(err, fmt.Errorf("saving step %d after this error: %w", t.state.Step, saveErr))
 	}
 	return err
@@ -175,7 +187,7 @@ func (t *Trainer) validateAtStart(ctx, soft context.Context, label, prefix strin
 	if best != t.state.Best {
 		best.AddTo(m)
 	}
-	if err := t.write(track.PhaseTrain, 0, m); err != nil {
+	if err := t.write(ctx, track.PhaseTrain, 0, m); err != nil {
 		return err
 	}
 	t.addValidation(v, best)

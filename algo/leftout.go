@@ -36,7 +36,7 @@ func (a *playedTasks) add(b playedTasks) {
 func (p *player) playDrawn(ctx context.Context, step int, tasks []data.Task, o rollout.Options) (all playedTasks, err error) {
 	wanted := len(tasks)
 	for n := 0; ; n++ {
-		episodes, stats, err := rollout.RunEpisodes(ctx, p.trainEnvs(step), tasks, o)
+		episodes, stats, err := p.rollOut(ctx, ctx, p.trainEnvs(step), tasks, o)
 		if err != nil {
 			return all, err
 		}

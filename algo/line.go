@@ -1,28 +1,54 @@
 package algo
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"time"
 
 	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/ranks"
 	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/env/pool"
 	"github.com/openmanus/openmanus/torch"
 )
 
 // write appends a line to the metrics file: m, the memory in use, and the faults of the servers.
-func (t *Trainer) write(phase track.Phase, step int, m Metrics) error {
-	line := Metrics{}
-	maps.Copy(line, m)
-	t.memory(line)
-	if t.saving > 0 {
-		line[track.TimingSave], t.saving = t.saving, 0
+func (t *Trainer) write(ctx context.Context, phase track.Phase, step int, m Metrics) error {
+	counts, err := t.newCounts(ctx)
+	if err != nil {
+		return err
 	}
-	t.faultMetrics(line)
-	if err := t.Sink.Write(track.Line{Phase: phase, Step: step, Time: time.Now(), Metrics: line}); err != nil {
-		return fmt.Errorf("write metrics: %w", err)
+	return t.Ranks.OnFirst(ctx, func() error {
+		line := Metrics{}
+		maps.Copy(line, m)
+		t.memory(line)
+		if t.saving > 0 {
+			line[track.TimingSave], t.saving = t.saving, 0
+		}
+		t.faultMetrics(line, counts)
+		if err := t.Sink.Write(track.Line{Phase: phase, Step: step, Time: time.Now(), Metrics: line}); err != nil {
+			return fmt.Errorf("write metrics: %w", err)
+		}
+		return nil
+	})
+}
+
+// newCounts returns the increase of the counts of each environment's pool since the last call, on each rank.
+func (t *Trainer) newCounts(ctx context.Context) ([]map[string]pool.Counts, error) {
+	since := map[string]pool.Counts{}
+	for _, e := range t.Envs {
+		if e.Train.Pool == nil {
+			continue
+		}
+		now := e.Train.Pool.Counts()
+		since[e.Name] = now.Since(t.counted[e.Name])
+		t.counted[e.Name] = now
 	}
-	return nil
+	if len(since) == 0 {
+		return nil, nil
+	}
+	return ranks.Gather(ctx, t.Ranks, func() (map[string]pool.Counts, error) { return since, nil })
 }
 
 // memory reports the memory of the process and of its parts, so that a leak shows as
@@ -55,31 +81,28 @@ func (t *Trainer) memory(m Metrics) {
 
 // faultMetrics reports the faults of the environments' servers since the previous line,
 // summed over all environments and, if there are several, for each environment.
-func (t *Trainer) faultMetrics(m Metrics) {
+func (t *Trainer) faultMetrics(m Metrics, counts []map[string]pool.Counts) {
 	var faults int64
 	for _, e := range t.Envs {
-		if e.Train.Pool == nil {
-			continue
-		}
-		now := e.Train.Pool.Counts()
-		since := now.Since(t.counted[e.Name])
-		t.counted[e.Name] = now
 		add := func(name string, n int64) {
 			if n == 0 {
 				return
 			}
 			m[track.Servers+name] += float64(n)
 			if len(t.Envs) > 1 {
-				m[track.Servers+e.Name+"/"+name] = float64(n)
+				m[track.Servers+e.Name+"/"+name] += float64(n)
 			}
 		}
-		for kind, n := range since.Faults {
-			add("faults/"+kind, n)
+		for _, ofRank := range counts {
+			since := ofRank[e.Name]
+			for kind, n := range since.Faults {
+				add("faults/"+kind, n)
+			}
+			add("requests", since.Exchanges)
+			add("instances_created", since.Instances)
+			add("quarantines", since.Quarantines)
+			faults += since.AllFaults()
 		}
-		add("requests", since.Exchanges)
-		add("instances_created", since.Instances)
-		add("quarantines", since.Quarantines)
-		faults += since.AllFaults()
 	}
 	m[track.ServerFaults] = float64(faults)
 }

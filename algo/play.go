@@ -106,7 +106,7 @@ func (p *player) Collect(ctx context.Context, step int, m Metrics) (Batch, error
 	var b Batch
 	var all playedTasks
 	var found scored
-	before := p.Engine.Stats()
+	before := p.engineStats()
 	groups, filtered, batches := 0, 0, 0
 	cost, flops := p.actorCost(), 0.0
 	for {
@@ -153,7 +153,7 @@ func (p *player) Collect(ctx context.Context, step int, m Metrics) (Batch, error
 		m[track.FilteredGroups] = float64(filtered)
 	}
 	found.addTo(m)
-	engineMetrics(m, before, p.Engine.Stats())
+	engineMetrics(m, before, p.engineStats())
 	p.utilization(m, "rollout", "gen", flops)
 	p.episodeMetrics(m, all.episodes, all.stats)
 	b.Episodes = all.episodes
@@ -181,7 +181,7 @@ func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []d
 	o := p.o.Train
 	o.Step, o.Earlier = step, earlier
 	o.OnProgress = p.playProgress
-	gen := Phase{Name: "gen", Step: step, Steps: p.steps, Total: p.o.BatchTasks * o.GroupSize}
+	gen := Phase{Name: "gen", Step: step, Steps: p.steps, Total: p.dealt(p.o.BatchTasks) * o.GroupSize}
 	err = p.playPhase(gen, m, func() (err error) {
 		if p.o.Source != nil {
 			played, err = p.collect(ctx, o)
@@ -205,7 +205,7 @@ func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []d
 
 // collect takes the episodes of a batch from the Source.
 func (p *player) collect(ctx context.Context, o rollout.Options) (playedTasks, error) {
-	episodes, stats, err := p.o.Source.Collect(ctx, p.o.BatchTasks, o)
+	episodes, stats, err := p.supplied(ctx, p.o.Source, p.o.BatchTasks, o)
 	played := playedTasks{episodes: episodes, stats: stats}
 	uid := ""
 	for _, ep := range episodes { // one task for each group
@@ -229,9 +229,9 @@ func (p *player) baselines(ctx context.Context, step int, played playedTasks, o 
 	}
 	o.GroupSize, o.Starts = 1, rollout.StartsOf(played.episodes)
 	var greedy []data.Row
-	greedily := Phase{Name: "gen_max", Step: step, Steps: p.steps, Total: len(played.tasks)}
+	greedily := Phase{Name: "gen_max", Step: step, Steps: p.steps, Total: p.dealt(len(played.tasks))}
 	err := p.playPhase(greedily, m, func() error {
-		episodes, _, err := rollout.RunEpisodes(ctx, envs, played.tasks, o)
+		episodes, _, err := p.rollOut(ctx, ctx, envs, played.tasks, o)
 		if err != nil {
 			return err
 		}

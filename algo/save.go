@@ -23,7 +23,18 @@ var (
 // SaveCheckpoint writes checkpoints/step_NNNNNN: the actor as a Hugging Face folder that
 // transformers opens unchanged, the critic, the optimisers, the state, the configuration
 // and the files of the method. The folder is complete or absent.
+//
+// All ranks call SaveCheckpoint, and rank 0 writes.
 func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
+	err := t.Ranks.OnFirst(ctx, func() error { return t.save(ctx) })
+	if err == nil {
+		t.unsaved = false
+	}
+	return err
+}
+
+// save writes the checkpoint on this rank.
+func (t *Trainer) save(ctx context.Context) error {
 	offset, err := t.Sink.Offset()
 	if err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)

@@ -102,7 +102,7 @@ func (p *player) scores(ctx context.Context, episodes []*data.Episode, found *sc
 		}
 		return out, parts, make([][]float64, len(out)), nil
 	}
-	composed, err := p.o.Scorer.Score(ctx, samples)
+	composed, err := p.scoreOnce(ctx, ctx, samples)
 	if err != nil {
 		return nil, nil, nil, err
 	}

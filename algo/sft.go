@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/ranks"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
@@ -31,7 +32,8 @@ type SFTOptions struct {
 	Schedule  func(steps int) optim.Schedule
 	// SaveAfter is the time between checkpoints of a warm start. 0: only at the end.
 	SaveAfter time.Duration
-	Events    Events // receives the progress of TrainSFT; nil: none
+	Events    Events       // receives the progress of TrainSFT; nil: none
+	Ranks     *ranks.Ranks // the processes that call TrainSFT; nil: this one alone
 }
 
 // Steps returns the number of optimiser steps.
@@ -119,8 +121,8 @@ func TrainSFT(ctx, soft context.Context, a *learner.Actor, o SFTOptions, done in
 	}
 	steps := o.Steps()
 	for step := done + 1; step <= steps; step++ {
-		if soft.Err() != nil {
-			return ErrInterrupted
+		if err := stop(ctx, soft, o.Ranks); err != nil {
+			return err
 		}
 		m := Metrics{}
 		if err := r.learn(ctx, a, events, step, r.next(step), m); err != nil {

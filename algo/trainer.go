@@ -8,6 +8,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/ranks"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
@@ -25,6 +26,8 @@ type Trainer struct {
 
 // Parts are the opened models, servers and files of a Trainer.
 type Parts struct {
+	// Ranks are the processes of the run. nil: this one alone. Rank 0 writes the run folder.
+	Ranks   *ranks.Ranks
 	Actor   *learner.Actor
 	Critic  *learner.Critic // nil: no critic
 	Ref     *model.Model    // frozen reference of the KL; nil: none
@@ -43,8 +46,8 @@ type Parts struct {
 	Save, SaveCritic func(ctx context.Context, dir string) error
 	// Checkpoint is the folder of the checkpoint to resume; "" without one.
 	Checkpoint string
-	Sink       track.File
-	Events     Events // nil: none
+	Sink       track.File // nil on ranks other than 0
+	Events     Events     // nil: none
 	Log        *slog.Logger
 }
 
@@ -61,6 +64,7 @@ func New(p Parts, o Options, resumed *rundir.State) (*Trainer, error) {
 	if t.Events == nil {
 		t.Events = noEvents{}
 	}
+	t.o.PeakFLOPS *= float64(p.Ranks.Size())
 	t.state = rundir.State{Seed: o.Seed}
 	if resumed != nil {
 		t.state = *resumed

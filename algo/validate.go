@@ -18,9 +18,9 @@ import (
 // val/<env>/success_rate, mean_score, mean_turns and the share of every outcome. The same metrics of all
 // environments together have overall in place of <env>. Episodes that were lost to the infrastructure
 // count only for the shares of outcomes. Draws do not depend on the step, so two validations differ by
-// the weights alone. When the context soft ends, Validate stops with ErrInterrupted.
+// the weights alone. When the context soft ends on a rank, Validate stops with ErrInterrupted.
 func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Validation, error) {
-	ctx, stop := context.WithCancelCause(ctx)
+	play, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(soft, func() { stop(ErrInterrupted) })()
 	v := rundir.Validation{Label: label, Step: t.state.Step, Metrics: Metrics{}}
@@ -30,23 +30,23 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Vali
 			continue
 		}
 		m := Metrics{}
-		phase := Phase{Name: "testing", Of: e.Name + " " + label, Total: len(e.ValTasks) * t.o.Val.GroupSize}
+		phase := Phase{Name: "testing", Of: e.Name + " " + label, Total: t.dealt(len(e.ValTasks)) * t.o.Val.GroupSize}
 		err := t.playPhase(phase, m, func() error {
 			o := t.o.Val
 			o.OnProgress = t.playProgress
-			episodes, _, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{e.Name: e.Val}, e.ValTasks, o)
+			episodes, _, err := t.rollOut(ctx, play, map[string]rollout.Env{e.Name: e.Val}, e.ValTasks, o)
 			if err == nil {
 				err = checkOverlong(e.Name, episodes)
 			}
 			if err != nil {
 				return fmt.Errorf("validation (%s): %w", label, err)
 			}
-			if err := t.Run.WriteValidation(label, e.Name, episodes); err != nil {
+			if err := t.Ranks.OnFirst(ctx, func() error { return t.Run.WriteValidation(label, e.Name, episodes) }); err != nil {
 				return err
 			}
 			maps.Copy(m, ValidationMetrics(e.Name, episodes))
 			all = append(all, episodes...)
-			return t.scoreValidation(ctx, m, e.Name, episodes)
+			return t.scoreValidation(ctx, play, m, e.Name, episodes)
 		})
 		if err != nil {
 			return v, err
@@ -55,7 +55,11 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Vali
 		delete(m, track.TimingTesting)
 		maps.Copy(v.Metrics, m)
 	}
-	if err := t.validateLoss(ctx, &v); err != nil {
+	passes := play
+	if t.Ranks != nil { // an interrupt of one rank's pass would break the connection to the others
+		passes = ctx
+	}
+	if err := t.validateLoss(passes, &v); err != nil {
 		return v, fmt.Errorf("validation (%s): %w", label, err)
 	}
 	if len(all) > 0 {
@@ -89,7 +93,7 @@ func (t *Trainer) validateLoss(ctx context.Context, v *rundir.Validation) error 
 // scoreValidation adds the scores of an environment's episodes by the score functions,
 // if there are any: val/<env>/reward/<name>/mean of each function, and val/<env>/reward/mean of
 // their combined score.
-func (t *Trainer) scoreValidation(ctx context.Context, m Metrics, env string, episodes []*data.Episode) error {
+func (t *Trainer) scoreValidation(ctx, play context.Context, m Metrics, env string, episodes []*data.Episode) error {
 	if t.o.Scorer == nil {
 		return nil
 	}
@@ -103,7 +107,7 @@ func (t *Trainer) scoreValidation(ctx context.Context, m Metrics, env string, ep
 			samples = append(samples, reward.SampleOf(ep, signal))
 		}
 	}
-	composed, err := t.o.Scorer.Score(ctx, samples)
+	composed, err := t.scoreOnce(ctx, play, samples)
 	if err != nil {
 		return fmt.Errorf("validation: %w", err)
 	}

@@ -21,6 +21,10 @@ type Interrupts struct {
 	// Claim makes f receive the next SIGINTs in place of the contexts above, until release is
 	// called. A SIGINT for which f returns false is handled as usual.
 	Claim func(f func() bool) (release func())
+	// Forward sends all signals to c in place of the contexts above, until release is called.
+	Forward func(c chan<- Signal) (release func())
+	// Silence stops the message at the first signal, which another process prints.
+	Silence func()
 }
 
 // watch returns contexts that end at signals. The function stop ends the handling of signals and
@@ -31,6 +35,8 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 	signals := make(chan Signal, 2)
 	unsubscribe := s.Notify(signals)
 	quit := make(chan struct{})
+	var silent atomic.Bool
+	var forward atomic.Pointer[chan<- Signal]
 	var claim atomic.Pointer[func() bool]
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -41,11 +47,21 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 				return
 			case sig = <-signals:
 			}
+			if to := forward.Load(); to != nil {
+				select {
+				case *to <- sig:
+				case <-quit:
+					return
+				}
+				continue
+			}
 			f := claim.Load()
 			switch {
 			case sig == ctrlC && f != nil && (*f)():
 			case soft.Err() == nil:
-				fmt.Fprintln(s.Stderr, "openmanus: interrupted: finishing the work in progress; interrupt again to stop immediately")
+				if !silent.Load() {
+					fmt.Fprintln(s.Stderr, "openmanus: interrupted: finishing the work in progress; interrupt again to stop immediately")
+				}
 				endSoft(errext.ErrInterrupted)
 			case sig != hangUp:
 				endHard(errext.ErrInterrupted)
@@ -57,7 +73,10 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 	in = Interrupts{Soft: soft, Hard: hard, Claim: func(f func() bool) func() {
 		claim.Store(&f)
 		return func() { claim.Store(nil) }
-	}}
+	}, Forward: func(c chan<- Signal) func() {
+		forward.Store(&c)
+		return func() { forward.Store(nil) }
+	}, Silence: func() { silent.Store(true) }}
 	return in, func() {
 		unsubscribe()
 		close(quit)

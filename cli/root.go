@@ -22,7 +22,7 @@ import (
 func Main(s *State) (exit int) {
 	st := *s
 	s = &st
-	s.Stderr = s.newScreen()
+	s.terminal, s.Stderr = s.Stderr, s.newScreen()
 	s.Log, s.Progress = newLogger(s, "info"), s.newProgress
 
 	// Without recover the exit code would be 2, which means a wrong command line.
@@ -46,9 +46,11 @@ func Main(s *State) (exit int) {
 		err = app.RunContext(ctx, arrange(app, s.Args))
 	}
 	code := run.CodeOf(ctx, err)
-	// Do not report an interrupt: the signal handler has printed a message.
-	if err != nil && !(code == errext.Interrupted && errors.Is(err, context.Canceled)) {
-		printError(s, err)
+	if err != nil && !s.quietly(err, code) {
+		printError(s, s.named(err))
+	}
+	if ended, ok := errors.AsType[processError](err); ok {
+		return ended.status
 	}
 	return int(code)
 }

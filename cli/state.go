@@ -37,6 +37,9 @@ type State struct {
 	Notify func(chan<- Signal) (stop func()) // delivers SIGINT, SIGTERM, and SIGHUP unless the process ignores it
 	Exit   func(code int)                    // ends the process immediately, on the second Ctrl-C
 
+	Program    string     // file of the program, for processes that it starts; "": Args[0]
+	terminal   io.Writer  // Stderr as NewState set it, without the displays of this process
+	rank       int        // of this process in a run of several processes
 	quiet      bool       // no progress is shown
 	levelFixed bool       // --log-level or --quiet overrides log.level
 	interrupts Interrupts // contexts of the running command, whose parameter ctx is interrupts.Soft
@@ -47,6 +50,7 @@ func NewState() *State {
 	return &State{
 		Args:     os.Args,
 		Launcher: payload.Inherited(),
+		Program:  "/proc/self/exe",
 		Host:     run.Host{Getenv: os.Getenv, Environ: os.Environ, Stdin: os.Stdin, Now: time.Now},
 		Stdout:   os.Stdout,
 		Stderr:   duplicate(os.Stderr),

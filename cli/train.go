@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/cli/dashboard"
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -37,7 +39,7 @@ func trainCommand(s *State) *cli.Command {
 
 // trainFlags returns the flags that train and sft share.
 func trainFlags() []cli.Flag {
-	return append(append(configFlags(""), dashboardFlag()),
+	return append(append(configFlags(""), dashboardFlag(), processesFlag()),
 		&cli.StringFlag{Name: "device", Usage: "auto, cpu, cuda or cuda:N; overrides model.device"},
 		&cli.StringFlag{Name: "from-dump", Usage: "train on the dump `FILE` of rollout, without servers; sets data.from_dump"})
 }
@@ -73,17 +75,37 @@ func (s *State) parseTrain(c *cli.Context) (configs.Config, error) {
 
 // train trains with the configuration of the command line and prints the
 // result.
-func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, ctx, soft context.Context) (*run.Result, error)) error {
-	cfg, err := s.parseTrain(c)
+func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, ctx, soft context.Context) (*run.Result, error)) (err error) {
+	processes := c.Int("processes")
+	env, several, err := s.groupEnv(processes)
 	if err != nil {
 		return err
 	}
+	cfg, err := s.parseTrain(c)
+	if several {
+		r, joinErr := s.join(ctx, env, cfg, err)
+		err = joinErr
+		defer func() {
+			err = r.Settle(s.interrupts.Hard, err)
+			err = errors.Join(err, r.Close(err))
+		}()
+	}
+	if err != nil {
+		return err
+	}
+	if processes > 1 {
+		return s.launch(processes, c.Args().First())
+	}
 	watch := &watcher{s: s, barsOnly: !slices.Contains(cfg.Log.Backends, "console")}
 	host, listeners, opened := s.Host, algo.Listeners{}, []func(*rundir.Folder){}
-	if !s.quiet {
+	if !s.quiet && s.rank == 0 {
 		listeners, opened = append(listeners, watch), append(opened, watch.opened)
 	}
-	board, err := s.startDashboard(s.interrupts.Hard, c)
+	var board *dashboard.Dashboard
+	err = s.Ranks.OnFirst(s.interrupts.Hard, func() (err error) {
+		board, err = s.startDashboard(s.interrupts.Hard, c)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -103,13 +125,17 @@ func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, 
 			f(folder)
 		}
 	}
-	r, err := run.Open(ctx, cfg, host)
+	var r *run.Run
+	err = s.Ranks.Each(s.interrupts.Hard, func() (err error) {
+		r, err = run.Open(ctx, cfg, host)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	result, err := fit(r, s.interrupts.Hard, s.interrupts.Soft)
 	watch.done()
-	if err != nil {
+	if err != nil || s.rank > 0 {
 		return err
 	}
 	return s.printOutcome(result)

@@ -27,6 +27,7 @@ type Config struct {
 	Ref        Ref        `toml:"ref"`
 	SFT        SFT        `toml:"sft"`
 	Trainer    Trainer    `toml:"trainer"`
+	Dist       Dist       `toml:"dist"`
 	Perf       Perf       `toml:"perf"`
 	Log        Log        `toml:"log"`
 
@@ -399,6 +400,11 @@ type Trainer struct {
 	Resume           string `toml:"resume"`
 	OutputDir        string `toml:"output_dir"`
 	Seed             uint64 `toml:"seed"`
+}
+
+// Dist configures a run of several processes.
+type Dist struct {
+	TimeoutS float64 `toml:"timeout_s"`
 }
 
 // Perf has the properties of the machine for utilization metrics.

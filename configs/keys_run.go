@@ -70,6 +70,10 @@ func (s *Schema) trainerKeys() []entry {
 	}
 }
 
+var distKeys = []entry{
+	ready("dist.timeout_s", 1800, "with several processes (docs/distributed.md): time after which a process that does not answer ends the run; it must exceed the longest time that the others wait for one of them, such as the writing of a checkpoint by rank 0 or the difference between the shortest and the longest play of a step", above(0)),
+}
+
 var perfKeys = []entry{
 	ready("perf.peak_tflops", 0, "peak throughput of the device in the compute type, in 10^12 floating-point operations per second, from its data sheet or measured with a large matrix product (989 for an H100 in bfloat16); perf/mfu is the fraction of it that update and rollout reach; 0: unknown, perf/mfu is not reported", atLeast(0)),
 }

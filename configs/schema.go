@@ -22,7 +22,7 @@ type Schema struct {
 func New(v registry.Vocabulary) *Schema {
 	s := &Schema{words: v, byName: map[string]entry{}, scores: choice{components, v.Scores}}
 	s.table = slices.Concat(s.modelKeys(), s.envKeys(), dataKeys, s.agentKeys(), rolloutKeys, s.serveKeys(), s.rewardKeys(), s.componentKeys(), s.algoKeys(), curriculumKeys,
-		s.actorKeys(), s.criticKeys(), refKeys, s.sftKeys(), s.trainerKeys(), perfKeys, s.logKeys())
+		s.actorKeys(), s.criticKeys(), refKeys, s.sftKeys(), s.trainerKeys(), distKeys, perfKeys, s.logKeys())
 	s.defaults = Config{Schema: s, Env: make([]Env, 1)}
 	s.defaults.Algo.Params, s.defaults.Actor.Params = registry.Values{}, registry.Values{}
 	s.defaults.Reward.Components = []Component{{Params: registry.Values{}}}

@@ -40,6 +40,7 @@ var arrows = map[string]string{
 	"algo/kl":         "data/... torch",
 	"algo/plan":       "algo/learner agent/llm/engine agent/llm/generate agent/llm/model data torch/... internal/errext",
 	"algo/loss":       "data/registry torch",
+	"algo/ranks":      "internal/errext torch torch/dist",
 	"algo/track":      "data/...",
 	"algo/learner":    "algo/kl algo/loss algo/track agent/llm/chat agent/llm/model agent/llm/tokenizer reward data torch/...",
 	"algo/report":     "agent/eval algo/rundir algo/rundir/checkpoint algo/track data/dump internal/plainjson internal/textwidth",

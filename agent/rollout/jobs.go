@@ -25,22 +25,16 @@ type job struct {
 // jobsOf lists the episodes by task, with the group of each drawn task and the resets of
 // each different task. A task that is drawn twice forms two groups with different seeds.
 func jobsOf(tasks []data.Task, envs map[string]Env, o Options) (jobs []*job, groups []*group, all []*resets) {
-	seen := map[string]int{}
-	for _, task := range o.Earlier {
-		seen[taskName(task)]++
-	}
 	byTask := map[string]*resets{}
-	for _, task := range tasks {
-		name := taskName(task)
+	uids, repeats := groupIDs(tasks, o)
+	for i, task := range tasks {
+		if o.Part.Of > 1 && i%o.Part.Of != o.Part.Index {
+			continue
+		}
+		name, uid, repeat := taskName(task), uids[i], repeats[i]
 		if byTask[name] == nil {
 			byTask[name] = &resets{task: task}
 			all = append(all, byTask[name])
-		}
-		repeat := seen[name]
-		seen[name]++
-		uid := fmt.Sprintf("%d/%s", o.Step, name)
-		if repeat > 0 {
-			uid += fmt.Sprintf("#%d", repeat+1)
 		}
 		g := &group{deterministic: envs[task.Table()].Setup.Spec.Deterministic}
 		if s, ok := o.Starts[uid]; ok { // an earlier rollout has played a part of the group
@@ -63,6 +57,30 @@ func jobsOf(tasks []data.Task, envs map[string]Env, o Options) (jobs []*job, gro
 		}
 	}
 	return jobs, groups, all
+}
+
+// GroupIDs returns Episode.UID of the group of each task.
+func GroupIDs(tasks []data.Task, o Options) []string {
+	uids, _ := groupIDs(tasks, o)
+	return uids
+}
+
+// groupIDs also returns how often each task was drawn before in the step.
+func groupIDs(tasks []data.Task, o Options) (uids []string, repeats []int) {
+	seen := map[string]int{}
+	for _, task := range o.Earlier {
+		seen[taskName(task)]++
+	}
+	for _, task := range tasks {
+		name := taskName(task)
+		uid := fmt.Sprintf("%d/%s", o.Step, name)
+		if n := seen[name]; n > 0 {
+			uid += fmt.Sprintf("#%d", n+1)
+		}
+		uids, repeats = append(uids, uid), append(repeats, seen[name])
+		seen[name]++
+	}
+	return uids, repeats
 }
 
 func taskName(t data.Task) string { return t.Table() + "/" + t.ID }

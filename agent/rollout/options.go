@@ -58,6 +58,10 @@ type Options struct {
 	// earlier rollout has played it. uid is Episode.UID.
 	Skip func(uid string, sample int) bool
 
+	// Part, if its field Of is above 1, selects the groups that this rollout plays: every Of-th group from Index on. Other
+	// processes play the other groups. MaxFailed does not apply to a part; call CheckFailed with the sum of all parts.
+	Part struct{ Index, Of int }
+
 	// Starts holds, by uid, the starts of groups that an earlier rollout has partly
 	// played (see StartsOf). The remaining episodes must have the same start.
 	Starts map[string]Start
@@ -96,6 +100,8 @@ type Stats struct {
 	// MixedStarts counts groups that were played on one server because the
 	// servers had different tasks.
 	MixedStarts int
+	// Excluded counts the failed episodes of the tasks in BadTasks.
+	Excluded int
 	// BadTasks holds the ids of excluded tasks, which no server could reset.
 	BadTasks []string
 }
@@ -113,6 +119,7 @@ func (s *Stats) Add(o Stats) {
 	s.Tokens += o.Tokens
 	s.Elapsed += o.Elapsed
 	s.MixedStarts += o.MixedStarts
+	s.Excluded += o.Excluded
 	s.BadTasks = append(s.BadTasks, o.BadTasks...)
 }
 

@@ -83,6 +83,19 @@ func (e *FailedError) Error() string {
 		e.Failed, e.Total, e.Task, e.Sample, e.Attempts, e.Outcome, e.Words)
 }
 
+// CheckFailed returns a FailedError if more episodes failed than Options.MaxFailed allows. The last failed episode is last.
+func CheckFailed(o Options, s Stats, last *data.Episode) error {
+	failed, total := s.Failed+o.Before.Failed, s.Total+o.Before.Episodes
+	allFailed := failed == total && (o.MaxFailed > 0 || s.Excluded < s.Failed)
+	if s.Failed == 0 || !allFailed && (o.MaxFailed == 0 || float64(failed) <= o.MaxFailed*float64(total)) {
+		return nil
+	}
+	return &FailedError{
+		Failed: failed, Total: total, Task: last.Task.ID, Sample: last.Sample, Attempts: last.Attempts,
+		Outcome: last.Outcome, Words: last.Err,
+	}
+}
+
 // run is the state of one call of RunEpisodes.
 type run struct {
 	envs map[string]Env
@@ -92,7 +105,6 @@ type run struct {
 	mu       sync.Mutex      // guards the fields below and serialises the callbacks
 	episodes []*data.Episode // results, indexed by job.slot
 	stats    Stats
-	badTasks int // failed episodes of tasks that no server can reset
 }
 
 // stream plays the jobs, Concurrency at a time.
@@ -238,18 +250,14 @@ func (r *run) finish(ctx context.Context, a *attempt, ep *data.Episode) bool {
 		level := slog.LevelWarn
 		if a.bad { // an earlier warning has named the task
 			level = slog.LevelDebug
-			r.badTasks++
+			s.Excluded++
 		}
 		r.o.Log.Log(ctx, level, "episode dropped", "task", j.task.ID, "sample", j.sample, "attempts", j.attempts,
 			"outcome", ep.Outcome, "error", ep.Err)
-		failed, total := s.Failed+r.o.Before.Failed, s.Total+r.o.Before.Episodes
-		limit := r.o.MaxFailed
-		allFailed := failed == total && (limit > 0 || r.badTasks < s.Failed)
-		if allFailed || limit > 0 && float64(failed) > limit*float64(total) {
-			r.stop(&FailedError{
-				Failed: failed, Total: total, Task: j.task.ID, Sample: j.sample, Attempts: j.attempts,
-				Outcome: ep.Outcome, Words: ep.Err,
-			})
+		if r.o.Part.Of <= 1 {
+			if err := CheckFailed(r.o, r.stats, ep); err != nil {
+				r.stop(err)
+			}
 		}
 	}
 	if r.o.OnEpisode != nil && end == nil {

@@ -11,10 +11,13 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
+// servesAgents reports whether agents in other programs play the training episodes.
+func (t *training) servesAgents() bool { return t.cfg.Serve.Listen != "" && t.mode == reinforced }
+
 // openAgents opens the record of the episodes that agents in other programs play, if
 // serve.listen is set. When soft ends, a step that waits for agents is broken off.
 func (t *training) openAgents(ctx, soft context.Context) error {
-	if t.cfg.Serve.Listen == "" || t.mode != reinforced {
+	if !t.servesAgents() {
 		return nil
 	}
 	stop, cancel := context.WithCancelCause(ctx)

@@ -9,6 +9,7 @@ import (
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/ranks"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
@@ -17,6 +18,7 @@ import (
 	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/reward/external"
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/dist"
 )
 
 // is reports whether the chain of err has an error of type E.
@@ -27,6 +29,9 @@ func is[E error](err error) bool {
 
 // trainError adds the exit code and a hint to an error of training.
 func trainError(run *runFolder, err error) error {
+	if lost, found := rankError(err); found {
+		return lost
+	}
 	failed, lost := errors.AsType[*rollout.FailedError](err)
 	prompt, tooLong := errors.AsType[*agent.PromptError](err)
 	switch {
@@ -66,6 +71,7 @@ func outOfMemory(err error) bool {
 // or else the code of the error's type. ctx is the context of the failed call.
 func CodeOf(ctx context.Context, err error) errext.ExitCode {
 	code, coded := errext.CodeOf(err)
+	ofRank, other := errors.AsType[*ranks.Error](err)
 	failed, lost := errors.AsType[*rollout.FailedError](err)
 	switch {
 	case err == nil:
@@ -75,6 +81,10 @@ func CodeOf(ctx context.Context, err error) errext.ExitCode {
 		return errext.Interrupted
 	case coded:
 		return code
+	case other:
+		return ofRank.Code
+	case is[*dist.Error](err):
+		return errext.Native
 	case is[configs.Faults](err), errors.Is(err, reward.ErrNoGroundTruth):
 		return errext.Input
 	case is[*learner.ChatError](err):

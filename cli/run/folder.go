@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/openmanus/openmanus/agent/remote"
 	"github.com/openmanus/openmanus/algo/rundir"
@@ -21,10 +22,11 @@ import (
 // runFolder is a locked run folder and the checkpoint that the run resumes.
 type runFolder struct {
 	*rundir.Folder
-	lock       *checkpoint.Lock
+	lock       *checkpoint.Lock       // nil on ranks other than 0
 	checkpoint *checkpoint.Checkpoint // nil: the run starts at step 0
 	state      *rundir.State          // state of checkpoint
 	lengthened bool                   // the number of steps or epochs differs from the checkpoint's
+	began      time.Time              // on rank 0; the zero time if it has no other ranks
 	configured bool                   // the folder had a config.toml when it was opened
 }
 
@@ -42,9 +44,7 @@ func openRunFolder(ctx context.Context, h *Host, cfg configs.Config, m mode) (*r
 	if cfg.Trainer.Resume == "never" {
 		name = freeName(h, root, name)
 	}
-	r := &runFolder{Folder: &rundir.Folder{
-		Dir: filepath.Join(root, name), KeepRollouts: cfg.Trainer.KeepRollouts, CompressRollouts: cfg.Trainer.CompressRollouts,
-	}}
+	r := &runFolder{Folder: newFolder(h, cfg, name)}
 	if err := r.Make(); err != nil {
 		return nil, errext.With(errext.Disk, "set trainer.output_dir to a folder that can be written", err)
 	}
@@ -64,10 +64,20 @@ func openRunFolder(ctx context.Context, h *Host, cfg configs.Config, m mode) (*r
 	return r, nil
 }
 
+// newFolder returns the run folder with the given name in trainer.output_dir.
+func newFolder(h *Host, cfg configs.Config, name string) *rundir.Folder {
+	return &rundir.Folder{
+		Dir: filepath.Join(h.Path(cfg.Trainer.OutputDir), name), KeepRollouts: cfg.Trainer.KeepRollouts, CompressRollouts: cfg.Trainer.CompressRollouts,
+	}
+}
+
 // end unlocks the run folder. If outcome is an error and nothing was saved, it also
 // removes the folder, unless the folder had a config.toml before the run (perhaps
 // the user's), or has logs of servers that failed.
 func (r *runFolder) end(ctx context.Context, h *Host, outcome error) error {
+	if r.lock == nil { // rank 0 has the lock
+		return nil
+	}
 	if outcome == nil || r.configured {
 		return r.lock.Release()
 	}

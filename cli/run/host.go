@@ -17,6 +17,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/ranks"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -35,6 +36,9 @@ type Host struct {
 	// Progress starts the display of total units of work, or of the elapsed time
 	// if total is 0. Displays may be nested: the innermost one is shown.
 	Progress func(label string, total int) Progress
+
+	// Ranks are the processes of a training run. nil: this one alone.
+	Ranks *ranks.Ranks
 
 	// Events shows training: its phases, steps and validations.
 	Events algo.Events

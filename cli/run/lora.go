@@ -56,7 +56,7 @@ func (t *training) baseFolder(ctx context.Context, b *model.Bundle) (string, err
 		return path, nil
 	}
 	dir := t.run.Base()
-	if t.run.checkpoint != nil && model.IsFolder(dir) {
+	if t.run.checkpoint != nil && model.IsFolder(dir) || !t.host.Ranks.First() { // rank 0 writes it
 		return dir, nil
 	}
 	if err := t.host.RemoveAll(dir); err != nil { // the folder may be left over from a run without a checkpoint

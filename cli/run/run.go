@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/configs"
@@ -96,12 +97,17 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 	for _, d := range cfg.Derived {
 		h.Log.Info("setting derived from others", "key", d.Key, "value", d.Value, "reason", d.Default+" does not fit "+d.Reason)
 	}
-	folder, err := openRunFolder(ctx, &h, cfg, m)
+	defer func() { err = h.Ranks.Settle(ctx, err) }()
+	folder, err := openFolder(ctx, &h, cfg, m)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, folder.end(soft, &h, err)) }()
-	endLog, err := keepLog(&h, folder.Log())
+	endLog := func(error) error { return nil }
+	err = h.Ranks.OnFirst(ctx, func() (err error) {
+		endLog, err = keepLog(&h, folder.Log())
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -111,15 +117,19 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 		result.State, result.AlreadyDone = *folder.state, true
 		return result, nil
 	}
-	if err := h.WriteFile(folder.Config(), cfg.Marshal(), true); err != nil {
+	if err := h.Ranks.OnFirst(ctx, func() error { return h.WriteFile(folder.Config(), cfg.Marshal(), true) }); err != nil {
 		return nil, err
 	}
 	h.Log.Info("run", "folder", folder.Dir, "state", folder.describe())
-	if h.Opened != nil {
+	if h.Opened != nil && h.Ranks.First() {
 		h.Opened(folder.Folder)
 	}
 
-	if _, err := folder.findModels(soft, &h, cfg); err != nil { // an interrupt ends a download at once
+	err = onEachMachine(ctx, &h, func() error {
+		_, err := folder.findModels(soft, &h, cfg) // an interrupt ends a download at once
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	starting := h.Progress("starting", 0)
@@ -138,27 +148,40 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 	if err != nil {
 		return nil, err
 	}
-	if err := h.during("starting the engine", func() error { return t.openSampler(ctx) }); err != nil {
-		return nil, err
-	}
-	if err := h.during("rendering trajectories", t.renderExperts); err != nil {
+	err = h.Ranks.Each(ctx, func() error {
+		if err := h.during("starting the engine", func() error { return t.openSampler(ctx) }); err != nil {
+			return err
+		}
+		return h.during("rendering trajectories", t.renderExperts)
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := t.read(ctx, soft, readingEvents{h.Events}); err != nil {
 		return nil, err
 	}
-	if err := t.openAgents(ctx, soft); err != nil {
+	if err := h.Ranks.OnFirst(ctx, func() error { return t.openAgents(ctx, soft) }); err != nil {
 		return nil, err
 	}
-	trainer, err := t.trainer(ctx, h.Events)
+	var trainer *algo.Trainer
+	err = h.Ranks.Each(ctx, func() (err error) {
+		if trainer, err = t.trainer(ctx, h.Events); err != nil {
+			return err
+		}
+		return t.startScorer(ctx)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if err := t.startScorer(ctx); err != nil {
+	if err := sameOnAll(ctx, &h, "the data", func() (string, error) { return t.sameData(trainer.State()) }); err != nil {
 		return nil, err
 	}
 	starting.Done()
-	endServer, err := t.serveAgents(ctx)
+	endServer := func() error { return nil }
+	err = h.Ranks.OnFirst(ctx, func() (err error) {
+		endServer, err = t.serveAgents(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

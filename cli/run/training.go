@@ -67,11 +67,18 @@ type trainingEnv struct {
 // the result, also after an error.
 func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *runFolder, m mode) (*training, error) {
 	t := &training{host: h, cfg: cfg, run: run, mode: m}
-	if err := t.checkModels(ctx); err != nil {
-		return t, err
-	}
-	var err error
-	if t.thread, t.compute, err = openDevice(h, &t.open, cfg.Model); err != nil {
+	err := h.Ranks.Each(ctx, func() (err error) {
+		if err = t.checkModels(ctx); err != nil {
+			return err
+		}
+		rankModel := cfg.Model
+		if rankModel.Device, err = rankDevice(h, cfg.Model.Device); err != nil {
+			return err
+		}
+		t.thread, t.compute, err = openDevice(h, &t.open, rankModel)
+		return err
+	})
+	if err != nil {
 		return t, err
 	}
 	t.warnOffloadOnCPU()
@@ -79,14 +86,35 @@ func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *runFold
 		label string
 		open  func(context.Context) error
 	}{
-		{"opening the environments", t.openEnvs}, {"opening the score functions", t.openScorer}, {"playing walks", t.playWalks},
-		{"opening trajectories", t.loadExperts}, {"opening the model", t.openModel},
+		{"opening the environments", t.openEnvs}, {"opening the score functions", t.openScorer},
 	} {
-		if err := h.during(part.label, func() error { return part.open(ctx) }); err != nil {
+		if err := h.Ranks.Each(ctx, func() error { return h.during(part.label, func() error { return part.open(ctx) }) }); err != nil {
 			return t, err
 		}
 	}
-	return t, nil
+	if err := t.loadTrajectories(ctx); err != nil {
+		return t, err
+	}
+	if err := h.Ranks.Each(ctx, func() error { return h.during("opening the model", func() error { return t.openModel(ctx) }) }); err != nil {
+		return t, err
+	}
+	if err := t.sendWeights(ctx, t.bundle.Model); err != nil {
+		return t, err
+	}
+	return t, h.Ranks.Each(ctx, func() error { return t.openActor(ctx) })
+}
+
+// loadTrajectories plays walks and collects the trajectories of supervised training on rank 0, so that all ranks have the same.
+func (t *training) loadTrajectories(ctx context.Context) error {
+	tasks, err := sharedTasks(ctx, t.host, func() (map[string][]data.Task, error) {
+		if err := t.host.during("playing walks", func() error { return t.playWalks(ctx) }); err != nil {
+			return nil, err
+		}
+		err := t.host.during("opening trajectories", func() error { return t.loadExperts(ctx) })
+		return map[string][]data.Task{"walks": t.walks, "experts": t.experts, "recorded": t.recordedTasks, "heldOut": t.heldOut}, err
+	})
+	t.walks, t.experts, t.recordedTasks, t.heldOut = tasks["walks"], tasks["experts"], tasks["recorded"], tasks["heldOut"]
+	return err
 }
 
 func (t *training) close() error { return t.open.Close() }
@@ -180,8 +208,7 @@ func (t *training) startScorer(ctx context.Context) error {
 	return nil
 }
 
-// openModel loads or initialises the weights, and loads the optimiser state of
-// a checkpoint.
+// openModel loads or initialises the weights.
 func (t *training) openModel(ctx context.Context) error {
 	cfg := t.cfg
 	var err error
@@ -197,12 +224,22 @@ func (t *training) openModel(ctx context.Context) error {
 		t.bundle.Close()
 		return err
 	}
+	t.open.AddFunc(func() {
+		if t.actor == nil { // which closes the model
+			t.bundle.Close()
+		}
+	})
+	return nil
+}
+
+// openActor makes the actor of the model, and loads the optimiser state of a checkpoint.
+func (t *training) openActor(ctx context.Context) (err error) {
+	cfg := t.cfg
 	optimizer := adamW(cfg.Actor.Optim)
 	if t.mode == supervised || t.run.inWarmStart() {
 		optimizer = adamW(cfg.SFT.Optim)
 	}
 	if t.actor, err = learner.NewActor(ctx, t.bundle.Model, t.compute, optimizer); err != nil {
-		t.bundle.Close()
 		return errext.With(errext.Native, "", err)
 	}
 	t.open.AddFunc(t.actor.Close)
@@ -218,7 +255,12 @@ func (t *training) openModel(ctx context.Context) error {
 }
 
 // keepBadStep writes a skipped optimiser step to the run folder.
-func (t *training) keepBadStep(b learner.BadStep) error { return b.Write(t.run.BadSteps()) }
+func (t *training) keepBadStep(b learner.BadStep) error {
+	if !t.host.Ranks.First() { // rank 0 has the same rows
+		return nil
+	}
+	return b.Write(t.run.BadSteps())
+}
 
 // replaceTokenizer installs the tokenizer of model.tokenizer_path.
 func (t *training) replaceTokenizer() error {
@@ -253,6 +295,7 @@ func (t *training) openSampler(ctx context.Context) error {
 		return errext.With(errext.Input, fmt.Sprintf("set rollout.max_context_tokens to %d or less", most),
 			fmt.Errorf("the model has %d positions, rollout.max_context_tokens is %d", most, cfg.Rollout.MaxContextTokens))
 	}
+	_, processes := t.host.Ranks.Local() // which share the host's memory
 	share := "rollout.kv_cache_fraction"
 	if !t.thread.Device().IsCPU() {
 		share = "rollout.gpu_memory_utilization"
@@ -264,7 +307,7 @@ func (t *training) openSampler(ctx context.Context) error {
 		PrefillTokens: cfg.Rollout.MaxBatchTokens,
 		NoSharing:     !cfg.Rollout.PrefixCaching,
 		Deterministic: cfg.Rollout.Deterministic,
-		MemoryShare:   cfg.Rollout.KVCacheFraction,
+		MemoryShare:   cfg.Rollout.KVCacheFraction / float64(max(1, processes)),
 		Utilization:   cfg.Rollout.GPUUtilization,
 		Hint:          "lower rollout.max_sequences or rollout.max_context_tokens, or raise " + share,
 		Day:           t.day(),
@@ -286,7 +329,7 @@ func (t *training) openSampler(ctx context.Context) error {
 // the same after a resume.
 func (t *training) day() time.Time {
 	if t.run.state == nil {
-		return t.host.Now()
+		return cmp.Or(t.run.began, t.host.Now())
 	}
 	return PromptDay(t.host, t.run.state.Day)
 }
@@ -295,7 +338,7 @@ func (t *training) day() time.Time {
 func (t *training) trainerEnvs() []algo.Env {
 	var out []algo.Env
 	switch {
-	case t.agents != nil: // the order of tasks needs one, which is never drawn
+	case t.servesAgents(): // the order of tasks needs one, which is never drawn
 		out = append(out, algo.Env{Name: remote.Env, Weight: 1, TrainTasks: []data.Task{{ID: remote.Env, Env: remote.Env, Index: data.NoIndex}}})
 	case len(t.envs) == 0: // supervised training draws no tasks, but the trainer needs their number
 		return []algo.Env{{Name: noEnv, Weight: 1, TrainTasks: t.experts}}
@@ -375,6 +418,14 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if err != nil {
 		return nil, err
 	}
+	group := t.host.Ranks.Group()
+	o.Policy.Micro.Group, o.RefMicro.Group = group, group
+	if o.Critic != nil {
+		o.Critic.Micro.Group = group
+	}
+	if t.warm != nil {
+		t.warm.Micro.Group = group
+	}
 	o.FreezeReference = t.freezesReference()
 	if o.WarmStart = t.warm; t.mode == supervised {
 		o.Method, o.WarmStart = algo.Supervised{SFTOptions: *t.warm}, nil
@@ -389,8 +440,11 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 			return nil, err
 		}
 	}
-	if t.agents != nil {
+	switch {
+	case t.agents != nil:
 		o.Source = t.agents
+	case t.servesAgents():
+		o.Source = noSource{}
 	}
 	ref, err := t.reference(ctx)
 	if err != nil {
@@ -419,7 +473,12 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if err != nil {
 		return nil, err
 	}
+	log := t.host.Log
+	if !t.host.Ranks.First() { // the messages of rank 0
+		log = nil
+	}
 	trainer, err := algo.New(algo.Parts{
+		Ranks:            t.host.Ranks,
 		Actor:            t.actor,
 		Critic:           critic,
 		Ref:              ref,
@@ -441,7 +500,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		Checkpoint: from,
 		Sink:       sink,
 		Events:     events,
-		Log:        t.host.Log,
+		Log:        log,
 	}, o, t.run.state)
 	if algo.IsDiskError(err) {
 		return nil, errext.With(errext.Disk, "", err)
@@ -452,7 +511,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 // metrics opens metrics.jsonl and the sinks of log.backends. It removes the lines of
 // steps after the checkpoint, which will be repeated.
 func (t *training) metrics(ctx context.Context) (track.File, error) {
-	if t.sink != nil {
+	if t.sink != nil || !t.host.Ranks.First() {
 		return t.sink, nil
 	}
 	file, err := track.OpenJSONL(t.run.Metrics())

@@ -60,6 +60,9 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 		return nil, err
 	}
 	w.Spec = spec
+	if e, err = sharedServers(h, e, spec); err != nil {
+		return nil, err
+	}
 	urls := e.Servers
 	var opened atomic.Pointer[pool.Pool] // set when the pool is open; the pool gets reports of server restarts
 	switch {
@@ -69,7 +72,8 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 	case e.Launch:
 		starting := h.Progress("starting the servers of "+e.Name, 0)
 		defer starting.Done()
-		group, err := LaunchServers(ctx, h, e, o.Logs,
+		e, logs := ownPorts(h, e, o.Logs)
+		group, err := LaunchServers(ctx, h, e, logs,
 			func(url string, restarts int) {
 				if p := opened.Load(); p != nil && restarts > 0 {
 					p.ServerUp(url)

@@ -26,19 +26,22 @@ const (
 	Interrupted ExitCode = 130
 )
 
-// Codes lists every exit code with its meaning, in ascending order.
-// docs/exit-codes.md is generated from it.
-var Codes = []struct {
+// Meaning is an exit code with its meaning.
+type Meaning struct {
 	Code    ExitCode
 	Meaning string
-}{
+}
+
+// Codes lists every exit code with its meaning, in ascending order.
+// docs/exit-codes.md is generated from it.
+var Codes = []Meaning{
 	{OK, "success"},
 	{Internal, "a bug in openmanus; please report it"},
 	{Usage, "wrong command line: an unknown command or flag, or a missing or invalid value"},
 	{Input, "bad input: a configuration, a data file or standard input; every error is printed with its position"},
 	{Model, "a model or tokenizer cannot be loaded"},
 	{Env, "an environment server, the endpoint of --base-url, or an external score function is unreachable or failed permanently"},
-	{Native, "no such device, out of device memory, or another failure of the native libraries"},
+	{Native, "no such device, out of device memory, or another failure of the native libraries; also if another process of a run of several has ended or hangs"},
 	{Disk, "a file cannot be written, or a checkpoint cannot be read"},
 	{Check, "a requested check failed, such as `env check`, or the log-prob gap with rollout.fail_on_logprob_gap"},
 	{Diverged, "training diverged: three optimiser steps in a row were not finite; the last good checkpoint is kept"},

@@ -34,12 +34,7 @@ func TestCodesAreAscending(t *testing.T) {
 			t.Errorf("code %d is out of order or has no meaning", c.Code)
 		}
 	}
-	if !slices.ContainsFunc(Codes, func(c struct {
-		Code    ExitCode
-		Meaning string
-	}) bool {
-		return c.Code == Interrupted
-	}) {
+	if !slices.ContainsFunc(Codes, func(c Meaning) bool { return c.Code == Interrupted }) {
 		t.Error("Codes lacks Interrupted")
 	}
 }

@@ -175,7 +175,7 @@ func (g *Group) call(ctx context.Context, f func() error) error {
 	g.calls.Lock()
 	defer g.calls.Unlock()
 	if g.closed {
-		return fmt.Errorf("dist: the group of rank %d is closed", g.rank)
+		return &Error{fmt.Errorf("the group of rank %d is closed", g.rank)}
 	}
 	stop := context.AfterFunc(ctx, g.p.Interrupt)
 	defer stop()
@@ -185,9 +185,18 @@ func (g *Group) call(ctx context.Context, f func() error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("dist: rank %d of %d: %w", g.rank, g.size, context.Cause(ctx))
 	default:
-		return fmt.Errorf("dist: %w", err)
+		return &Error{err}
 	}
 }
+
+// Error is the error of a collective that failed. The group has ended.
+type Error struct{ Err error }
+
+// Error returns the message, which names the collective and the ranks.
+func (e *Error) Error() string { return "dist: " + e.Err.Error() }
+
+// Unwrap returns the error of the native library.
+func (e *Error) Unwrap() error { return e.Err }
 
 // interfaceAddress returns the IP address of this machine for the connections of the other ranks: that of the network
 // interface `name` or, if it is empty, the one from which the store is reached.

@@ -2,6 +2,7 @@ package dist
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,8 @@ import (
 
 // Command is the program that Launch starts as every rank.
 type Command struct {
-	Args           []string // program and arguments
+	Path           string   // file of the program; "": Args[0]
+	Args           []string // name of the program, and arguments
 	Env            []string // environment without the variables of the group, as os.Environ returns it
 	Stdout, Stderr io.Writer
 
@@ -99,7 +101,8 @@ func Launch(ctx context.Context, n int, c Command, signals <-chan os.Signal) (st
 
 // rank returns the command of one rank.
 func (c Command) rank(env Env, outputs *sync.Mutex) *exec.Cmd {
-	cmd := exec.Command(c.Args[0], c.Args[1:]...)
+	cmd := exec.Command(cmp.Or(c.Path, c.Args[0]))
+	cmd.Args = c.Args
 	cmd.Env = slices.Concat(c.Env, env.Variables())
 	if !slices.ContainsFunc(c.Env, func(v string) bool { return strings.HasPrefix(v, "OMP_NUM_THREADS=") }) {
 		cmd.Env = append(cmd.Env, "OMP_NUM_THREADS="+strconv.Itoa(max(runtime.NumCPU()/env.LocalSize, 1)))

@@ -13,8 +13,10 @@ import (
 	"path/filepath"
 )
 
+// ManifestFile is the file of a checkpoint that lists the digests of all others.
+const ManifestFile = "manifest.json"
+
 const (
-	manifestFile    = "manifest.json"
 	manifestFormat  = "openmanus-checkpoint"
 	manifestVersion = 1
 	maxManifest     = 16 << 20
@@ -82,7 +84,7 @@ func hash(path string) (int64, string, error) {
 
 func readManifest(dir string) (manifest, error) {
 	var m manifest
-	f, err := os.Open(filepath.Join(dir, manifestFile))
+	f, err := os.Open(filepath.Join(dir, ManifestFile))
 	if err != nil {
 		return m, err
 	}
@@ -92,13 +94,13 @@ func readManifest(dir string) (manifest, error) {
 		return m, err
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
-		return m, fmt.Errorf("%s: %w", manifestFile, err)
+		return m, fmt.Errorf("%s: %w", ManifestFile, err)
 	}
 	if m.Format != manifestFormat {
-		return m, fmt.Errorf("%s does not describe a checkpoint", manifestFile)
+		return m, fmt.Errorf("%s does not describe a checkpoint", ManifestFile)
 	}
 	if m.Version != manifestVersion {
-		return m, fmt.Errorf("%s has version %d, this program reads version %d", manifestFile, m.Version, manifestVersion)
+		return m, fmt.Errorf("%s has version %d, this program reads version %d", ManifestFile, m.Version, manifestVersion)
 	}
 	return m, nil
 }

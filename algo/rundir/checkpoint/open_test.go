@@ -25,22 +25,22 @@ func TestLatestRefusesCorrupt(t *testing.T) {
 			return os.Remove(filepath.Join(dir, "state.json"))
 		}, "no such file"},
 		"no manifest": {func(dir string) error {
-			return os.Remove(filepath.Join(dir, manifestFile))
-		}, manifestFile},
+			return os.Remove(filepath.Join(dir, ManifestFile))
+		}, ManifestFile},
 		"a broken manifest": {func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, manifestFile), []byte("{"), 0o644)
-		}, manifestFile},
+			return os.WriteFile(filepath.Join(dir, ManifestFile), []byte("{"), 0o644)
+		}, ManifestFile},
 		"another manifest": {func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, manifestFile), []byte("{}"), 0o644)
+			return os.WriteFile(filepath.Join(dir, ManifestFile), []byte("{}"), 0o644)
 		}, "does not describe a checkpoint"},
 		"an empty manifest": {func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, manifestFile), []byte(`{"format":"openmanus-checkpoint","version":1,"step":2}`), 0o644)
+			return os.WriteFile(filepath.Join(dir, ManifestFile), []byte(`{"format":"openmanus-checkpoint","version":1,"step":2}`), 0o644)
 		}, "no files"},
 		"a manifest of a newer version": {func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, manifestFile), []byte(`{"format":"openmanus-checkpoint","version":2,"step":2}`), 0o644)
+			return os.WriteFile(filepath.Join(dir, ManifestFile), []byte(`{"format":"openmanus-checkpoint","version":2,"step":2}`), 0o644)
 		}, "version 2"},
 		"a path outside": {func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, manifestFile),
+			return os.WriteFile(filepath.Join(dir, ManifestFile),
 				[]byte(`{"format":"openmanus-checkpoint","version":1,"step":2,"files":[{"path":"../step_000001/state.json","size":7,"sha256":""}]}`), 0o644)
 		}, "outside the checkpoint"},
 		"another step's folder": {func(dir string) error {

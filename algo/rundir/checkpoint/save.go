@@ -82,8 +82,8 @@ func (d disk) commit(ctx context.Context, root, final string, step int, fill fun
 // seal writes the manifest and makes the folder durable: it syncs the files, then the
 // manifest, then the folders, inner ones first.
 func (d disk) seal(ctx context.Context, dir string, step int) error {
-	if exists(filepath.Join(dir, manifestFile)) {
-		return fmt.Errorf("%s is a reserved name", manifestFile)
+	if exists(filepath.Join(dir, ManifestFile)) {
+		return fmt.Errorf("%s is a reserved name", ManifestFile)
 	}
 	files, folders, err := scan(ctx, dir)
 	if err != nil {
@@ -105,7 +105,7 @@ func (d disk) seal(ctx context.Context, dir string, step int) error {
 		return err
 	}
 	text = append(text, '\n')
-	path := filepath.Join(dir, manifestFile)
+	path := filepath.Join(dir, ManifestFile)
 	atManifest.PassAfter(func() { _ = d.write(path, text[:len(text)/2]) })
 	if err := d.write(path, text); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (d disk) prune(root string, written, keep int, also []int) error {
 		if err := d.rename(e.Path, gone); err != nil {
 			return err
 		}
-		atRemove.PassAfter(func() { _ = d.removeAll(filepath.Join(gone, manifestFile)) })
+		atRemove.PassAfter(func() { _ = d.removeAll(filepath.Join(gone, ManifestFile)) })
 		if err := d.removeAll(gone); err != nil {
 			return err
 		}

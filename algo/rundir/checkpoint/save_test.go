@@ -297,7 +297,7 @@ func TestSaveRefuses(t *testing.T) {
 		},
 		"nothing written": func(string) error { return nil },
 		"a reserved name": func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, manifestFile), []byte("x"), 0o644)
+			return os.WriteFile(filepath.Join(dir, ManifestFile), []byte("x"), 0o644)
 		},
 		"neither a file nor a folder": func(dir string) error { return os.Symlink("/etc/passwd", filepath.Join(dir, "link")) },
 	} {

@@ -1,0 +1,238 @@
+package algo
+
+// Groups of episodes are dealt to the ranks: rank r plays the groups r, r+N, r+2N, … of N ranks. All ranks draw the same tasks, and
+// get all episodes in the order of one process. The ranks then repeat the same computations on them.
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/ranks"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/reward"
+)
+
+// stop returns ErrInterrupted if soft has ended on a rank.
+func stop(ctx, soft context.Context, r *ranks.Ranks) error {
+	return interrupted(r.Each(ctx, func() error {
+		if soft.Err() != nil {
+			return ErrInterrupted
+		}
+		return nil
+	}))
+}
+
+// interrupted makes the interrupt of another rank an ErrInterrupted.
+func interrupted(err error) error {
+	if ranks.Interrupted(err) {
+		return ErrInterrupted
+	}
+	return err
+}
+
+// dealt returns how many of n groups this rank plays.
+func (c *core) dealt(n int) int { return (n - c.Ranks.Rank() + c.Ranks.Size() - 1) / c.Ranks.Size() }
+
+// playedPart has the episodes that one rank has played.
+type playedPart struct {
+	Episodes []sentEpisode
+	Stats    rollout.Stats
+	Engine   engine.Stats // the work of the engine
+}
+
+// sentEpisode is an episode in a message. The arrays of tokens are apart from the JSON, which would be several times as large.
+type sentEpisode struct {
+	Group    int // index of the task; -1: Task is set
+	Task     []byte
+	Episode  []byte
+	Tokens   []int32
+	Mask     []uint8
+	LogProbs []float32
+}
+
+func send(ep *data.Episode, group int) (sentEpisode, error) {
+	short := *ep
+	short.Tokens, short.LogProbs = nil, nil
+	text, err := json.Marshal(&short)
+	return sentEpisode{Group: group, Episode: text, Tokens: ep.Tokens, Mask: ep.Mask, LogProbs: ep.LogProbs}, err
+}
+
+func (s *sentEpisode) receive(tasks []data.Task) (*data.Episode, error) {
+	ep := &data.Episode{}
+	if err := json.Unmarshal(s.Episode, ep); err != nil {
+		return nil, fmt.Errorf("an episode of another rank: %w", err)
+	}
+	ep.Tokens, ep.Mask, ep.LogProbs = s.Tokens, s.Mask, s.LogProbs
+	if s.Group >= 0 {
+		ep.Task = tasks[s.Group]
+		return ep, nil
+	}
+	return ep, json.Unmarshal(s.Task, &ep.Task)
+}
+
+// rollOut is rollout.RunEpisodes on all ranks. The end of play ends only the playing.
+func (c *core) rollOut(ctx, play context.Context, envs map[string]rollout.Env, tasks []data.Task, o rollout.Options) ([]*data.Episode, rollout.Stats, error) {
+	if c.Ranks == nil {
+		return rollout.RunEpisodes(play, envs, tasks, o)
+	}
+	o.Part.Index, o.Part.Of = c.Ranks.Rank(), c.Ranks.Size()
+	group := map[string]int{}
+	for i, uid := range rollout.GroupIDs(tasks, o) {
+		group[uid] = i
+	}
+	var own []*data.Episode
+	parts, err := ranks.Gather(ctx, c.Ranks, func() (p playedPart, err error) {
+		before := c.Engine.Stats()
+		if own, p.Stats, err = rollout.RunEpisodes(play, envs, tasks, o); err != nil {
+			return p, err
+		}
+		p.Engine = workSince(before, c.Engine.Stats())
+		for _, ep := range own {
+			s, err := send(ep, group[ep.UID])
+			if err != nil {
+				return p, err
+			}
+			p.Episodes = append(p.Episodes, s)
+		}
+		return p, nil
+	})
+	var total rollout.Stats
+	if err != nil {
+		return nil, total, interrupted(err)
+	}
+	var all []*data.Episode
+	waves := 0
+	for rank, p := range parts {
+		elapsed := max(total.Elapsed, p.Stats.Elapsed)
+		total.Add(p.Stats)
+		total.Elapsed = elapsed
+		episodes := own
+		if rank != c.Ranks.Rank() {
+			if episodes, err = receiveAll(p.Episodes, tasks); err != nil {
+				return nil, total, err
+			}
+			c.elsewhere = addWork(c.elsewhere, p.Engine)
+		}
+		last := waves
+		for _, ep := range episodes { // the waves of a rank follow those of the ranks before
+			if ep.Wave > 0 {
+				ep.Wave += waves
+				last = max(last, ep.Wave)
+			}
+		}
+		waves = last
+		all = append(all, episodes...)
+	}
+	slices.Sort(total.BadTasks)
+	total.BadTasks = slices.Compact(total.BadTasks)
+	slices.SortStableFunc(all, func(a, b *data.Episode) int {
+		return cmp.Or(cmp.Compare(group[a.UID], group[b.UID]), cmp.Compare(a.Sample, b.Sample))
+	})
+	for _, ep := range slices.Backward(all) {
+		if !ep.Outcome.Trainable() && ep.Outcome != data.OverlongPrompt {
+			return all, total, rollout.CheckFailed(o, total, ep)
+		}
+	}
+	return all, total, nil
+}
+
+func receiveAll(sent []sentEpisode, tasks []data.Task) ([]*data.Episode, error) {
+	var episodes []*data.Episode
+	for _, s := range sent {
+		ep, err := s.receive(tasks)
+		if err != nil {
+			return nil, err
+		}
+		episodes = append(episodes, ep)
+	}
+	return episodes, nil
+}
+
+// engineStats returns the work of the engines of all ranks.
+func (c *core) engineStats() engine.Stats { return addWork(c.Engine.Stats(), c.elsewhere) }
+
+// workSince returns the increase of the counters between two readings.
+func workSince(before, after engine.Stats) engine.Stats {
+	return engine.Stats{
+		Steps: after.Steps - before.Steps, Rows: after.Rows - before.Rows, PrefillTokens: after.PrefillTokens - before.PrefillTokens,
+		SharedTokens: after.SharedTokens - before.SharedTokens, DecodeTokens: after.DecodeTokens - before.DecodeTokens,
+		SampledTokens: after.SampledTokens - before.SampledTokens, Parked: after.Parked - before.Parked,
+	}
+}
+
+func addWork(a, b engine.Stats) engine.Stats {
+	a.Steps, a.Rows, a.PrefillTokens = a.Steps+b.Steps, a.Rows+b.Rows, a.PrefillTokens+b.PrefillTokens
+	a.SharedTokens, a.DecodeTokens = a.SharedTokens+b.SharedTokens, a.DecodeTokens+b.DecodeTokens
+	a.SampledTokens, a.Parked = a.SampledTokens+b.SampledTokens, a.Parked+b.Parked
+	return a
+}
+
+// supplied returns the episodes of Play.Source, which only rank 0 has, on all ranks.
+func (c *core) supplied(ctx context.Context, source rollout.Source, groups int, o rollout.Options) ([]*data.Episode, rollout.Stats, error) {
+	if c.Ranks == nil {
+		return source.Collect(ctx, groups, o)
+	}
+	var own []*data.Episode
+	p, err := ranks.Share(ctx, c.Ranks, func() (p playedPart, err error) {
+		before := c.Engine.Stats()
+		if own, p.Stats, err = source.Collect(ctx, groups, o); err != nil {
+			return p, err
+		}
+		p.Engine = workSince(before, c.Engine.Stats())
+		for _, ep := range own {
+			s, err := send(ep, -1)
+			if err == nil {
+				s.Task, err = json.Marshal(ep.Task)
+			}
+			if err != nil {
+				return p, err
+			}
+			p.Episodes = append(p.Episodes, s)
+		}
+		return p, nil
+	})
+	if err != nil || c.Ranks.First() {
+		return own, p.Stats, interrupted(err)
+	}
+	c.elsewhere = addWork(c.elsewhere, p.Engine)
+	own, err = receiveAll(p.Episodes, nil)
+	return own, p.Stats, err
+}
+
+// scoreOnce scores samples with Scoring.Scorer, each on one rank. The end of play ends the scoring.
+func (c *core) scoreOnce(ctx, play context.Context, samples []reward.Sample) (reward.Composed, error) {
+	if c.Ranks == nil {
+		return c.o.Scorer.Score(play, samples)
+	}
+	var own []reward.Sample
+	for i := c.Ranks.Rank(); i < len(samples); i += c.Ranks.Size() {
+		own = append(own, samples[i])
+	}
+	parts, err := ranks.Gather(ctx, c.Ranks, func() (reward.Composed, error) { return c.o.Scorer.Score(play, own) })
+	all := reward.Composed{Scores: make([]float64, len(samples)), Parts: map[string][]reward.Score{}, Turns: make([][]float64, len(samples))}
+	if err != nil {
+		return all, interrupted(err)
+	}
+	if len(samples) == 0 {
+		return all, nil
+	}
+	for _, component := range c.o.Scorer.Components {
+		all.Parts[component.Name] = make([]reward.Score, len(samples))
+	}
+	for i := range samples {
+		p, k := &parts[i%len(parts)], i/len(parts)
+		all.Scores[i] = p.Scores[k]
+		if len(p.Turns[k]) > 0 {
+			all.Turns[i] = p.Turns[k]
+		}
+		for name, scores := range all.Parts {
+			scores[i] = p.Parts[name][k]
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,282 @@
+package ranks
+
+import (
+	"bytes"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/dist"
+)
+
+// Ranks is this process among the processes of a run. One goroutine at a time uses it.
+type Ranks struct {
+	group  *dist.Group
+	env    dist.Env
+	thread *torch.Thread // on the CPU; the models' thread may be on a GPU or in use
+	name   string        // this process in the errors of other ranks
+	code   func(error) errext.ExitCode
+	apart  bool // a call of the group has failed
+	agreed bool // all ranks have an error, with which they leave the loop
+}
+
+// New returns the ranks of a group that this process has joined as env. The function code returns the exit code of an error
+// of this process. Close closes the group.
+func New(g *dist.Group, env dist.Env, code func(error) errext.ExitCode) (*Ranks, error) {
+	thread, err := torch.NewThread(torch.Device{})
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		thread.Close()
+		return nil, err
+	}
+	return &Ranks{group: g, env: env, thread: thread, name: fmt.Sprintf("process %d on %s", os.Getpid(), host), code: code}, nil
+}
+
+// Group returns the group of processes, or nil for one process.
+func (r *Ranks) Group() *dist.Group {
+	if r == nil {
+		return nil
+	}
+	return r.group
+}
+
+// Rank returns the number of this process, from 0.
+func (r *Ranks) Rank() int {
+	if r == nil {
+		return 0
+	}
+	return r.group.Rank()
+}
+
+// Size returns the number of processes.
+func (r *Ranks) Size() int {
+	if r == nil {
+		return 1
+	}
+	return r.group.Size()
+}
+
+// Local returns the number of this process on its machine, and the number of processes there; 0 if it is unknown.
+func (r *Ranks) Local() (rank, size int) {
+	if r == nil {
+		return 0, 1
+	}
+	return r.env.LocalRank, r.env.LocalSize
+}
+
+// First reports whether this process is rank 0, which writes the run folder.
+func (r *Ranks) First() bool { return r.Rank() == 0 }
+
+// Apart reports whether the connection to the other ranks has failed.
+func (r *Ranks) Apart() bool { return r != nil && r.apart }
+
+// Settle is called with the error with which this rank leaves the loop. If it is an error of the native libraries or of the
+// group, the other ranks may be inside a collective, and Settle breaks the connection to them. Other errors are the same on all
+// ranks, because they follow from the same data: the ranks exchange them, so that rank 0 alone prints its error.
+func (r *Ranks) Settle(ctx context.Context, err error) error {
+	if r == nil || err == nil || r.agreed || r.apart {
+		return err
+	}
+	_, native := errors.AsType[*torch.Error](err)
+	_, group := errors.AsType[*dist.Error](err)
+	if native || group || ctx.Err() != nil {
+		r.apart = true
+		r.group.Abort()
+		return err
+	}
+	return r.Each(ctx, func() error { return err })
+}
+
+// farewell bounds the wait for the other ranks at the end of a run.
+const farewell = 30 * time.Second
+
+// Close leaves the other ranks, with the outcome of the run. It waits for them unless this rank alone has an error: the next
+// exchange of the others then fails.
+func (r *Ranks) Close(outcome error) (err error) {
+	if r == nil {
+		return nil
+	}
+	if !r.apart && (outcome == nil || r.agreed) {
+		ctx, cancel := context.WithTimeout(context.Background(), farewell)
+		defer cancel()
+		err = r.group.Close(ctx)
+	}
+	r.group.Abort()
+	r.thread.Close()
+	return err
+}
+
+// Gather calls f on every rank and returns the results of all ranks, in their order.
+func Gather[T any](ctx context.Context, r *Ranks, f func() (T, error)) ([]T, error) {
+	v, err := f()
+	if r == nil {
+		return []T{v}, err
+	}
+	all, err := exchange(ctx, r, &v, err)
+	if err != nil {
+		return nil, err
+	}
+	all[r.Rank()] = v // not the decoded copy
+	return all, nil
+}
+
+// Share calls f on rank 0 and returns its result on all ranks.
+func Share[T any](ctx context.Context, r *Ranks, f func() (T, error)) (v T, err error) {
+	if r == nil {
+		return f()
+	}
+	var sent *T
+	if r.First() {
+		v, err = f()
+		sent = &v
+	}
+	all, err := exchange(ctx, r, sent, err)
+	if err != nil || r.First() {
+		return v, err
+	}
+	return all[0], nil
+}
+
+// OnFirst calls f on rank 0 and returns its error on all ranks.
+func (r *Ranks) OnFirst(ctx context.Context, f func() error) error {
+	_, err := Share(ctx, r, func() (bool, error) { return true, f() })
+	return err
+}
+
+// Each calls f on every rank. If it fails on a rank, all ranks return an error.
+func (r *Ranks) Each(ctx context.Context, f func() error) error {
+	_, err := Gather(ctx, r, func() (bool, error) { return true, f() })
+	return err
+}
+
+// Any reports whether the argument is true on a rank.
+func (r *Ranks) Any(ctx context.Context, here bool) (bool, error) {
+	all, err := Gather(ctx, r, func() (bool, error) { return here, nil })
+	for _, there := range all {
+		here = here || there
+	}
+	return here, err
+}
+
+// message is what a rank sends in an exchange. The value is encoded apart, so that an error arrives also where the
+// ranks exchange values of other types.
+type message struct {
+	Value  []byte // empty: none
+	Failed *Error
+}
+
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	err := gob.NewEncoder(&b).Encode(v)
+	return b.Bytes(), err
+}
+
+func decode(text []byte, v any) error { return gob.NewDecoder(bytes.NewReader(text)).Decode(v) }
+
+// exchange sends the value v or, if it is not nil, the error err of this rank to all ranks, and receives theirs.
+func exchange[T any](ctx context.Context, r *Ranks, v *T, err error) ([]T, error) {
+	if ctx.Err() != nil { // the process ends at once
+		return nil, context.Cause(ctx)
+	}
+	var sent message
+	if err == nil && v != nil {
+		sent.Value, err = encode(v)
+	}
+	if err != nil {
+		sent.Failed = r.failed(err)
+	}
+	text, encodeErr := encode(sent)
+	if encodeErr != nil {
+		return nil, fmt.Errorf("ranks: %w", encodeErr)
+	}
+	var texts [][]byte
+	groupErr := torch.Run(ctx, r.thread, func(s *torch.Scope) (err error) {
+		texts, err = r.group.GatherBytes(ctx, s, text)
+		return err
+	})
+	if groupErr != nil {
+		r.apart = true
+		if err != nil { // the cause is on this rank
+			return nil, err
+		}
+		return nil, groupErr
+	}
+	values := make([][]byte, len(texts))
+	var failed *Error
+	for rank, text := range texts {
+		var m message
+		if err := decode(text, &m); err != nil {
+			return nil, fmt.Errorf("ranks: the message of rank %d: %w", rank, err)
+		}
+		values[rank] = m.Value
+		if m.Failed != nil && (failed == nil || failed.Code == errext.Interrupted && m.Failed.Code != errext.Interrupted) {
+			failed = m.Failed
+		}
+	}
+	if failed == nil {
+		all := make([]T, len(texts))
+		for rank, text := range values {
+			if len(text) == 0 || rank == r.Rank() {
+				continue
+			}
+			if err := decode(text, &all[rank]); err != nil {
+				return nil, fmt.Errorf("ranks: the message of rank %d: %w", rank, err)
+			}
+		}
+		return all, nil
+	}
+	r.agreed = true
+	if failed.here = r.Rank(); failed.Rank == r.Rank() {
+		if r.First() {
+			return nil, err // with its types and its hint
+		}
+		failed.cause = err
+	}
+	return nil, failed
+}
+
+// Error is an error that all ranks have: the error of one of them.
+type Error struct {
+	Rank, Size int
+	Name       string // of the process
+	Text       string
+	Code       errext.ExitCode
+
+	here  int   // rank of this process
+	cause error // the error itself, on the rank that has it
+}
+
+func (r *Ranks) failed(err error) *Error {
+	return &Error{Rank: r.Rank(), Size: r.Size(), Name: r.name, Text: err.Error(), Code: r.code(err)}
+}
+
+// Error names the rank and its process.
+func (e *Error) Error() string {
+	if e.Rank == 0 {
+		return e.Text
+	}
+	return fmt.Sprintf("rank %d of %d (%s): %s", e.Rank, e.Size, e.Name, e.Text)
+}
+
+// Unwrap returns the error itself on the rank that has it, and otherwise nil.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Interrupted reports whether err is the interrupt of a rank.
+func Interrupted(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Code == errext.Interrupted
+}
+
+// Printed reports whether rank 0 prints err, so that this process need not.
+func Printed(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.here > 0
+}

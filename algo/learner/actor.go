@@ -35,11 +35,15 @@ type Actor struct {
 // NewActor makes an actor of m and takes ownership of m. The weights of m must be
 // float32; NewActor makes a shadow if the compute type differs. A model with
 // adapters must be in the compute type. The optimiser also updates the weights in extra.
+//
+// A sharded model must have the compute type too (model.Model.Shard). It is the master and the
+// compute model in one, and the optimiser has the state of this rank's part. All ranks then call the methods
+// that save, load, copy or hash weights, and rank 0 writes the files.
 func NewActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions, extra ...optim.Param) (*Actor, error) {
 	a := &Actor{master: m, compute: m, extra: extra}
 	switch {
-	case m.DType() != compute && m.HasLoRA():
-		return nil, fmt.Errorf("the frozen weights under the adapters are %s, want the compute type %s", m.DType(), compute)
+	case m.DType() != compute && (m.HasLoRA() || m.TrainedUnits() != nil):
+		return nil, fmt.Errorf("the weights of the adapted or sharded model are %s, want the compute type %s", m.DType(), compute)
 	case m.DType() != compute:
 		shadow, err := m.Shadow(ctx, compute)
 		if err != nil {
@@ -65,7 +69,12 @@ func NewActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.
 // training.
 func (a *Actor) ResetOptimizer(ctx context.Context, o optim.AdamWOptions) error {
 	err := torch.Run(ctx, a.master.Thread(), func(*torch.Scope) error {
-		fresh := optim.NewAdamW(a.master.Thread(), append(params(a.master), a.extra...), o)
+		units := a.master.TrainedUnits()
+		list := a.extra
+		if units == nil {
+			list = append(params(a.master), a.extra...)
+		}
+		fresh := optim.NewAdamW(a.master.Thread(), list, o, units...)
 		if a.adamw != nil {
 			a.adamw.Close()
 		}
@@ -93,33 +102,41 @@ func (a *Actor) Master() *model.Model { return a.master }
 // model of Master if there is no shadow.
 func (a *Actor) Compute() *model.Model { return a.compute }
 
-// Bytes returns the total size of the weights, their shadow and a critic's head, and
-// the size of the optimiser's two moments.
+// Bytes returns the size that this rank holds of the weights, their shadow and a critic's head, and
+// of the optimiser's two moments.
 func (a *Actor) Bytes() (weights, optimizer float64) {
 	weights = ModelBytes(a.master)
-	for _, p := range a.master.Adapters() {
-		weights += float64(p.Tensor.Numel() * p.Tensor.DType().Size())
-	}
 	if a.compute != a.master {
 		weights += ModelBytes(a.compute)
 	}
 	for _, p := range a.extra {
-		weights += 4 * float64(p.Tensor.Numel())
-		optimizer += 2 * 4 * float64(p.Tensor.Numel())
+		weights += float64(p.Tensor.Numel() * p.Tensor.DType().Size())
 	}
-	for _, p := range a.master.Trained() {
-		optimizer += 2 * 4 * float64(p.Tensor.Numel())
-	}
-	return weights, optimizer
+	return weights, float64(a.adamw.Bytes())
 }
 
-// ModelBytes returns the size of the weights of m without adapters.
-func ModelBytes(m *model.Model) float64 {
-	n := 0.0
-	for _, p := range m.Params() {
-		n += float64(p.Tensor.Numel() * m.DType().Size())
+// ModelBytes returns the size that this rank holds of the weights and adapters of m.
+func ModelBytes(m *model.Model) float64 { return float64(m.Bytes()) }
+
+// GatherWeights gathers a sharded model on every rank until ReleaseWeights, for generation: the ranks may then run
+// different passes. Other models are always whole. All ranks call it.
+func (a *Actor) GatherWeights(ctx context.Context) error {
+	err := torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) error {
+		a.compute.GatherWeights(s)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("gather the weights: %w", err)
 	}
-	return n
+	return nil
+}
+
+// ReleaseWeights undoes GatherWeights.
+func (a *Actor) ReleaseWeights(ctx context.Context) error {
+	return torch.Run(ctx, a.master.Thread(), func(*torch.Scope) error {
+		a.compute.ReleaseWeights()
+		return nil
+	})
 }
 
 // optimizerFile holds the optimiser in a checkpoint folder.
@@ -183,8 +200,8 @@ func (a *Actor) optimize(ctx context.Context, rows []data.Row, micro MicroBatchi
 	if err == nil || notFinite {
 		if err = micro.agree(ctx, a.master.Thread(), sums, bad); err == nil {
 			norms, err = a.step(ctx, micro.Group, shares...)
-		} else if bad == nil { // after an error of this rank backward has dropped the gradients
-			err = errors.Join(err, a.dropGradients(ctx))
+		} else if failed := a.dropGradients(ctx); failed != nil {
+			err = failed
 		}
 	}
 	skipped, err = a.skip(rows, shares[0], err)
@@ -217,20 +234,53 @@ func (a *Actor) step(ctx context.Context, g *dist.Group, shares ...optim.Share) 
 }
 
 // accumulate adds the gradients of a mini-batch to the gradients of the float32 weights.
-// The function loss returns the part of the loss of one micro-batch.
-func (a *Actor) accumulate(ctx context.Context, rows []data.Row, micro MicroBatching, loss func(s *torch.Scope, p *packed) (torch.Tensor, error)) error {
-	return eachMicroBatch(ctx, rows, micro, func(p *packed) error {
-		if len(p.at) == 0 {
-			return nil
+// The function loss returns the part of the loss of one micro-batch, and adds its statistics to sums.
+func (a *Actor) accumulate(ctx context.Context, rows []data.Row, micro MicroBatching, sums []*float64, loss func(s *torch.Scope, p *packed) (torch.Tensor, error)) error {
+	lockstep, sumsGrads := a.compute.Lockstep(), a.compute.SumsGrads()
+	var bad error // a loss that is not finite; the collectives of later micro-batches must still be run
+	notFinite := func(v float64) error {
+		err := &NotFiniteError{What: "loss", Value: v}
+		if !sumsGrads {
+			return err
 		}
-		return a.backward(ctx, p, loss)
+		if bad == nil {
+			bad = err
+		}
+		return nil
+	}
+	err := eachMicroBatch(ctx, rows, micro, lockstep || sumsGrads, func(p *packed) error {
+		switch {
+		case len(p.at) > 0 && !p.idle:
+			return a.backward(ctx, p, loss, notFinite)
+		case lockstep:
+			p, err := idle(rows)
+			if err != nil {
+				return err
+			}
+			before := make([]float64, len(sums))
+			for i, v := range sums {
+				before[i] = *v
+			}
+			err = a.backward(ctx, p, loss, notFinite)
+			for i, v := range sums {
+				*v = before[i]
+			}
+			return err
+		case sumsGrads:
+			return torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) error { return a.compute.TakeGrads(ctx, s) })
+		}
+		return nil
 	})
+	if err == nil {
+		err = bad
+	}
+	return err
 }
 
 // backward runs the forward and the backward pass of a micro-batch and adds the
-// gradients to the gradients of the float32 weights. After an error all gradients are
-// zero.
-func (a *Actor) backward(ctx context.Context, p *packed, loss func(s *torch.Scope, p *packed) (torch.Tensor, error)) error {
+// gradients to the gradients of the float32 weights. It calls notFinite with a loss that is not finite. After an
+// error all gradients are zero. The gradients of an idle micro-batch are zero.
+func (a *Actor) backward(ctx context.Context, p *packed, loss func(s *torch.Scope, p *packed) (torch.Tensor, error), notFinite func(float64) error) error {
 	return torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) (err error) {
 		clean := false
 		defer func() { // clean up also after an operation that panics
@@ -245,18 +295,24 @@ func (a *Actor) backward(ctx context.Context, p *packed, loss func(s *torch.Scop
 		if err != nil {
 			return err
 		}
-		if a.spoil != nil {
+		switch {
+		case p.idle:
+			l = l.MulScalar(0)
+		case a.spoil != nil:
 			l = a.spoil(l)
 		}
-		if v := l.Item(); math.IsNaN(v) || math.IsInf(v, 0) {
-			return &NotFiniteError{What: "loss", Value: v}
+		if v := l.Item(); !p.idle && (math.IsNaN(v) || math.IsInf(v, 0)) {
+			if err := notFinite(v); err != nil {
+				return err
+			}
 		}
 		a.compute.Backward(s, l)
 		if a.compute != a.master {
 			a.master.MoveGrads(s, a.compute)
 		}
-		clean = true
-		return nil
+		err = a.compute.TakeGrads(ctx, s)
+		clean = err == nil
+		return err
 	})
 }
 
@@ -271,7 +327,7 @@ func (a *Actor) dropoutKeys(p *packed) []uint64 {
 	return keys
 }
 
-// dropGradients drops the gradients of a mini-batch that another rank rejects.
+// dropGradients drops the gradients of a mini-batch that some rank rejects.
 func (a *Actor) dropGradients(ctx context.Context) error {
 	return torch.Run(ctx, a.master.Thread(), func(*torch.Scope) error {
 		a.zeroGrads()
@@ -281,15 +337,9 @@ func (a *Actor) dropGradients(ctx context.Context) error {
 
 // zeroGrads drops all gradients.
 func (a *Actor) zeroGrads() {
-	zeroGrads(a.master)
-	zeroGrads(a.compute)
+	a.master.DropGrads()
+	a.compute.DropGrads()
 	for _, p := range slices.Concat(a.extra, a.sharedHead) {
-		p.Tensor.ZeroGrad()
-	}
-}
-
-func zeroGrads(m *model.Model) {
-	for _, p := range m.Trained() {
 		p.Tensor.ZeroGrad()
 	}
 }

@@ -199,7 +199,7 @@ func (st CriticStats) AddTo(m map[string]float64, lr float64) {
 // accumulateValue adds the gradient of a mini-batch to the weights' gradients, and the
 // sums over its tokens to st.
 func (c *Critic) accumulateValue(ctx context.Context, rows []data.Row, tokens int, o CriticOptions, st *CriticStats) error {
-	return c.accumulate(ctx, rows, o.Micro, func(s *torch.Scope, p *packed) (torch.Tensor, error) {
+	return c.accumulate(ctx, rows, o.Micro, st.sums(), func(s *torch.Scope, p *packed) (torch.Tensor, error) {
 		sum := c.head.loss(s, p, c.hidden(s, p), o.Clip, st)
 		return sum.MulScalar(1 / float64(tokens)), nil
 	})
@@ -215,10 +215,18 @@ const (
 	headBias            = "value_head.bias"
 )
 
-// Save writes the head and the optimiser of the critic to a checkpoint folder.
+// Save writes the head and the optimiser of the critic to a checkpoint folder. All ranks call it if the decoder is
+// sharded.
 func (c *Critic) Save(ctx context.Context, dir string) error {
-	if err := c.head.save(ctx, filepath.Join(dir, CriticFolder)); err != nil {
-		return err
+	o := c.master.Sharded()
+	writes := o.Group == nil || o.Group.Rank() == 0
+	if writes {
+		if err := c.head.save(ctx, filepath.Join(dir, CriticFolder)); err != nil {
+			return err
+		}
+	}
+	if !writes && c.Shared() {
+		return nil // the optimiser of a shared critic's head is not sharded
 	}
 	return c.optimizer().Save(ctx, filepath.Join(dir, criticOptimizerFile))
 }

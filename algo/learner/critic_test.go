@@ -113,7 +113,7 @@ func TestCriticGradientCheckpointing(t *testing.T) {
 					g[p.Name] = p.Tensor.Grad().ToFloat32s()
 					p.Tensor.ZeroGrad()
 				}
-				zeroGrads(critic.Master())
+				critic.Master().DropGrads()
 				return nil
 			}))
 			return g

@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
+	"github.com/openmanus/openmanus/torch/shard"
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
@@ -61,6 +62,12 @@ var kinds = []struct {
 // actorOf makes an actor that computes and trains in dt, with the same weights at every call.
 func actorOf(t testing.TB, dt torch.DType, lora *model.LoRA) *Actor {
 	t.Helper()
+	return actorOn(t, dt, lora, shard.Options{})
+}
+
+// actorOn makes an actor like actorOf's with a sharded model.
+func actorOn(t testing.TB, dt torch.DType, lora *model.LoRA, o shard.Options) *Actor {
+	t.Helper()
 	th, err := torch.NewThread(torchtest.Device(t))
 	if err != nil {
 		t.Fatal(err)
@@ -82,6 +89,9 @@ func actorOf(t testing.TB, dt torch.DType, lora *model.LoRA) *Actor {
 			}
 			return nil
 		})
+	}
+	if o.Level != shard.None && err == nil {
+		err = m.Shard(context.Background(), o)
 	}
 	var a *Actor
 	if err == nil {
@@ -139,7 +149,7 @@ func TestFirstGradientIsInvariant(t *testing.T) {
 					must(t, err)
 					got := trained(t, a)
 					must(t, torch.Run(t.Context(), a.master.Thread(), func(*torch.Scope) error {
-						zeroGrads(a.master)
+						a.master.DropGrads()
 						return nil
 					}))
 					if want == nil {

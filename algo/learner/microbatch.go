@@ -45,8 +45,9 @@ func (m MicroBatching) Split(rows []data.Row) ([][]data.Row, error) {
 }
 
 // eachMicroBatch calls f with each micro-batch of this rank's rows, in order. Fields that f
-// writes to the rows of a micro-batch are written to rows.
-func eachMicroBatch(ctx context.Context, rows []data.Row, micro MicroBatching, f func(p *packed) error) error {
+// writes to the rows of a micro-batch are written to rows. In lockstep all ranks call f equally often: a rank with
+// fewer micro-batches calls it with idle ones.
+func eachMicroBatch(ctx context.Context, rows []data.Row, micro MicroBatching, lockstep bool, f func(p *packed) error) error {
 	hands, err := micro.deal(rows)
 	if err != nil {
 		return err
@@ -70,12 +71,36 @@ func eachMicroBatch(ctx context.Context, rows []data.Row, micro MicroBatching, f
 				rows[at] = p.rows[j]
 			}
 			first += len(index)
+		} else if lockstep {
+			p, err := idle(rows)
+			if err == nil {
+				err = f(p)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		if each, _ := ctx.Value(rowCounter{}).(func(int)); each != nil {
 			each(rowsOf(hands, i))
 		}
 	}
 	return nil
+}
+
+// idle returns a micro-batch of the cheapest row, for a rank without a row of its own.
+func idle(rows []data.Row) (*packed, error) {
+	best := 0
+	for i := range rows {
+		a, b := LossTokens(rows[i:i+1]) > 0, LossTokens(rows[best:best+1]) > 0
+		if a && !b || a == b && len(rows[i].Tokens) < len(rows[best].Tokens) {
+			best = i
+		}
+	}
+	p, err := pack(slices.Clone(rows[best:best+1]), []int{best})
+	if err == nil {
+		p.idle = true
+	}
+	return p, err
 }
 
 // hand holds the rows of one rank.

@@ -15,6 +15,7 @@ import (
 type packed struct {
 	rows           []data.Row
 	index          []int // index of each row among the rows of the pass
+	idle           bool  // this rank only takes part in the collectives; its results are dropped
 	ids, positions []int32
 	offsets        []int
 	at             []int64   // [M] packed position before each token in the loss, which predicts it

@@ -166,7 +166,7 @@ func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy 
 	if err != nil {
 		return err
 	}
-	return a.accumulate(ctx, rows, o.Micro, func(s *torch.Scope, p *packed) (torch.Tensor, error) {
+	return a.accumulate(ctx, rows, o.Micro, st.sums(), func(s *torch.Scope, p *packed) (torch.Tensor, error) {
 		return u.loss(s, a.compute, p, st)
 	})
 }
@@ -322,10 +322,13 @@ func (u *policyUpdate) kl(s *torch.Scope, m *model.Model, p *packed, hidden, log
 		return kl.Loss(o.KLType, logp, p.gather(s, RefLogProbs))
 	}
 	scores := func(m *model.Model, hidden torch.Tensor) torch.Tensor {
-		return m.LMHead.Forward(hidden).To(torch.Float32).MulScalar(1 / o.Temperature)
+		return m.AllLogits(hidden).To(torch.Float32).MulScalar(1 / o.Temperature)
 	}
 	var ref torch.Tensor
-	s.NoGrad(func() { ref = scores(o.Reference, p.hidden(s, o.Reference)) })
+	s.NoGrad(func() {
+		defer o.Reference.DropTapes()
+		ref = scores(o.Reference, p.hidden(s, o.Reference))
+	})
 	return kl.Exact(scores(m, hidden), ref), nil
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
+	"github.com/openmanus/openmanus/torch"
 )
 
 // chatDate is the date that templates write into a chat. It is fixed, so that a chat
@@ -145,7 +146,8 @@ func (r *RewardModel) encode(sample string, messages []data.Message) ([]int32, e
 }
 
 // Score scores the chats of samples. The extra metrics of a score are the number of
-// tokens that the model read and whether the chat was truncated.
+// tokens that the model read and whether the chat was truncated. If the model is sharded, all ranks call Score, each with its
+// own samples or none; an error of one rank must then end the others.
 func (r *RewardModel) Score(ctx context.Context, samples []reward.Sample) ([]reward.Score, error) {
 	chats := make([][]int32, len(samples))
 	scores := make([]reward.Score, len(samples))
@@ -160,15 +162,25 @@ func (r *RewardModel) Score(ctx context.Context, samples []reward.Sample) ([]rew
 			scores[i].Extra["truncated"] = 1
 		}
 	}
-	if len(samples) == 0 {
-		return scores, nil
+	batches := slices.Collect(slices.Chunk(chats, r.o.Rows))
+	passes, err := r.passes(ctx, len(batches))
+	if err != nil || passes == 0 {
+		return scores, err
 	}
 	at := 0
-	err := r.onDevice(ctx, func() error {
-		for batch := range slices.Chunk(chats, r.o.Rows) {
+	err = r.onDevice(ctx, func() error {
+		for i := range passes {
+			idle := i >= len(batches)
+			batch := [][]int32{{0}} // the scores of an idle pass are dropped
+			if !idle {
+				batch = batches[i]
+			}
 			got, err := r.bundle.Model.Scores(ctx, batch...)
 			if err != nil {
 				return fmt.Errorf("reward model %s: %w", r.bundle.Path, err)
+			}
+			if idle {
+				continue
 			}
 			for _, x := range got {
 				scores[at].Value = float64(x)
@@ -178,6 +190,28 @@ func (r *RewardModel) Score(ctx context.Context, samples []reward.Sample) ([]rew
 		return nil
 	})
 	return scores, err
+}
+
+// passes returns the number of forward passes for n batches. If the model is sharded, that is the largest number of all ranks,
+// since the passes are collectives.
+func (r *RewardModel) passes(ctx context.Context, n int) (int, error) {
+	m := r.bundle.Model
+	if !m.Lockstep() {
+		return n, nil
+	}
+	g := m.Sharded().Group
+	err := torch.Run(ctx, m.Thread(), func(s *torch.Scope) error {
+		all := s.Empty(torch.Int64, g.Size())
+		err := g.AllGather(ctx, all, s.Int64s([]int64{int64(n)}, 1))
+		if err == nil {
+			n = int(slices.Max(all.ToInt64s()))
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("exchange the number of chats: %w", err)
+	}
+	return n, nil
 }
 
 // Bytes returns the size of the weights.

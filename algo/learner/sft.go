@@ -149,7 +149,7 @@ func (a *Actor) UpdateSFT(ctx context.Context, rows []data.Row, lr, gradClip flo
 // accumulateSFT adds the gradient of a batch of st.Tokens tokens in the loss to the
 // weights' gradients, and the loss of the batch to st.
 func (a *Actor) accumulateSFT(ctx context.Context, rows []data.Row, micro MicroBatching, st *SFTStats) error {
-	return a.accumulate(ctx, rows, micro, func(s *torch.Scope, p *packed) (torch.Tensor, error) {
+	return a.accumulate(ctx, rows, micro, []*float64{&st.Loss}, func(s *torch.Scope, p *packed) (torch.Tensor, error) {
 		logp, _ := a.compute.TokenLogProbs(p.hidden(s, a.compute), p.targets, nil, 1, false)
 		loss := logp.Sum().MulScalar(-1 / float64(st.Tokens))
 		st.Loss += loss.Item()

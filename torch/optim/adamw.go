@@ -6,6 +6,7 @@ import (
 
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/dist"
+	"github.com/openmanus/openmanus/torch/shard"
 )
 
 // Param is a trained tensor under its name in the checkpoint.
@@ -41,14 +42,23 @@ type AdamW struct {
 	steps  int
 	params []Param
 	state  []state
+	units  []*shard.Unit // parameters that are divided over ranks
+	parts  []part        // state of each unit
 }
 
 // state is the optimizer state of one parameter. weight is the parameter itself, or its float32 master.
 type state struct{ weight, m, v torch.Tensor }
 
-// NewAdamW returns an optimiser with zero state. It must be called inside torch.Run.
-func NewAdamW(t *torch.Thread, params []Param, o AdamWOptions) *AdamW {
-	a := &AdamW{o: o, t: t, owner: torch.NewOwner(t, "adamw"), params: params, state: make([]state, len(params))}
+// NewAdamW returns an optimiser with zero state for params and the parameters of units. It must be called inside torch.Run.
+func NewAdamW(t *torch.Thread, params []Param, o AdamWOptions, units ...*shard.Unit) *AdamW {
+	a := &AdamW{o: o, t: t, owner: torch.NewOwner(t, "adamw"), params: params, state: make([]state, len(params)), units: units}
+	for _, u := range units {
+		p := part{m: u.Master().Clone(), v: u.Master().Clone()}
+		p.m.Zero_()
+		p.v.Zero_()
+		a.owner.Own(p.m, p.v)
+		a.parts = append(a.parts, p)
+	}
 	for i, p := range params {
 		w := p.Tensor.Detach()
 		switch p.Tensor.DType() {
@@ -81,8 +91,9 @@ func (a *AdamW) Step(s *torch.Scope, lr, maxNorm float64) (norm float64, err err
 	return norms[0], err
 }
 
-func (a *AdamW) update(grads []torch.Tensor, lr, scale float64) {
+func (a *AdamW) update(s *torch.Scope, grads []torch.Tensor, held []bool, lr, scale float64) {
 	a.steps++
+	a.updateUnits(s, held, lr, scale)
 	for _, noDecay := range []bool{false, true} {
 		o := torch.AdamWOptions{
 			LR: lr, Beta1: a.o.Beta1, Beta2: a.o.Beta2, Eps: a.o.Eps, WeightDecay: a.o.WeightDecay, Step: a.steps, GradScale: scale,
@@ -115,7 +126,19 @@ func (a *AdamW) moments() []*torch.Tensor {
 	for i := range a.state {
 		list = append(list, &a.state[i].m, &a.state[i].v)
 	}
+	for i := range a.parts {
+		list = append(list, &a.parts[i].m, &a.parts[i].v)
+	}
 	return list
+}
+
+// Bytes returns the size of the moments.
+func (a *AdamW) Bytes() int {
+	n := 0
+	for _, t := range a.moments() {
+		n += t.Numel() * t.DType().Size()
+	}
+	return n
 }
 
 // master reports whether parameter i has a float32 master.
@@ -137,29 +160,32 @@ func StepAll(ctx context.Context, s *torch.Scope, g *dist.Group, shares ...Share
 	norms = make([]float64, len(shares))
 	s.Do(func(s *torch.Scope) {
 		s.NoGrad(func() {
-			var all []Param
-			for _, p := range shares {
-				all = append(all, p.Of.params...)
-			}
-			if err = sumGrads(ctx, s, g, all); err != nil {
+			var held [][]bool
+			if held, err = sumGrads(ctx, s, g, shares); err != nil {
 				return
 			}
-			grads, scales := make([][]torch.Tensor, len(shares)), make([]float64, len(shares))
+			scales := make([]float64, len(shares))
+			var failed error // gradients that are not finite
 			for i, p := range shares {
-				grads[i] = gradsOf(p.Of.params)
-				var failed error
-				if norms[i], scales[i], failed = clipScale(p.Of.params, grads[i], p.MaxNorm); err == nil {
-					err = failed
+				var notFinite bool
+				if norms[i], notFinite, err = p.Of.norm(ctx, s, g); err != nil {
+					return
 				}
+				if notFinite && failed == nil {
+					failed, err = p.Of.notFinite(ctx, s, g, norms[i])
+				}
+				if err != nil {
+					return
+				}
+				scales[i] = clipScale(norms[i], p.MaxNorm)
 			}
 			for i, p := range shares {
-				if err == nil && slices.ContainsFunc(grads[i], func(g torch.Tensor) bool { return !g.None() }) {
-					p.Of.update(grads[i], p.LR, scales[i])
+				if failed == nil && slices.Contains(held[i], true) {
+					p.Of.update(s, gradsOf(p.Of.params), held[i], p.LR, scales[i])
 				}
-				for _, x := range p.Of.params {
-					x.Tensor.ZeroGrad()
-				}
+				p.Of.dropGrads()
 			}
+			err = failed
 		})
 	})
 	return norms, err

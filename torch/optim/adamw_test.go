@@ -259,12 +259,9 @@ func TestClipScale(t *testing.T) {
 		{"clipped", 1, 1 / (5 + 1e-6)}, {"below the limit", 6, 1}, {"no limit", 0, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			torchtest.Run(t, func(s *torch.Scope) {
-				grads := []torch.Tensor{s.Full(3, torch.Float32, 1), s.Full(4, torch.BFloat16, 1), {}}
-				if norm, scale, err := clipScale(nil, grads, test.max); err != nil || norm != 5 || scale != test.want {
-					t.Errorf("norm %v, scale %v, error %v; want 5 and %v", norm, scale, err, test.want)
-				}
-			})
+			if scale := clipScale(5, test.max); scale != test.want {
+				t.Errorf("scale %v, want %v", scale, test.want)
+			}
 		})
 	}
 }

@@ -2,7 +2,6 @@ package optim
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/openmanus/openmanus/torch"
 )
@@ -30,21 +29,11 @@ func gradsOf(params []Param) []torch.Tensor {
 	return grads
 }
 
-// clipScale returns the global L2 norm of grads and the factor that reduces it to at most maxNorm (0: no limit), as
-// torch.nn.utils.clip_grad_norm_: min(1, maxNorm/(norm+1e-6)). A norm that is not finite is a *NotFiniteError.
-func clipScale(params []Param, grads []torch.Tensor, maxNorm float64) (norm, scale float64, err error) {
-	norm = torch.GlobalNorm(grads)
-	if math.IsNaN(norm) || math.IsInf(norm, 0) {
-		e := &NotFiniteError{Norm: norm}
-		for i, g := range grads {
-			if !g.None() && !g.AllFinite() {
-				e.Params = append(e.Params, params[i].Name)
-			}
-		}
-		return norm, 0, e
-	}
+// clipScale returns the factor that reduces gradients of a global L2 norm to at most maxNorm (0: no limit), as
+// torch.nn.utils.clip_grad_norm_: min(1, maxNorm/(norm+1e-6)).
+func clipScale(norm, maxNorm float64) float64 {
 	if maxNorm <= 0 {
-		return norm, 1, nil
+		return 1
 	}
-	return norm, min(1, maxNorm/(norm+1e-6)), nil
+	return min(1, maxNorm/(norm+1e-6))
 }

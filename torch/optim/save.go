@@ -30,9 +30,17 @@ func (a *AdamW) tensors() []store.Param {
 	return l
 }
 
-// Save writes the state to a safetensors file atomically.
+// Save writes the state to a safetensors file atomically. If the optimiser has units, all ranks call Save, and rank 0 writes the
+// file, which is the same for any number of ranks.
 func (a *AdamW) Save(ctx context.Context, path string) error {
-	if err := store.Save(ctx, a.t, path, a.tensors(), map[string]string{stepKey: strconv.Itoa(a.steps)}); err != nil {
+	metadata := map[string]string{stepKey: strconv.Itoa(a.steps)}
+	var err error
+	if len(a.units) > 0 {
+		err = a.saveUnits(ctx, path, metadata)
+	} else {
+		err = store.Save(ctx, a.t, path, a.tensors(), metadata)
+	}
+	if err != nil {
 		return fmt.Errorf("save the optimiser: %w", err)
 	}
 	return nil
@@ -51,7 +59,12 @@ func (a *AdamW) Load(ctx context.Context, path string) error {
 	if err != nil || steps < 0 {
 		return fmt.Errorf("load the optimiser from %s: the metadata key %q is %q, want the number of steps: the file is not the state of an optimiser", path, stepKey, text)
 	}
-	if err := store.Load(ctx, a.t, f, a.tensors(), false); err != nil {
+	if len(a.units) > 0 {
+		err = a.loadUnits(ctx, f)
+	} else {
+		err = store.Load(ctx, a.t, f, a.tensors(), false)
+	}
+	if err != nil {
 		return fmt.Errorf("load the optimiser of this model from %s: %w", path, err)
 	}
 	a.steps = steps

@@ -125,6 +125,9 @@ func (b *Bundle) SaveAdapters(ctx context.Context, dir string) error {
 
 // saveRest writes the tokenizer and the settings files, which are stored next to the weights.
 func (b *Bundle) saveRest(dir string) error {
+	if !b.Model.writes() {
+		return nil
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("save model: %w", err)
 	}

@@ -69,8 +69,10 @@ func (m *Model) Scores(ctx context.Context, seqs ...[]int32) ([]float32, error) 
 	}
 	var scores []float32
 	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
+		defer m.DropTapes()
 		s.NoGrad(func() {
 			hidden := m.Forward(s, ids, positions, offsets).IndexSelect(0, s.Int64s(last, len(last)))
+			m.holdHead()
 			scores = hidden.To(torch.Float32).Linear(m.Score.Weight.To(torch.Float32), torch.Tensor{}).ToFloat32s()
 		})
 		return nil

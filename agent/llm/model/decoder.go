@@ -5,6 +5,7 @@ import (
 
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/nn"
+	"github.com/openmanus/openmanus/torch/shard"
 )
 
 // Model is a decoder-only language model.
@@ -28,6 +29,11 @@ type Model struct {
 
 	checkpointing bool
 	tapes         []*tape // state of the forward passes that Backward has not processed yet
+
+	sharded *sharding    // nil: this process has all weights
+	held    []int        // units that are gathered until the end of the pass
+	scope   *torch.Scope // scope of the pass
+	unbind  func()       // ends a view's sharing of units; nil: none
 }
 
 // Forward returns the hidden states [N,D] of packed sequences after the last
@@ -39,7 +45,7 @@ func (m *Model) Forward(s *torch.Scope, ids, positions []int32, offsets []int) t
 	}
 	p := m.newPass(s, positions)
 	p.Offsets = offsets
-	if m.checkpointing && s.GradEnabled() {
+	if (m.checkpointing || m.divided() && m.sharded.o.Level == shard.Weights) && s.GradEnabled() {
 		return m.forwardCheckpointed(s, ids, &p)
 	}
 	return m.run(s, ids, func(int) *nn.Pass { return &p })
@@ -86,17 +92,28 @@ func (m *Model) Decode(s *torch.Scope, c *Cache, b DecodeBatch) (hidden torch.Te
 
 // run applies the decoder; pass(i) returns the pass for block i.
 func (m *Model) run(s *torch.Scope, ids []int32, pass func(i int) *nn.Pass) torch.Tensor {
-	x := m.embed(s, ids)
+	var x torch.Tensor
+	m.using(s, embedding, func() { x = m.embed(s, ids) })
 	for i, block := range m.Layers {
-		s.Do(func(s *torch.Scope) {
-			x = block.Forward(pass(i), x)
-			s.Keep(x)
+		m.using(s, layer(i), func() {
+			s.Do(func(s *torch.Scope) {
+				x = block.Forward(pass(i), x)
+				s.Keep(x)
+			})
 		})
 	}
 	if m.cut != nil {
 		m.cut.end()
 	}
+	m.holdNorm(s)
 	return m.Norm.Forward(x)
+}
+
+// AllLogits returns the logits [R,V] of the next token for hidden states [R,D], in the
+// dtype of the model, differentiable.
+func (m *Model) AllLogits(hidden torch.Tensor) torch.Tensor {
+	m.holdHead()
+	return m.LMHead.Forward(hidden)
 }
 
 // Logits returns the logits [R,V] of the next token for hidden states [R,D],
@@ -105,6 +122,7 @@ func (m *Model) run(s *torch.Scope, ids []int32, pass func(i int) *nn.Pass) torc
 // and the log-prob of a sampled token by as much. If the model is cut over several
 // ranks, all ranks call Logits and get all logits.
 func (m *Model) Logits(hidden torch.Tensor) torch.Tensor {
+	m.holdHead()
 	logits := m.headLogits(hidden)
 	if m.cut != nil {
 		logits = m.cut.logits(logits, m.Config.VocabSize)
@@ -138,6 +156,7 @@ func (m *Model) headLogits(hidden torch.Tensor) torch.Tensor {
 // over the tokens kept[i]; an empty kept[i], or a nil kept, means all tokens.
 func (m *Model) TokenLogProbs(hidden torch.Tensor, targets []int64, kept [][]int32, temperature float64, wantEntropy bool) (logp, entropy torch.Tensor) {
 	m.mustBeWhole("TokenLogProbs")
+	m.holdHead()
 	return torch.TokenLogProbs(hidden, m.LMHead.Weight, m.LMHead.Bias, targets, kept, temperature, wantEntropy)
 }
 
@@ -149,6 +168,17 @@ func (m *Model) DType() torch.DType { return m.dtype }
 
 // Close frees the weights and the adapters.
 func (m *Model) Close() {
+	switch {
+	case m.unbind != nil:
+		m.unbind()
+	case m.sharded != nil:
+		for _, u := range m.sharded.units {
+			u.Close()
+		}
+		if m.sharded.adapters != nil {
+			m.sharded.adapters.Close()
+		}
+	}
 	if m.lora != nil {
 		m.dropLoRA()
 	}

@@ -69,7 +69,7 @@ func (b *Bundle) writeGGUF(ctx context.Context, w io.Writer, o GGUFOptions) erro
 	return gguf.Write(w, append(meta, vocabulary...), specs, func(i int) (data []byte, err error) {
 		if i >= first {
 			err = torch.Run(ctx, m.thread, func(s *torch.Scope) error {
-				s.NoGrad(func() { data, err = gguf.Quantize(specs[i].Type, m.ggufValues(m.declared.weights[i-first])) })
+				s.NoGrad(func() { data, err = gguf.Quantize(specs[i].Type, m.ggufValues(s, i-first)) })
 				return err
 			})
 		} else {
@@ -82,9 +82,9 @@ func (b *Bundle) writeGGUF(ctx context.Context, w io.Writer, o GGUFOptions) erro
 	})
 }
 
-// ggufValues returns a weight's elements in the order of GGUF files, with adapters merged.
-func (m *Model) ggufValues(w weight) []float32 {
-	t := m.merged(Param{Name: w.name, Tensor: *w.field})
+// ggufValues returns the elements of declared weight i in the order of GGUF files, with adapters merged.
+func (m *Model) ggufValues(s *torch.Scope, i int) []float32 {
+	t, w := m.merged(s, i), m.declared.weights[i]
 	if w.rotary && m.family.ggufInterleaved {
 		t = interleave(t, w.shape, m.Config.HeadDim)
 	}

@@ -121,6 +121,9 @@ func (m *Model) addLoRA(ctx context.Context, o LoRA, seed uint64) error {
 	if m.lora != nil {
 		return errors.New("the model already has adapters; merge them first")
 	}
+	if m.sharded != nil {
+		return errors.New("the model is sharded; make the adapters before Shard")
+	}
 	if err := o.Validate(); err != nil {
 		return err
 	}
@@ -246,6 +249,10 @@ func (m *Model) Base() *Model {
 		panic("model: " + err.Error()) // cannot happen: m was made from the same configuration
 	}
 	base.thread, base.dtype, base.checkpointing = m.thread, m.dtype, m.checkpointing
+	if m.divided() {
+		base.unbind = base.bind(m.sharded)
+		return base
+	}
 	for i, w := range m.declared.weights {
 		*base.declared.weights[i].field = *w.field
 	}
@@ -286,9 +293,12 @@ func (m *Model) Merge(ctx context.Context) error {
 	if m.lora == nil {
 		return nil
 	}
+	if m.sharded != nil {
+		return errors.New("the adapters of a sharded model cannot be merged into it")
+	}
 	for _, l := range m.lora.list {
 		err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
-			s.NoGrad(func() { l.l.Weight.Copy_(mergedWeight(l.l)) })
+			s.NoGrad(func() { l.l.Weight.Copy_(mergedWeight(l.l.Weight, l.l.LoRA)) })
 			return nil
 		})
 		if err != nil {
@@ -301,19 +311,20 @@ func (m *Model) Merge(ctx context.Context) error {
 
 // mergedWeight returns the weight plus its adapter's update, in the adapter's
 // dtype.
-func mergedWeight(l *nn.Linear) torch.Tensor {
-	delta := l.LoRA.Delta()
-	return l.Weight.To(delta.DType()).Add(delta)
+func mergedWeight(weight torch.Tensor, l *nn.LoRA) torch.Tensor {
+	delta := l.Delta()
+	return weight.To(delta.DType()).Add(delta)
 }
 
-// merged returns the value that the parameter has after Merge.
-func (m *Model) merged(p Param) torch.Tensor {
+// merged returns the value that declared weight i has after Merge, without history.
+func (m *Model) merged(s *torch.Scope, i int) torch.Tensor {
+	v := m.value(s, i)
 	if m.lora != nil {
 		for _, l := range m.lora.list {
-			if l.name+".weight" == p.Name {
-				return mergedWeight(l.l)
+			if l.name+".weight" == m.declared.weights[i].name {
+				return mergedWeight(v, l.l.LoRA)
 			}
 		}
 	}
-	return p.Tensor
+	return v
 }

@@ -58,7 +58,8 @@ type peftConfig struct {
 
 // SaveAdapters writes the adapters into an existing folder that PEFT opens with
 // the base model LoRA.Base. Every file appears complete or not at all;
-// adapter_config.json comes last.
+// adapter_config.json comes last. If the model is sharded, all ranks call
+// SaveAdapters, and rank 0 writes the files.
 func (m *Model) SaveAdapters(ctx context.Context, dir string) error {
 	if m.lora == nil {
 		return errors.New("save adapters: the model has no adapters")
@@ -69,6 +70,9 @@ func (m *Model) SaveAdapters(ctx context.Context, dir string) error {
 	norm, err := m.weightNorm(ctx)
 	if err != nil {
 		return fmt.Errorf("save adapters: %w", err)
+	}
+	if !m.writes() {
+		return nil
 	}
 	fingerprint := m.dtype.String() + " " + strconv.FormatFloat(norm, 'g', -1, 64)
 	if err := store.Save(ctx, m.thread, filepath.Join(dir, adapterFile), m.Adapters(), map[string]string{baseKey: fingerprint}); err != nil {
@@ -198,11 +202,19 @@ func (m *Model) weightNorm(ctx context.Context) (norm float64, err error) {
 				norm = m.cut.norm(s, m.Params())
 				return
 			}
-			var ts []torch.Tensor
-			for _, p := range m.Params() {
-				ts = append(ts, p.Tensor)
+			if !m.divided() {
+				var ts []torch.Tensor
+				for _, p := range m.Params() {
+					ts = append(ts, p.Tensor)
+				}
+				norm = torch.GlobalNorm(ts)
+				return
 			}
-			norm = torch.GlobalNorm(ts)
+			squares := 0.0
+			for i := range m.declared.weights {
+				s.Do(func(s *torch.Scope) { squares += math.Pow(torch.GlobalNorm([]torch.Tensor{m.value(s, i)}), 2) })
+			}
+			norm = math.Sqrt(squares)
 		})
 		return nil
 	})

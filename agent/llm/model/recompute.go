@@ -8,7 +8,9 @@ package model
 // Differs from torch.utils.checkpoint in that the graph ends at the last
 // layer's output, and Backward continues from there layer by layer: the
 // autograd graph has at most one layer. Random draws of a layer are keyed
-// (SetDropout), so the recomputation draws the same values.
+// (SetDropout), so the recomputation draws the same values. The embedding is
+// looked up again too, so that its weight may be released between the passes
+// (sharded.go).
 
 import (
 	"github.com/openmanus/openmanus/torch"
@@ -18,34 +20,42 @@ import (
 // tape holds the state of one forward pass that Backward needs.
 type tape struct {
 	pass     *nn.Pass
-	embedded torch.Tensor   // the first layer's input, in the graph of the embedding
+	ids      []int32
+	embedded bool           // the embedding is trained
 	inputs   []torch.Tensor // input of each layer, without history
 	out      torch.Tensor   // output of the last layer, a leaf; Backward starts from its gradient
 }
 
 // SetGradientCheckpointing switches gradient checkpointing on or off for forward
-// passes that record. Gradients must then be computed with Model.Backward
+// passes that record. It is always on for weights at level shard.Weights. Gradients must then be computed with Model.Backward
 // instead of the loss's own Backward.
 func (m *Model) SetGradientCheckpointing(on bool) { m.checkpointing = on }
 
 // forwardCheckpointed computes the hidden states and records a tape for
 // Backward. The tape's tensors belong to s.
 func (m *Model) forwardCheckpointed(s *torch.Scope, ids []int32, p *nn.Pass) torch.Tensor {
-	x := m.EmbedTokens.Forward(s.Int32s(ids, len(ids)))
-	t := &tape{pass: p, embedded: x}
+	t := &tape{pass: p, ids: ids}
+	var x torch.Tensor
 	s.NoGrad(func() {
-		for _, block := range m.Layers {
+		m.using(s, embedding, func() {
+			t.embedded = m.EmbedTokens.Weight.RequiresGrad()
+			x = m.EmbedTokens.Forward(s.Int32s(ids, len(ids)))
+		})
+		for i, block := range m.Layers {
 			x = x.Detach()
 			t.inputs = append(t.inputs, x)
-			s.Do(func(s *torch.Scope) {
-				x = block.Forward(p, x)
-				s.Keep(x)
+			m.using(s, layer(i), func() {
+				s.Do(func(s *torch.Scope) {
+					x = block.Forward(p, x)
+					s.Keep(x)
+				})
 			})
 		}
 	})
 	t.out = x.Detach()
 	t.out.SetRequiresGrad(true)
 	m.tapes = append(m.tapes, t)
+	m.holdNorm(s)
 	return m.Norm.Forward(t.out)
 }
 
@@ -54,13 +64,18 @@ func (m *Model) forwardCheckpointed(s *torch.Scope, ids []int32, p *nn.Pass) tor
 func (m *Model) Backward(s *torch.Scope, loss torch.Tensor) {
 	defer m.DropTapes()
 	loss.Backward()
+	m.sumHeld(s)
 	for i := len(m.tapes) - 1; i >= 0; i-- {
 		m.rewind(s, m.tapes[i])
 	}
 }
 
-// DropTapes discards the state of forward passes whose loss is not used.
-func (m *Model) DropTapes() { m.tapes = nil }
+// DropTapes ends forward passes whose loss is not used, and passes without
+// gradients: it discards their state and releases the weights that they hold.
+func (m *Model) DropTapes() {
+	m.tapes = nil
+	m.endPass()
+}
 
 // rewind recomputes the layers of one forward pass from the last to the first,
 // and accumulates their gradients.
@@ -72,22 +87,28 @@ func (m *Model) rewind(s *torch.Scope, t *tape) {
 	for i := len(m.Layers) - 1; i >= 0; i-- {
 		x := t.inputs[i]
 		// The first layer's input needs a gradient only if the embedding is trained.
-		x.SetRequiresGrad(i > 0 || t.embedded.RequiresGrad())
-		s.Do(func(*torch.Scope) {
-			y := m.Layers[i].Forward(t.pass, x)
-			if onRewind != nil {
-				onRewind()
-			}
-			if y.RequiresGrad() { // false only if this is the first layer, and the layer and the embedding are frozen
-				y.BackwardWith(grad)
-			}
+		x.SetRequiresGrad(i > 0 || t.embedded)
+		m.using(s, layer(i), func() {
+			s.Do(func(*torch.Scope) {
+				y := m.Layers[i].Forward(t.pass, x)
+				if onRewind != nil {
+					onRewind()
+				}
+				if y.RequiresGrad() { // false only if this is the first layer, and the layer and the embedding are frozen
+					y.BackwardWith(grad)
+				}
+			})
+			m.sumLayer(s, layer(i))
 		})
 		if grad = x.Grad(); grad.None() {
 			return
 		}
 		x.ZeroGrad()
 	}
-	t.embedded.BackwardWith(grad)
+	m.using(s, embedding, func() {
+		s.Do(func(s *torch.Scope) { m.EmbedTokens.Forward(s.Int32s(t.ids, len(t.ids))).BackwardWith(grad) })
+		m.sumLayer(s, embedding)
+	})
 }
 
 // onRewind is a hook for tests. It runs when a backward pass uses the most memory.

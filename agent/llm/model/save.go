@@ -17,15 +17,15 @@ const maxShard = 5 << 30
 
 // SaveWeights writes config.json and the weights in dtype dt, with adapters
 // merged, into an existing folder that transformers then opens. Every file
-// appears complete or not at all; config.json comes last.
+// appears complete or not at all; config.json comes last. If the model is divided,
+// all ranks call SaveWeights, and rank 0 writes the files, tensor by tensor.
 func (m *Model) SaveWeights(ctx context.Context, dir string, dt torch.DType) error {
 	if err := m.errCut(); err != nil {
 		return fmt.Errorf("save model: %w", err)
 	}
 	var specs []safetensors.Spec
-	params := m.Params()
-	for _, p := range params {
-		spec, err := store.Spec(p.Name, dt, p.Tensor.Shape())
+	for _, w := range m.declared.weights {
+		spec, err := store.Spec(w.name, dt, w.shape)
 		if err != nil {
 			return fmt.Errorf("save model: %w", err)
 		}
@@ -33,13 +33,19 @@ func (m *Model) SaveWeights(ctx context.Context, dir string, dt torch.DType) err
 	}
 	fetch := func(i int) (data []byte, err error) {
 		err = torch.Run(ctx, m.thread, func(s *torch.Scope) error {
-			s.NoGrad(func() { data = m.merged(params[i]).To(dt).ToBytes() })
+			s.NoGrad(func() { data = m.merged(s, i).To(dt).ToBytes() })
 			return nil
 		})
 		return data, err
 	}
-	if err := safetensors.WriteFolder(dir, specs, fetch, safetensors.WriteOptions{MaxShardBytes: maxShard}); err != nil {
+	err := m.write(len(specs), fetch, func() error {
+		return safetensors.WriteFolder(dir, specs, fetch, safetensors.WriteOptions{MaxShardBytes: maxShard})
+	})
+	if err != nil {
 		return fmt.Errorf("save model: %w", err)
+	}
+	if !m.writes() {
+		return nil
 	}
 	config, err := m.Config.JSON(dt.String())
 	if err != nil {

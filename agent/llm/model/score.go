@@ -22,6 +22,7 @@ func (m *Model) LogProbs(ctx context.Context, temperature float64, seqs ...[]int
 		return out, nil
 	}
 	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
+		defer m.DropTapes()
 		s.NoGrad(func() {
 			hidden := m.Forward(s, ids, positions, offsets)
 			logp, _ := m.TokenLogProbs(hidden, NextTokens(ids, offsets), nil, temperature, false)
@@ -91,6 +92,7 @@ func (m *Model) DecodeLogProbs(ctx context.Context, temperature float64, ids []i
 			targets = append(targets, int64(ids[i+1]))
 		}
 		err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
+			defer m.DropTapes()
 			hidden := m.Decode(s, cache, b)
 			s.NoGrad(func() {
 				logp, _ := m.TokenLogProbs(hidden, targets, nil, temperature, false)

@@ -17,9 +17,9 @@ func (m *Model) Shadow(ctx context.Context, dt torch.DType) (*Model, error) {
 	if err := m.errCut(); err != nil {
 		return nil, fmt.Errorf("copy the model: %w", err)
 	}
-	params := m.Params()
-	return build(ctx, m.thread, m.Config, dt, func(_ *torch.Scope, i int, _ weight) (torch.Tensor, error) {
-		return params[i].Tensor.Detach().Clone(), nil
+	return build(ctx, m.thread, m.Config, dt, func(s *torch.Scope, i int, _ weight) (v torch.Tensor, err error) {
+		s.NoGrad(func() { v = m.value(s, i).Clone() })
+		return v, nil
 	})
 }
 
@@ -27,6 +27,10 @@ func (m *Model) Shadow(ctx context.Context, dt torch.DType) (*Model, error) {
 // converted to m's dtype. Both models have the same configuration and
 // adapters. It runs inside torch.Run.
 func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
+	if m.lora == nil && (m.divided() || src.divided()) {
+		m.CopyWeights(s, src)
+		return
+	}
 	forPairs(s, m.Trained(), src.Trained(), func(to, from Param) { to.Tensor.Copy_(from.Tensor) })
 }
 
@@ -35,7 +39,15 @@ func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
 // adapters do not change. If m is cut, it gets its parts of src, which is whole.
 // It runs inside torch.Run.
 func (m *Model) CopyWeights(s *torch.Scope, src *Model) {
-	forPairs(s, m.Params(), src.Params(), func(to, from Param) { to.Tensor.Copy_(m.part(s, to.Name, src.merged(from))) })
+	if len(m.declared.weights) != len(src.declared.weights) {
+		panic(fmt.Sprintf("model: %d parameters cannot be paired with %d", len(m.declared.weights), len(src.declared.weights)))
+	}
+	s.NoGrad(func() {
+		for i := range m.declared.weights {
+			s.Do(func(s *torch.Scope) { m.setValue(i, m.part(s, m.declared.weights[i].name, src.merged(s, i))) })
+		}
+	})
+	m.refresh(s)
 }
 
 // MoveGrads adds the gradients of a shadow to the gradients of m and clears
@@ -74,6 +86,12 @@ func moveGrad(to, from torch.Tensor) {
 // thread's device. It runs inside torch.Run. It panics for views (Base,
 // Frozen), which share their weights, and for models with adapters.
 func (m *Model) To(s *torch.Scope, d torch.Device) {
+	if m.divided() {
+		for _, u := range m.sharded.units {
+			u.To(s, d)
+		}
+		return
+	}
 	if m.owner == nil || m.lora != nil {
 		panic("model: To cannot move the weights of a view or of a model with adapters")
 	}

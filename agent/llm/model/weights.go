@@ -20,7 +20,7 @@ const headName = "lm_head.weight"
 type Param = store.Param
 
 // Params returns every parameter once, tied ones under the embedding's name, in
-// a fixed order.
+// a fixed order. The tensors of weights that are divided and not gathered are none.
 func (m *Model) Params() []Param {
 	var list []Param
 	for _, w := range m.declared.weights {
@@ -31,6 +31,12 @@ func (m *Model) Params() []Param {
 
 // SetTrainable switches the gradients of the trained parameters on or off.
 func (m *Model) SetTrainable(on bool) {
+	if units := m.TrainedUnits(); units != nil {
+		for _, u := range units {
+			u.SetTrainable(on)
+		}
+		return
+	}
 	for _, p := range m.Trained() {
 		p.Tensor.SetRequiresGrad(on)
 	}
@@ -117,8 +123,20 @@ func mix(seed, i uint64) uint64 {
 // the model is cut over several ranks, all ranks call Hash, and get the hash of the
 // whole model.
 func (m *Model) Hash(ctx context.Context) (string, error) {
-	params := append(m.Params(), m.Adapters()...)
-	slices.SortFunc(params, func(a, b Param) int { return cmp.Compare(a.Name, b.Name) })
+	type named struct {
+		name  string
+		value func(s *torch.Scope) torch.Tensor
+	}
+	var params []named
+	for i, w := range m.declared.weights {
+		params = append(params, named{w.name, func(s *torch.Scope) torch.Tensor {
+			return m.whole(Param{Name: w.name, Tensor: m.value(s, i)}).To(m.dtype)
+		}})
+	}
+	for _, p := range m.Adapters() {
+		params = append(params, named{p.Name, func(*torch.Scope) torch.Tensor { return m.whole(p) }})
+	}
+	slices.SortFunc(params, func(a, b named) int { return cmp.Compare(a.name, b.name) })
 	h := sha256.New()
 	number := func(n int) {
 		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(n)))
@@ -126,15 +144,18 @@ func (m *Model) Hash(ctx context.Context) (string, error) {
 	for _, p := range params {
 		var data []byte
 		var shape []int
-		err := torch.Run(ctx, m.thread, func(*torch.Scope) error {
-			v := m.whole(p)
-			shape, data = v.Shape(), v.ToBytes()
+		var dt torch.DType
+		err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
+			s.NoGrad(func() {
+				v := p.value(s)
+				shape, dt, data = v.Shape(), v.DType(), v.ToBytes()
+			})
 			return nil
 		})
 		if err != nil {
 			return "", err
 		}
-		h.Write([]byte(p.Name + "\x00" + p.Tensor.DType().String() + "\x00"))
+		h.Write([]byte(p.name + "\x00" + dt.String() + "\x00"))
 		number(len(shape))
 		for _, d := range shape {
 			number(d)

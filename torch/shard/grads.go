@@ -1,0 +1,106 @@
+package shard
+
+import (
+	"context"
+
+	"github.com/openmanus/openmanus/torch"
+)
+
+// KeepGrads moves the gradients of a micro-batch from 16-bit weights into sums of the masters' type. Level Optimizer uses it.
+func (u *Unit) KeepGrads(s *torch.Scope) {
+	if !u.trains || u.master.DType() == u.o.Compute {
+		return // the gradients of the weights are the sums
+	}
+	if u.full == nil {
+		u.full = make([]torch.Tensor, len(u.params))
+	}
+	s.NoGrad(func() {
+		for i, v := range u.views {
+			s.Do(func(*torch.Scope) {
+				g := v.Grad()
+				switch {
+				case g.None():
+					return
+				case u.full[i].None():
+					u.full[i] = g.To(u.master.DType())
+					u.owner.Own(u.full[i])
+				default:
+					u.full[i].Add_(g, 1)
+				}
+				v.ZeroGrad()
+			})
+		}
+	})
+}
+
+// HasGrads reports whether a parameter has a gradient that SumGrads would sum.
+func (u *Unit) HasGrads() bool {
+	for i := range u.params {
+		if !u.grad(i).None() {
+			return true
+		}
+	}
+	return false
+}
+
+// grad returns the gradient of the whole parameter i on this rank.
+func (u *Unit) grad(i int) torch.Tensor {
+	switch {
+	case u.full != nil:
+		return u.full[i]
+	case u.views != nil:
+		return u.views[i].Grad()
+	}
+	return torch.Tensor{}
+}
+
+// SumGrads sums the gradients of the parameters over the ranks, adds this rank's part of the sum to the gradients of its part,
+// and drops the gradients of the parameters. A missing gradient counts as 0. It is a collective; the weights must be gathered.
+func (u *Unit) SumGrads(s *torch.Scope) {
+	s.Do(func(s *torch.Scope) {
+		s.NoGrad(func() {
+			flat := s.Zeros(u.master.DType(), u.size)
+			for i := range u.params {
+				p := &u.params[i]
+				if g := u.grad(i); !g.None() {
+					flat.Narrow(0, p.start, p.n).Copy_(g.Reshape(p.n))
+					p.held = true
+				}
+			}
+			u.dropFull()
+			sum := s.Empty(u.master.DType(), u.length)
+			u.must("SumGrads", u.o.Group.ReduceScatter(context.Background(), sum, flat))
+			if u.grads.None() {
+				u.grads = sum
+				u.owner.Own(sum)
+			} else {
+				u.grads.Add_(sum, 1)
+			}
+		})
+	})
+}
+
+// Held reports whether parameter i has had a gradient on this rank since the last DropGrads.
+func (u *Unit) Held(i int) bool { return u.params[i].held || !u.grad(i).None() }
+
+// Grads returns the gradients of this rank's part, or the zero Tensor before SumGrads.
+func (u *Unit) Grads() torch.Tensor { return u.grads }
+
+// DropGrads drops all gradients.
+func (u *Unit) DropGrads() {
+	u.dropFull()
+	u.owner.Release(u.grads)
+	u.grads = torch.Tensor{}
+	for i := range u.params {
+		u.params[i].held = false
+	}
+}
+
+// dropFull drops the gradients of whole parameters.
+func (u *Unit) dropFull() {
+	u.owner.Release(u.full...)
+	u.full = nil
+	for _, v := range u.views {
+		v.ZeroGrad()
+	}
+}

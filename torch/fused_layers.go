@@ -12,6 +12,55 @@ func RMSNorm(x, w Tensor, eps float64) Tensor {
 	return result("RMSNorm", C.om_rmsnorm(x.in("RMSNorm"), w.in("RMSNorm"), C.double(eps), &out), &out, x, w)
 }
 
+// RMSNormResidual returns RMSNorm(x, w, eps) and x. On a GPU one operation of the backward pass adds the gradients of both results,
+// where x itself would take two.
+func RMSNormResidual(x, w Tensor, eps float64) (y, residual Tensor) {
+	const op = "RMSNormResidual"
+	var a, b C.om_tensor
+	check(op, C.om_rmsnorm_residual(x.in(op), w.in(op), C.double(eps), &a, &b), x, w)
+	return x.out(a), x.out(b)
+}
+
+// Linears applies linear layers to x [...,I]: the results are x · wsᵀ + bias, for weights [O,I] and biases [O] or zero Tensors. On a
+// GPU, layers of x [N,I] whose weights lie one after another in memory are one product, and the backward pass adds to the gradients
+// of leaves in place.
+func Linears(x Tensor, ws, biases []Tensor) []Tensor {
+	const op = "Linears"
+	if len(biases) != len(ws) || len(ws) == 0 {
+		Fail(op, fmt.Sprintf("%d weights with %d biases", len(ws), len(biases)), x)
+	}
+	out := make([]C.om_tensor, len(ws))
+	check(op, C.om_linears(x.in(op), pointers(op, ws), pointers(op, biases), C.int64_t(len(ws)), &out[0]), append([]Tensor{x}, ws...)...)
+	ts := make([]Tensor, len(ws))
+	for i, p := range out {
+		ts[i] = x.out(p)
+	}
+	return ts
+}
+
+// LinearResidual returns x [N,O] + h [N,I] · wᵀ for w [O,I], on a GPU in one operation.
+func LinearResidual(x, h, w Tensor) Tensor {
+	const op = "LinearResidual"
+	var out C.om_tensor
+	return result(op, C.om_linear_residual(x.in(op), h.in(op), w.in(op), &out), &out, x, h, w)
+}
+
+// HeadNorm is an RMSNorm of every head [Dh]; without a weight there is no norm.
+type HeadNorm struct {
+	Weight Tensor // [Dh], or the zero Tensor
+	Eps    float64
+}
+
+// RoPEHeads returns RoPE of the query heads q [N,Hq,Dh] and of the key heads k [N,Hkv,Dh] after their norms, and v [N,Hkv,Dh], in
+// one operation on a GPU, forward and backward.
+func RoPEHeads(q, k, v, cos, sin Tensor, qn, kn HeadNorm) (qr, kr, vr Tensor) {
+	const op = "RoPEHeads"
+	var out [3]C.om_tensor
+	check(op, C.om_rope_heads(q.in(op), k.in(op), v.in(op), cos.in(op), sin.in(op), qn.Weight.opt(op), C.double(qn.Eps),
+		kn.Weight.opt(op), C.double(kn.Eps), &out[0]), q, k, v)
+	return q.out(out[0]), q.out(out[1]), q.out(out[2])
+}
+
 // RoPE rotates the pairs (q[i], q[i+Dh/2]) of every head by the token's angles, as transformers' rotate_half does:
 // q [N,H,Dh], cos and sin [N,Dh/2]. No gradient flows to cos and sin.
 func RoPE(q, cos, sin Tensor) Tensor {

@@ -141,3 +141,81 @@ func TestSwiGLU(t *testing.T) {
 		})
 	})
 }
+
+// rotated is RoPE of heads by generic operations.
+func rotated(s *torch.Scope, q torch.Tensor) torch.Tensor {
+	half := q.Size(2) / 2
+	cos, sin := angles(s, q.Size(0), half)
+	c, v := cos.View(-1, 1, half).To(q.DType()), sin.View(-1, 1, half).To(q.DType())
+	a, b := q.Narrow(2, 0, half), q.Narrow(2, half, half)
+	return torch.Cat([]torch.Tensor{a.Mul(c).Sub(b.Mul(v)), b.Mul(c).Add(a.Mul(v))}, 2)
+}
+
+// TestRoPEHeads checks the rotation of queries and keys with and without norms, for heads that are parts of wider rows.
+func TestRoPEHeads(t *testing.T) {
+	const heads, kvHeads, dim, eps = 3, 2, 8, 1e-5
+	split := func(x torch.Tensor) (q, k, v torch.Tensor) {
+		n := x.Size(0)
+		return x.Narrow(1, 0, heads*dim).View(n, heads, dim), x.Narrow(1, heads*dim, kvHeads*dim).View(n, kvHeads, dim),
+			x.Narrow(1, (heads+kvHeads)*dim, kvHeads*dim).View(n, kvHeads, dim)
+	}
+	all := func(q, k, v torch.Tensor) torch.Tensor { return torch.Cat([]torch.Tensor{q, k, v}, 1) }
+	for _, test := range []struct {
+		name         string
+		qNorm, kNorm bool
+	}{{"no norms", false, false}, {"both norms", true, true}, {"a norm of the keys", false, true}} {
+		t.Run(test.name, func(t *testing.T) {
+			norm := func(on bool, w torch.Tensor) torch.HeadNorm {
+				if !on {
+					return torch.HeadNorm{}
+				}
+				return torch.HeadNorm{Weight: w, Eps: eps}
+			}
+			kernel := func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
+				cos, sin := angles(s, in[0].Size(0), dim/2)
+				q, k, v := split(in[0])
+				return all(torch.RoPEHeads(q, k, v, cos, sin, norm(test.qNorm, in[1]), norm(test.kNorm, in[2])))
+			}
+			plain := func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
+				q, k, v := split(in[0])
+				if test.qNorm {
+					q = q.Div(rms(q, eps)).Mul(in[1])
+				}
+				if test.kNorm {
+					k = k.Div(rms(k, eps)).Mul(in[2])
+				}
+				return all(rotated(s, q), rotated(s, k), v).Add(in[1].Add(in[2]).MulScalar(0)) // every input has a gradient
+			}
+			used := func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
+				return kernel(s, in).Add(in[1].Add(in[2]).MulScalar(0))
+			}
+			for dt, tol := range tolerances {
+				torchtest.Same(t, dt, used, plain, tol, torchtest.Rand(1, 5, (heads+2*kvHeads)*dim), torchtest.Rand(2, dim), torchtest.Rand(3, dim))
+			}
+			torchtest.Same(t, torch.Float32, used, plain, 1e-4, torchtest.Rand(1, 300, (heads+2*kvHeads)*dim), torchtest.Rand(2, dim), torchtest.Rand(3, dim))
+		})
+	}
+}
+
+// TestRMSNormResidual checks that the gradients of both results are added, also if one result is not used.
+func TestRMSNormResidual(t *testing.T) {
+	const eps = 1e-5
+	for name, join := range map[string]func(y, x torch.Tensor) torch.Tensor{
+		"both":          func(y, x torch.Tensor) torch.Tensor { return y.Square().Add(x) },
+		"only the norm": func(y, _ torch.Tensor) torch.Tensor { return y.Square() },
+		"only x":        func(_, x torch.Tensor) torch.Tensor { return x.Square() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			kernel := func(_ *torch.Scope, in []torch.Tensor) torch.Tensor {
+				return join(torch.RMSNormResidual(in[0], in[1], eps)).Add(in[1].MulScalar(0))
+			}
+			plain := func(_ *torch.Scope, in []torch.Tensor) torch.Tensor {
+				return join(in[0].Div(rms(in[0], eps)).Mul(in[1]), in[0]).Add(in[1].MulScalar(0))
+			}
+			for dt, tol := range tolerances {
+				torchtest.Same(t, dt, kernel, plain, 2*tol, torchtest.Rand(1, 5, 37), torchtest.Rand(2, 37))
+			}
+			torchtest.Same(t, torch.Float32, kernel, plain, 1e-4, torchtest.Rand(1, 300, 8), torchtest.Rand(2, 8))
+		})
+	}
+}

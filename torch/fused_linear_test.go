@@ -110,3 +110,91 @@ func TestThreadsDoNotChangeResults(t *testing.T) {
 		t.Error("the results with 1 and 3 threads differ")
 	}
 }
+
+// TestLinears checks layers of one input, with adjacent and with separate weights, against single layers: the results, and the
+// gradients over two backward passes, of which the second adds to the first.
+func TestLinears(t *testing.T) {
+	const in, rows = 6, 5
+	outs := []int{8, 4, 4}
+	for _, test := range []struct {
+		name            string
+		adjacent        bool
+		biases, trained [3]bool
+	}{
+		{"adjacent", true, [3]bool{}, [3]bool{true, true, true}},
+		{"adjacent with biases", true, [3]bool{true, true, true}, [3]bool{true, true, true}},
+		{"one bias", true, [3]bool{false, true, false}, [3]bool{true, true, true}},
+		{"separate", false, [3]bool{true, true, true}, [3]bool{true, true, true}},
+		{"frozen", true, [3]bool{}, [3]bool{}},
+		{"partly frozen", true, [3]bool{}, [3]bool{true, false, true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for dt, tol := range tolerances {
+				torchtest.Run(t, func(s *torch.Scope) {
+					layers := func(adjacent bool) (ws, bs []torch.Tensor) {
+						s.NoGrad(func() {
+							all, at := s.RandN(1, 16, in).To(dt), 0
+							bias := s.RandN(2, 16).To(dt)
+							for i, n := range outs {
+								w, b := all.Narrow(0, at, n), bias.Narrow(0, at, n)
+								if !adjacent {
+									w, b = w.Clone(), b.Clone()
+								}
+								w.SetRequiresGrad(test.trained[i])
+								b.SetRequiresGrad(test.trained[i])
+								if !test.biases[i] {
+									b = torch.Tensor{}
+								}
+								ws, bs, at = append(ws, w), append(bs, b), at+n
+							}
+						})
+						return ws, bs
+					}
+					input := func() torch.Tensor {
+						x := s.RandN(3, rows, in).To(dt)
+						x.SetRequiresGrad(true)
+						return x
+					}
+					x, y := input(), input()
+					ws, bs := layers(test.adjacent)
+					wantWs, wantBs := layers(false)
+					for range 2 {
+						got := torch.Linears(x, ws, bs)
+						for i := range ws {
+							want := y.Linear(wantWs[i], wantBs[i])
+							torchtest.Close(t, got[i], want, tol)
+							factor := s.RandN(uint64(10+i), rows, outs[i]).To(dt)
+							want.BackwardWith(factor)
+							got[i] = got[i].Mul(factor).Sum()
+						}
+						got[0].Add(got[1]).Add(got[2]).Backward()
+					}
+					torchtest.Close(t, x.Grad(), y.Grad(), 2*tol)
+					for i := range ws {
+						if !test.trained[i] {
+							if !ws[i].Grad().None() {
+								t.Errorf("the frozen layer %d has a gradient", i)
+							}
+							continue
+						}
+						torchtest.Close(t, ws[i].Grad(), wantWs[i].Grad(), 2*tol)
+						if test.biases[i] {
+							torchtest.Close(t, bs[i].Grad(), wantBs[i].Grad(), 2*tol)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestLinearResidual checks the sum of a residual and a linear layer, and its gradients.
+func TestLinearResidual(t *testing.T) {
+	kernel := func(_ *torch.Scope, in []torch.Tensor) torch.Tensor { return torch.LinearResidual(in[0], in[1], in[2]) }
+	plain := func(_ *torch.Scope, in []torch.Tensor) torch.Tensor {
+		return in[0].Add(in[1].Linear(in[2], torch.Tensor{}))
+	}
+	for dt, tol := range tolerances {
+		torchtest.Same(t, dt, kernel, plain, tol, torchtest.Rand(1, 5, 4), torchtest.Rand(2, 5, 6), torchtest.Rand(3, 4, 6))
+	}
+}

@@ -20,6 +20,21 @@ const char *om_rmsnorm(om_tensor x, om_tensor w, double eps, om_tensor *out);
 const char *om_rope_write(om_tensor q, om_tensor k, om_tensor v, om_tensor cos, om_tensor sin, om_tensor kc, om_tensor vc,
                           const int64_t *slots, int64_t n, om_tensor *out);
 
+/* out = om_rmsnorm(x, w), and residual = x. On a GPU one operation of the backward pass adds the gradients of both. */
+const char *om_rmsnorm_residual(om_tensor x, om_tensor w, double eps, om_tensor *out, om_tensor *residual);
+
+/* Linear layers of x [...,I]: out[i] = x · weights[i] [O_i,I]ᵀ + biases[i] [O_i] or NULL. On a GPU, layers whose weights lie one after
+ * another in memory are one product for x [N,I], and the backward pass adds to the gradients of leaves in place. */
+const char *om_linears(om_tensor x, om_tensor *weights, om_tensor *biases, int64_t n, om_tensor *out);
+
+/* x [N,O] + h [N,I] · w [O,I]ᵀ. On a GPU the backward pass adds to the gradient of w in place if it is a leaf. */
+const char *om_linear_residual(om_tensor x, om_tensor h, om_tensor w, om_tensor *out);
+
+/* out[0] = om_rope of q [N,Hq,Dh], out[1] = om_rope of k [N,Hkv,Dh], out[2] = v [N,Hkv,Dh], in one operation on a GPU. q_norm and
+ * k_norm [Dh], if not NULL, are the weights of an om_rmsnorm of every head before its rotation. */
+const char *om_rope_heads(om_tensor q, om_tensor k, om_tensor v, om_tensor cos, om_tensor sin, om_tensor q_norm, double q_eps,
+                          om_tensor k_norm, double k_eps, om_tensor *out);
+
 /* Rotates the pairs (q[i], q[i+Dh/2]) of every head by the token's angles. q [N,H,Dh]; cos, sin [N,Dh/2]. */
 const char *om_rope(om_tensor q, om_tensor cos, om_tensor sin, om_tensor *out);
 

@@ -23,14 +23,11 @@ type Attention struct {
 func (a *Attention) Forward(p *Pass, x torch.Tensor) torch.Tensor {
 	y := p.Linear(x, &a.QProj, &a.KProj, &a.VProj)
 	q, k, v := a.heads(y[0]), a.heads(y[1]), a.heads(y[2])
-	if a.QNorm != nil {
-		q = a.QNorm.Forward(q)
-	}
-	if a.KNorm != nil {
-		k = a.KNorm.Forward(k)
-	}
-	return p.Out(p.Attend(q, k, v, 1/math.Sqrt(float64(a.HeadDim))), &a.OProj)
+	return p.Out(p.AttendNormed(q, k, v, a.QNorm, a.KNorm, 1/math.Sqrt(float64(a.HeadDim))), &a.OProj)
 }
+
+// Adjacent lists the layers whose weights should be adjacent in memory, see torch.Linears.
+func (a *Attention) Adjacent() []*Linear { return []*Linear{&a.QProj, &a.KProj, &a.VProj} }
 
 // heads splits [N,H·Dh] into [N,H,Dh].
 func (a *Attention) heads(x torch.Tensor) torch.Tensor { return x.View(x.Size(0), -1, a.HeadDim) }
@@ -50,3 +47,6 @@ func (m *SwiGLU) Forward(p *Pass, x torch.Tensor) torch.Tensor {
 	y := p.Linear(x, &m.GateProj, &m.UpProj)
 	return p.Out(torch.SwiGLU(y[0], y[1]), &m.DownProj)
 }
+
+// Adjacent lists the layers whose weights should be adjacent in memory, see torch.Linears.
+func (m *SwiGLU) Adjacent() []*Linear { return []*Linear{&m.GateProj, &m.UpProj} }

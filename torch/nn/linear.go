@@ -110,3 +110,16 @@ func (n *RMSNorm) Params() []Param { return []Param{{"weight", &n.Weight, []int{
 
 // Forward keeps the shape of x [...,Dim].
 func (n *RMSNorm) Forward(x torch.Tensor) torch.Tensor { return torch.RMSNorm(x, n.Weight, n.Eps) }
+
+// ForwardResidual returns Forward(x) and x, for a residual connection around the norm, see torch.RMSNormResidual.
+func (n *RMSNorm) ForwardResidual(x torch.Tensor) (y, residual torch.Tensor) {
+	return torch.RMSNormResidual(x, n.Weight, n.Eps)
+}
+
+// head returns the norm for torch.RoPEHeads; n may be nil.
+func (n *RMSNorm) head() torch.HeadNorm {
+	if n == nil {
+		return torch.HeadNorm{}
+	}
+	return torch.HeadNorm{Weight: n.Weight, Eps: n.Eps}
+}

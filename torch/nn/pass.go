@@ -37,9 +37,15 @@ func (p *Pass) Linear(x torch.Tensor, layers ...*Linear) []torch.Tensor {
 	if p.KV != nil {
 		return infer(x, layers...)
 	}
-	out := make([]torch.Tensor, len(layers))
+	weights, biases := make([]torch.Tensor, len(layers)), make([]torch.Tensor, len(layers))
 	for i, l := range layers {
-		out[i] = l.Forward(x)
+		weights[i], biases[i] = l.Weight, l.Bias
+	}
+	out := torch.Linears(x, weights, biases)
+	for i, l := range layers {
+		if l.LoRA != nil {
+			out[i] = out[i].Add(l.LoRA.forward(x))
+		}
 	}
 	return out
 }
@@ -48,33 +54,45 @@ func (p *Pass) Linear(x torch.Tensor, layers ...*Linear) []torch.Tensor {
 // softmax(q·kᵀ·scale)·v, for v [N,Hkv,Dh]. With a KV it first writes k and v to the cache, then attends to the whole cached
 // context. The result is [N,Hq·Dh].
 func (p *Pass) Attend(q, k, v torch.Tensor, scale float64) torch.Tensor {
+	return p.AttendNormed(q, k, v, nil, nil, scale)
+}
+
+// AttendNormed is Attend after norms of every head of q and k; nil: no norm.
+func (p *Pass) AttendNormed(q, k, v torch.Tensor, qNorm, kNorm *RMSNorm, scale float64) torch.Tensor {
 	var h torch.Tensor
 	if c := p.KV; c != nil {
+		if qNorm != nil {
+			q = qNorm.Forward(q)
+		}
+		if kNorm != nil {
+			k = kNorm.Forward(k)
+		}
 		q = torch.RoPEWrite(q, k, v, p.Cos, p.Sin, c.K, c.V, c.Slots)
 		h = torch.AttentionCached(q, c.K, c.V, c.Seqs, scale)
 	} else {
-		h = torch.AttentionPacked(torch.RoPE(q, p.Cos, p.Sin), torch.RoPE(k, p.Cos, p.Sin), v, p.Offsets, scale)
+		q, k, v = torch.RoPEHeads(q, k, v, p.Cos, p.Sin, qNorm.head(), kNorm.head())
+		h = torch.AttentionPacked(q, k, v, p.Offsets, scale)
 	}
 	return h.Reshape(h.Size(0), -1)
 }
 
-// Residual returns x [N,D] plus the output of layer for y [N,D]. On a GPU the layer's last product of a pass with KV adds to x in
-// place, see Out.
+// Residual returns x [N,D] plus the output of layer for y [N,D]. On a GPU the layer's last product adds to x, see Out.
 func (p *Pass) Residual(x torch.Tensor, layer Layer, y torch.Tensor) torch.Tensor {
-	if p.KV == nil || p.Sum != nil || x.Device().IsCPU() {
+	if p.Sum != nil || x.Device().IsCPU() {
 		return x.Add(layer.Forward(p, y))
 	}
 	p.residual = x
 	y = layer.Forward(p, y)
 	if p.residual.None() {
-		return x // Out added to it
+		return y // Out added x
 	}
 	p.residual = torch.Tensor{}
 	return x.Add(y)
 }
 
 // Out applies the last linear layer of a Layer to h [N,I], whose columns are the rank's heads or inner width. Within
-// Residual on a GPU it adds the result to the residual instead, in one operation, and returns the sum.
+// Residual on a GPU it returns the sum of the result and the residual, in one operation. In a pass with KV the sum replaces
+// the residual in memory.
 func (p *Pass) Out(h torch.Tensor, l *Linear) torch.Tensor {
 	if p.Sum != nil {
 		return p.Sum(p.Linear(h, l)[0])
@@ -84,6 +102,9 @@ func (p *Pass) Out(h torch.Tensor, l *Linear) torch.Tensor {
 	}
 	x := p.residual
 	p.residual = torch.Tensor{}
+	if p.KV == nil {
+		return torch.LinearResidual(x, h, l.Weight)
+	}
 	torch.LinearAdd(x, h, l.Weight)
 	return x
 }

@@ -47,6 +47,9 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 at::Tensor rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &sin);
 void check_rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &sin);
 
+// om_rmsnorm (fused_rmsnorm.cc).
+at::Tensor rmsnorm(const at::Tensor &x, const at::Tensor &w, double eps);
+
 // OM_DISPATCH runs the lambda with scalar_t as the element type, which has_kernel must accept.
 #define OM_DISPATCH(type, name, ...) AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, type, name, __VA_ARGS__)
 

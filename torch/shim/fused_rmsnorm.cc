@@ -1,6 +1,7 @@
 // RMSNorm with the casts of transformers: computed in float32, rounded to x's type, then multiplied by w.
 #include "fused.h"
 #include "gpu.h"
+#include "gradient.h"
 
 namespace om {
 namespace {
@@ -72,6 +73,19 @@ std::pair<at::Tensor, at::Tensor> run_forward(const at::Tensor &x, const at::Ten
   return {y, inv};
 }
 
+// The gradients of x and w with the kernel of cuda/layers.cu, which adds other, if defined, to that of x.
+torch::autograd::variable_list backward_gpu(const at::Tensor &x, const at::Tensor &w, const at::Tensor &dy, const at::Tensor &inv,
+                                            const at::Tensor &other) {
+  const int64_t d = x.size(-1), rows = d == 0 ? 0 : x.numel() / d, blocks = std::min<int64_t>(rows, 256);
+  if (blocks == 0) return {at::zeros_like(x), at::zeros_like(w), at::Tensor()};
+  at::Tensor dx = at::empty_like(x);
+  const Gradient gw(w);
+  const at::Tensor partial = at::empty({blocks, d}, inv.options());
+  gpu::Call("rmsnorm_backward", x)(x)(w)(dy)(inv)(other)(dx)(partial)(gpu::zero_counter(x.device()))(gw.target)(
+      static_cast<int>(gw.add))(rows)(static_cast<int>(d)).run(blocks, 1, 1, gpu::threads_for(d));
+  return {dx, gw.result(w), at::Tensor()};
+}
+
 struct RMSNorm : torch::autograd::Function<RMSNorm> {
   static at::Tensor forward(torch::autograd::AutogradContext *ctx, const at::Tensor &x, const at::Tensor &w,
                             double eps) {
@@ -89,12 +103,7 @@ struct RMSNorm : torch::autograd::Function<RMSNorm> {
     // dw is summed per slab of rows, and the slabs depend on the number of rows only.
     const int64_t pieces = std::min<int64_t>(32, std::max<int64_t>(1, rows / 16));
     at::Tensor dx = at::empty_like(x);
-    if (gpu::ready(x)) {
-      const int64_t blocks = std::min<int64_t>(rows, 128);
-      const at::Tensor dw = at::empty({blocks, d}, inv.options());
-      gpu::Call("rmsnorm_backward", x)(x)(w)(dy)(inv)(dx)(dw)(rows)(static_cast<int>(d)).run(blocks, 1, 1, gpu::threads_for(d));
-      return {dx, dw.sum(0).to(w.scalar_type()), at::Tensor()};
-    }
+    if (gpu::ready(x)) return backward_gpu(x, w, dy, inv, at::Tensor());
     at::Tensor dw = at::zeros({pieces, d}, inv.options());
     OM_DISPATCH(x.scalar_type(), "rmsnorm backward", [&] {
       using A = Lanes<scalar_t, 16>::A;
@@ -112,6 +121,26 @@ struct RMSNorm : torch::autograd::Function<RMSNorm> {
   }
 };
 
+// RMSNorm whose second result is x: the gradients of both results are added in one operation.
+struct NormAndInput : torch::autograd::Function<NormAndInput> {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext *ctx, const at::Tensor &x, const at::Tensor &w,
+                                                double eps) {
+    auto [y, inv] = run_forward(x, w, eps);
+    ctx->save_for_backward({x, w, inv});
+    return {y, x};
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext *ctx,
+                                                 const torch::autograd::variable_list &grads) {
+    const auto saved = ctx->get_saved_variables();
+    if (!grads[0].defined()) return {grads[1], at::Tensor(), at::Tensor()};
+    const at::Tensor other = grads[1].defined() ? grads[1].contiguous() : at::Tensor();
+    return backward_gpu(saved[0], saved[1], grads[0].contiguous(), saved[2], other);
+  }
+};
+
+}  // namespace
+
 at::Tensor rmsnorm(const at::Tensor &x, const at::Tensor &w, double eps) {
   TORCH_CHECK(x.dim() >= 1 && w.dim() == 1 && w.size(0) == x.size(-1), "rmsnorm: x ", x.sizes(), " needs w [",
               x.dim() > 0 ? x.size(-1) : 0, "], not ", w.sizes());
@@ -125,10 +154,29 @@ at::Tensor rmsnorm(const at::Tensor &x, const at::Tensor &w, double eps) {
   return run_forward(xc, wc, eps).first;
 }
 
+namespace {
+
+std::pair<at::Tensor, at::Tensor> rmsnorm_residual(const at::Tensor &x, const at::Tensor &w, double eps) {
+  const bool fused = gpu::ready(x) && x.scalar_type() == w.scalar_type() && x.is_contiguous() && w.is_contiguous() && w.dim() == 1 &&
+                     x.dim() >= 1 && w.size(0) == x.size(-1) && w.device() == x.device();
+  if (!fused || !wants_grad(x, w)) return {rmsnorm(x, w, eps), x};
+  const auto r = NormAndInput::apply(x, w, eps);
+  return {r[0], r[1]};
+}
+
 }  // namespace
 }  // namespace om
 
 const char *om_rmsnorm(om_tensor x, om_tensor w, double eps, om_tensor *out) {
   OM_TRY { *out = om::wrap(om::rmsnorm(om::ref(x), om::ref(w), eps)); }
+  OM_END
+}
+
+const char *om_rmsnorm_residual(om_tensor x, om_tensor w, double eps, om_tensor *out, om_tensor *residual) {
+  OM_TRY {
+    const auto r = om::rmsnorm_residual(om::ref(x), om::ref(w), eps);
+    *out = om::wrap(r.first);
+    *residual = om::wrap(r.second);
+  }
   OM_END
 }

@@ -1,6 +1,7 @@
 // Rotary position embedding in the rotate_half layout of transformers; its gradient is the inverse rotation.
 #include "fused.h"
 #include "gpu.h"
+#include "gradient.h"
 
 namespace om {
 namespace {
@@ -92,7 +93,99 @@ at::Tensor rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &si
   return at::cat({h[0] * cu - h[1] * su, h[1] * cu + h[0] * su}, -1).to(q.scalar_type());
 }
 
+namespace {
+
+// [N,H,Dh] whose tokens are contiguous; they may be parts of wider rows.
+at::Tensor whole_tokens(const at::Tensor &t) {
+  return t.stride(2) == 1 && t.stride(1) == t.size(2) ? t : t.contiguous();
+}
+
+// The norms of the query and the key heads; an undefined weight is no norm.
+struct HeadNorms {
+  at::Tensor q, k;
+  double q_eps, k_eps;
+};
+
+// The rotation of the query and the key heads after their norms, in one kernel (cuda/layers.cu). v is passed through, so that the
+// backward function has the gradients of q, k and v, and writes them side by side, as the product with the weights takes them.
+struct Heads : torch::autograd::Function<Heads> {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext *ctx, const at::Tensor &q, const at::Tensor &k,
+                                                const at::Tensor &v, const at::Tensor &cos, const at::Tensor &sin,
+                                                const std::optional<at::Tensor> &q_norm, const std::optional<at::Tensor> &k_norm,
+                                                double q_eps, double k_eps) {
+    const HeadNorms n{q_norm.value_or(at::Tensor()), k_norm.value_or(at::Tensor()), q_eps, k_eps};
+    const int64_t tokens = q.size(0), heads = q.size(1), own = k.size(1), dim = q.size(2);
+    at::Tensor qo = at::empty({tokens, heads, dim}, q.options()), ko = at::empty({tokens, own, dim}, k.options());
+    gpu::Call("heads", q)(q)(k)(q.stride(0))(k.stride(0))(n.q)(n.k)(static_cast<float>(q_eps))(static_cast<float>(k_eps))(cos)(sin)(
+        qo)(ko)(static_cast<int>(heads))(static_cast<int>(own))(static_cast<int>(dim / 2))
+        .run(tokens, 1, 1, kThreads);
+    ctx->save_for_backward({q, k, cos, sin, n.q, n.k});
+    ctx->saved_data["q_eps"] = q_eps;
+    ctx->saved_data["k_eps"] = k_eps;
+    return {qo, ko, v};
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext *ctx,
+                                                 const torch::autograd::variable_list &grads) {
+    const auto saved = ctx->get_saved_variables();
+    const at::Tensor &q = saved[0], &k = saved[1], &qw = saved[4], &kw = saved[5];
+    const int64_t tokens = q.size(0), heads = q.size(1), own = k.size(1), dim = q.size(2);
+    if (tokens == 0) return torch::autograd::variable_list(9);
+    auto given = [&](int i, int64_t h) { return grads[i].defined() ? grads[i].contiguous() : at::zeros({tokens, h, dim}, q.options()); };
+    const bool norm = qw.defined() || kw.defined();
+    const int64_t blocks = std::min<int64_t>(tokens, norm ? 256 : 4096);
+    at::Tensor out = at::empty({tokens, (heads + 2 * own) * dim}, q.options()), partial;
+    if (norm) partial = at::empty({blocks, kThreads / 32, 2 * dim}, q.options().dtype(at::kFloat));
+    const Gradient gq(qw), gk(kw);
+    gpu::Call("heads_backward", q)(given(0, heads))(given(1, own))(given(2, own))(q)(k)(q.stride(0))(k.stride(0))(qw)(kw)(
+        static_cast<float>(ctx->saved_data["q_eps"].toDouble()))(static_cast<float>(ctx->saved_data["k_eps"].toDouble()))(saved[2])(
+        saved[3])(out)(partial)(norm ? gpu::zero_counter(q.device()) : at::Tensor())(gq.target)(gk.target)(static_cast<int>(gq.add))(
+        static_cast<int>(gk.add))(static_cast<int>(tokens))(static_cast<int>(heads))(static_cast<int>(own))(static_cast<int>(dim / 2))
+        .run(blocks, 1, 1, kThreads);
+    std::vector<at::Tensor> d = parts(out, 1, {heads * dim, own * dim, own * dim});
+    {
+      const Untracked guard;
+      for (size_t i = 0; i < d.size(); i++) d[i] = d[i].view({tokens, i == 0 ? heads : own, dim});
+    }
+    return {d[0], d[1], d[2], at::Tensor(), at::Tensor(), gq.result(qw), gk.result(kw), at::Tensor(), at::Tensor()};
+  }
+
+ private:
+  static constexpr int kThreads = 128;
+};
+
+std::vector<at::Tensor> rope_heads(at::Tensor q, at::Tensor k, const at::Tensor &v, const at::Tensor &cos, const at::Tensor &sin,
+                                   const HeadNorms &n) {
+  check_rope(q, cos, sin);
+  check_rope(k, cos, sin);
+  same_device("rope", q, k, v, n.q, n.k);
+  TORCH_CHECK(q.scalar_type() == k.scalar_type() && v.dim() == 3 && v.sizes() == k.sizes(), "rope: q ", q.sizes(), ", k ", k.sizes(),
+              " and v ", v.sizes(), " do not fit");
+  auto fits = [&](const at::Tensor &w) {
+    return !w.defined() || (w.scalar_type() == q.scalar_type() && w.is_contiguous() && w.dim() == 1 && w.size(0) == q.size(2));
+  };
+  if (gpu::ready(q) && v.scalar_type() == q.scalar_type() && fits(n.q) && fits(n.k)) {
+    auto given = [](const at::Tensor &t) { return t.defined() ? std::optional<at::Tensor>(t) : std::nullopt; };
+    const at::Tensor c = cos.detach().to(at::kFloat).contiguous(), s = sin.detach().to(at::kFloat).contiguous();
+    return Heads::apply(whole_tokens(q), whole_tokens(k), v, c, s, given(n.q), given(n.k), n.q_eps, n.k_eps);
+  }
+  if (n.q.defined()) q = rmsnorm(q, n.q, n.q_eps);
+  if (n.k.defined()) k = rmsnorm(k, n.k, n.k_eps);
+  return {rope(q, cos, sin), rope(k, cos, sin), v};
+}
+
+}  // namespace
 }  // namespace om
+
+const char *om_rope_heads(om_tensor q, om_tensor k, om_tensor v, om_tensor cos, om_tensor sin, om_tensor q_norm, double q_eps,
+                          om_tensor k_norm, double k_eps, om_tensor *out) {
+  OM_TRY {
+    const auto r = om::rope_heads(om::ref(q), om::ref(k), om::ref(v), om::ref(cos), om::ref(sin),
+                                  {om::opt(q_norm), om::opt(k_norm), q_eps, k_eps});
+    for (size_t i = 0; i < r.size(); i++) out[i] = om::wrap(r[i]);
+  }
+  OM_END
+}
 
 const char *om_rope(om_tensor q, om_tensor cos, om_tensor sin, om_tensor *out) {
   OM_TRY { *out = om::wrap(om::rope(om::ref(q), om::ref(cos), om::ref(sin))); }

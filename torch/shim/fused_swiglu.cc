@@ -1,6 +1,7 @@
 // SwiGLU: silu(gate) · up, silu(g) = g σ(g), rounded to the operands' type before the product as transformers does.
 #include "fused.h"
 #include "gpu.h"
+#include "gradient.h"
 
 namespace om {
 namespace {
@@ -41,12 +42,22 @@ OM_SWIGLU(float)
 OM_SWIGLU(c10::BFloat16)
 OM_SWIGLU(double)
 
+// The kernels of a GPU take rows of gate and up that are parts of wider rows, as those of one product with both weights are.
+bool same_rows(const at::Tensor &gate, const at::Tensor &up) {
+  return gate.dim() == 2 && gate.stride(1) == 1 && gate.strides() == up.strides();
+}
+
+// Blocks of 256 threads share a row of `width` elements, at most this many a row.
+int64_t row_blocks(int64_t width) { return std::max<int64_t>(1, std::min<int64_t>(ceil_div(width, 512), 65535)); }
+
 at::Tensor run_forward(const at::Tensor &gate, const at::Tensor &up) {
-  at::Tensor y = at::empty_like(gate);
   if (gpu::ready(gate)) {
-    gpu::Call("swiglu", gate)(gate)(up)(y)(gate.numel()).run(ceil_div(gate.numel(), 512), 1, 1, 256);
+    const int64_t rows = gate.size(0), width = gate.size(1);
+    at::Tensor y = at::empty({rows, width}, gate.options());
+    gpu::Call("swiglu", gate)(gate)(up)(gate.stride(0))(y)(static_cast<int>(width)).run(rows, row_blocks(width), 1, 256);
     return y;
   }
+  at::Tensor y = at::empty_like(gate);
   OM_DISPATCH(gate.scalar_type(), "swiglu", [&] {
     const scalar_t *g = gate.const_data_ptr<scalar_t>(), *u = up.const_data_ptr<scalar_t>();
     scalar_t *o = y.data_ptr<scalar_t>();
@@ -65,11 +76,14 @@ struct SwiGLU : torch::autograd::Function<SwiGLU> {
                                                  const torch::autograd::variable_list &grads) {
     const auto saved = ctx->get_saved_variables();
     const at::Tensor &gate = saved[0], &up = saved[1], dy = grads[0].contiguous();
-    at::Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
     if (gpu::ready(gate)) {
-      gpu::Call("swiglu_backward", gate)(gate)(up)(dy)(dgate)(dup)(gate.numel()).run(ceil_div(gate.numel(), 512), 1, 1, 256);
-      return {dgate, dup};
+      const int64_t rows = gate.size(0), width = gate.size(1);
+      at::Tensor out = at::empty({rows, 2 * width}, gate.options());
+      gpu::Call("swiglu_backward", gate)(gate)(up)(gate.stride(0))(dy)(out)(static_cast<int>(width))
+          .run(rows, row_blocks(width), 1, 256);
+      return parts(out, 1, {width, width});
     }
+    at::Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
     OM_DISPATCH(gate.scalar_type(), "swiglu backward", [&] {
       const scalar_t *g = gate.const_data_ptr<scalar_t>(), *u = up.const_data_ptr<scalar_t>(),
                      *d = dy.const_data_ptr<scalar_t>();
@@ -87,8 +101,13 @@ at::Tensor swiglu(const at::Tensor &gate, const at::Tensor &up) {
               gate.scalar_type(), " and up ", up.sizes(), " ", up.scalar_type(), " must be alike");
   same_device("swiglu", gate, up);
   if (!has_kernel(gate) && !gpu::ready(gate)) return at::silu(gate) * up;
-  const at::Tensor g = gate.contiguous(), u = up.contiguous();
-  return wants_grad(gate, up) ? SwiGLU::apply(g, u) : run_forward(g, u);
+  auto apply = [&](const at::Tensor &g, const at::Tensor &u) {
+    return wants_grad(gate, up) ? SwiGLU::apply(g, u) : run_forward(g, u);
+  };
+  if (!gpu::ready(gate)) return apply(gate.contiguous(), up.contiguous());
+  if (same_rows(gate, up)) return apply(gate, up);
+  const int64_t width = gate.dim() == 0 ? 1 : gate.size(-1), rows = width == 0 ? 0 : gate.numel() / width;
+  return apply(gate.reshape({rows, width}).contiguous(), up.reshape({rows, width}).contiguous()).view(gate.sizes());
 }
 
 }  // namespace

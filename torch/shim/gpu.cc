@@ -31,21 +31,35 @@ at::Tensor upload(const void *data, at::IntArrayRef shape, at::ScalarType type, 
   return t.to(device, type, pinned);
 }
 
+at::Tensor zero_counter(at::Device device) {
+  static thread_local at::Tensor counter;
+  if (!counter.defined() || counter.device() != device) counter = at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(device));
+  return counter;
+}
+
 Call::Call(const char *kernel, const at::Tensor &t)
     : name_(std::string(kernel) + (t.scalar_type() == at::kFloat ? "_f32" : "_bf16")), device_(t.device()) {}
 
 Call &Call::operator()(const at::Tensor &t) {
+  const void *p = nullptr;
+  if (t.defined()) {
+    accesses(t);
+    p = t.const_data_ptr();
+  }
+  std::memcpy(&values_[n_++], &p, sizeof p);
+  return *this;
+}
+
+Call &Call::accesses(const at::Tensor &t) {
   TORCH_CHECK(t.device() == device_, name_, ": an operand is on ", t.device(), ", the kernel runs on ", device_);
   tensors_.push_back(t);
-  const void *p = t.const_data_ptr();
-  std::memcpy(&values_[n_++], &p, sizeof p);
   return *this;
 }
 
 void Call::run(int64_t x, int64_t y, int64_t z, int threads) {
   if (x == 0 || y == 0 || z == 0) return;
   TORCH_CHECK(x <= INT32_MAX && y <= 65535 && z <= 65535, name_, ": a grid of ", x, " x ", y, " x ", z, " blocks is too large");
-  std::array<void *, 20> args;
+  std::array<void *, kMaxArguments> args;
   for (size_t i = 0; i < n_; i++) args[i] = &values_[i];
   const unsigned grid[3] = {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)};
   backend(device_.type())(name_.c_str(), grid, static_cast<unsigned>(threads), args.data(), tensors_, device_);

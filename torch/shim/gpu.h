@@ -18,13 +18,22 @@ bool ready(const at::Tensor &t);
 // does not wait for the GPU.
 at::Tensor upload(const void *data, at::IntArrayRef shape, at::ScalarType type, at::Device device);
 
+// zero_counter returns an int32 0 of the device, which kernels use to find their last block and leave at 0. The kernels of a device
+// run one after another.
+at::Tensor zero_counter(at::Device device);
+
+constexpr size_t kMaxArguments = 32;
+
 // Call is one launch of a kernel whose name ends in the type of t, _f32 or _bf16. Its arguments are added in order.
 class Call {
  public:
   Call(const char *kernel, const at::Tensor &t);
 
-  // Adds the address of t's elements. The kernel may write to them.
+  // Adds the address of t's elements, or 0 for an undefined t. The kernel may write to them.
   Call &operator()(const at::Tensor &t);
+
+  // Declares that the kernel accesses t, whose address is not an argument.
+  Call &accesses(const at::Tensor &t);
 
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
   Call &operator()(T x) {
@@ -39,7 +48,7 @@ class Call {
  private:
   std::string name_;
   at::Device device_;
-  std::array<uint64_t, 20> values_{};
+  std::array<uint64_t, kMaxArguments> values_{};
   size_t n_ = 0;
   std::vector<at::Tensor> tensors_;
 };

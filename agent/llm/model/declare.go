@@ -37,8 +37,9 @@ func (l linear) short() string { return l.name[strings.LastIndexByte(l.name, '.'
 // of their fields.
 type declaration struct {
 	weights   []weight
-	linears   []linear // linear layers of the blocks
-	attention int      // query width Hq·Dh, summed over the attention layers of all blocks
+	linears   []linear       // linear layers of the blocks
+	adjacent  [][]*nn.Linear // groups of layers of the same input
+	attention int            // query width Hq·Dh, summed over the attention layers of all blocks
 }
 
 // declare lists the declarations of m. Tied embeddings are one weight.
@@ -66,6 +67,9 @@ func (d *declaration) add(layer any, name, tag string) {
 	gguf, option, _ := strings.Cut(tag, ",")
 	if l, ok := layer.(*nn.Linear); ok {
 		d.linears = append(d.linears, linear{name, l})
+	}
+	if a, ok := layer.(interface{ Adjacent() []*nn.Linear }); ok {
+		d.adjacent = append(d.adjacent, a.Adjacent())
 	}
 	if a, ok := layer.(interface{ QueryWidth() int }); ok {
 		d.attention += a.QueryWidth()

@@ -86,8 +86,9 @@ func newPreNorm(c *Config, attn, mlp nn.Layer) *preNorm {
 
 // Forward maps x [N,D] to [N,D].
 func (b *preNorm) Forward(p *nn.Pass, x torch.Tensor) torch.Tensor {
-	x = p.Residual(x, b.Attn, b.AttnNorm.Forward(x))
-	return p.Residual(x, b.MLP, b.MLPNorm.Forward(x))
+	y, x := b.AttnNorm.ForwardResidual(x)
+	y, x = b.MLPNorm.ForwardResidual(p.Residual(x, b.Attn, y))
+	return p.Residual(x, b.MLP, y)
 }
 
 func (c *Config) norm(dim int) nn.RMSNorm { return nn.RMSNorm{Dim: dim, Eps: c.RMSNormEps} }

@@ -99,6 +99,10 @@ func (m *Model) To(s *torch.Scope, d torch.Device) {
 	for _, w := range m.declared.weights {
 		list = append(list, w.field)
 	}
+	moved := m.EmbedTokens.Weight.Device() != d
 	m.owner.To(s, d, list...)
+	if moved && !d.IsCPU() {
+		m.adjoin(s)
+	}
 	m.tie()
 }

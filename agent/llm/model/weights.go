@@ -78,8 +78,52 @@ func (m *Model) fill(ctx context.Context, t *torch.Thread, dt torch.DType, weigh
 			return err
 		}
 	}
+	if err := torch.Run(ctx, t, func(s *torch.Scope) error {
+		m.adjoin(s)
+		return nil
+	}); err != nil {
+		m.Close()
+		return err
+	}
 	m.tie()
 	return nil
+}
+
+// adjoin moves the weights of layers of the same input on a GPU next to each other, and likewise their biases, so that one
+// product computes the layers (torch.Linears).
+func (m *Model) adjoin(s *torch.Scope) {
+	if m.thread.Device().IsCPU() {
+		return
+	}
+	for _, group := range m.declared.adjacent {
+		var weights, biases []*torch.Tensor
+		for _, l := range group {
+			weights, biases = append(weights, &l.Weight), append(biases, &l.Bias)
+		}
+		for _, fields := range [][]*torch.Tensor{weights, biases} {
+			s.Do(func(s *torch.Scope) { s.NoGrad(func() { m.adjoinTensors(fields) }) })
+		}
+	}
+}
+
+// adjoinTensors replaces tensors by parts of one new tensor with their values. It changes nothing if one is missing.
+func (m *Model) adjoinTensors(fields []*torch.Tensor) {
+	var list []torch.Tensor
+	for _, f := range fields {
+		if f.None() {
+			return
+		}
+		list = append(list, *f)
+	}
+	all, at := torch.Cat(list, 0), 0
+	for _, f := range fields {
+		old := *f
+		part := all.Narrow(0, at, old.Size(0))
+		part.SetRequiresGrad(old.RequiresGrad())
+		m.owner.Own(part)
+		m.owner.Release(old)
+		*f, at = part, at+part.Size(0)
+	}
 }
 
 // tie makes the output head share the embedding's weight if

@@ -44,6 +44,20 @@ func GlobalNorm(ts []Tensor) float64 {
 	return float64(out)
 }
 
+// CopyAll copies each tensor of from to the tensor of to, which has the same shape, and converts it. On a GPU it takes one launch for
+// all tensors of a type.
+func CopyAll(to, from []Tensor) { copyAll("CopyAll", to, from, false) }
+
+// AddAll adds each tensor of from to the tensor of to, as CopyAll copies it.
+func AddAll(to, from []Tensor) { copyAll("AddAll", to, from, true) }
+
+func copyAll(op string, to, from []Tensor, add bool) {
+	if len(to) != len(from) {
+		Fail(op, fmt.Sprintf("%d tensors for %d", len(from), len(to)))
+	}
+	check(op, C.om_copy_all(pointers(op, to), pointers(op, from), C.int64_t(len(to)), cbool(add)))
+}
+
 // pointers converts tensors to a C array, zero Tensors to NULL. An empty slice becomes NULL.
 func pointers(op string, ts []Tensor) *C.om_tensor {
 	if len(ts) == 0 {

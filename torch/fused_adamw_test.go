@@ -114,3 +114,45 @@ func TestGlobalNorm(t *testing.T) {
 		})
 	})
 }
+
+// TestCopyAll checks copies and sums of tensors of several types and sizes, also of non-contiguous ones.
+func TestCopyAll(t *testing.T) {
+	types := []torch.DType{torch.Float32, torch.BFloat16, torch.Float64}
+	torchtest.Run(t, func(s *torch.Scope) {
+		for _, add := range []bool{false, true} {
+			var to, from []torch.Tensor
+			var want [][]float64
+			for i, tt := range types {
+				for j, ft := range types {
+					for k, shape := range [][]int{{3, 5}, {20000}, {0}} {
+						seed := uint64(100*i + 10*j + k)
+						a, b := s.RandN(seed, shape...).To(tt), s.RandN(seed+1000, shape...).To(ft)
+						if k == 0 {
+							b = s.RandN(seed, 5, 3).To(ft).Transpose(0, 1)
+						}
+						w := b.ToFloat64s()
+						if add {
+							for n, v := range a.ToFloat64s() {
+								w[n] += v
+							}
+						}
+						to, from, want = append(to, a), append(from, b), append(want, s.Float64s(w, shape...).To(tt).ToFloat64s())
+					}
+				}
+			}
+			if add {
+				torch.AddAll(to, from)
+			} else {
+				torch.CopyAll(to, from)
+			}
+			for i := range to {
+				tol := 1e-6
+				if add && to[i].DType() == torch.BFloat16 {
+					tol = 0.02 // the sum is rounded twice
+				}
+				torchtest.Values(t, to[i], tol, want[i]...)
+			}
+		}
+		torch.CopyAll(nil, nil)
+	})
+}

@@ -105,6 +105,10 @@ typedef struct {
 const char *om_adamw(om_tensor *params, om_tensor *grads, om_tensor *m, om_tensor *v, om_tensor *copies, int64_t n,
                      const om_adamw_options *options);
 
+/* to[i] = from[i], or to[i] += from[i] if add is not 0, for n tensors of equal shapes, in their types. On a GPU one launch copies
+ * all tensors of a type. No gradient. */
+const char *om_copy_all(om_tensor *to, om_tensor *from, int64_t n, int add);
+
 /* sqrt of the sum of squares over n tensors, in float64. NULL tensors are skipped. */
 const char *om_global_norm(om_tensor *ts, int64_t n, double *out);
 

@@ -1,10 +1,10 @@
-// AdamW over many tensors in one call, as torch.optim.AdamW computes it (Loshchilov and Hutter, arXiv:1711.05101), and
-// the global norm of gradients.
+// AdamW over many tensors in one call, as torch.optim.AdamW computes it (Loshchilov and Hutter, arXiv:1711.05101), the global
+// norm of gradients, and copies of many tensors. On a GPU each is one launch for all tensors of a type.
 #include <numeric>
 #include <vector>
 
 #include "fused.h"
-#include "gpu.h"
+#include "many.h"
 
 namespace om {
 namespace {
@@ -80,15 +80,18 @@ void step_aten(at::Tensor p, const at::Tensor &grad, at::Tensor m, at::Tensor v,
   p.addcdiv_(m, v.sqrt().div_(f.root).add_(f.eps), -f.rate);
 }
 
-// The same step with the kernel of cuda/adamw.cu. copy may be undefined.
-void step_gpu(const at::Tensor &p, const at::Tensor &grad, const at::Tensor &m, const at::Tensor &v, const at::Tensor &copy,
-              const Factors<float> &f) {
-  gpu::Call call("adamw", grad);
-  call(p)(grad.contiguous())(m)(v);
-  copy.defined() ? call(copy) : call(int64_t{0});
-  call(p.numel())(f.decay)(f.one_minus_beta1)(f.beta2)(f.one_minus_beta2)(f.rate)(f.root)(f.eps)(f.grad_scale);
-  call.run(ceil_div(p.numel(), 1024), 1, 1, 256);
-}
+// The parameters of a step whose gradients have one type, for the kernel of cuda/many.cu.
+struct GpuStep {
+  gpu::Many many;
+  at::Tensor grad;  // one of the gradients
+
+  void run(const Factors<float> &f) const {
+    if (many.empty()) return;
+    gpu::Call call("adamw", grad);
+    many.pass_to(call)(f.decay)(f.one_minus_beta1)(f.beta2)(f.one_minus_beta2)(f.rate)(f.root)(f.eps)(f.grad_scale);
+    many.run(call);
+  }
+};
 
 struct Group {
   std::vector<at::Tensor> params, grads, m, v, copies;
@@ -152,6 +155,7 @@ void adamw(Group g, const om_adamw_options &o) {
   const Factors<double> fd = factors<double>(o);
   const Factors<float> f = factors<float>(o);
   std::vector<at::Tensor> native(g.params.size());
+  GpuStep gpu_steps[2];  // with gradients in float32 and in bfloat16
   for (size_t i = 0; i < g.params.size(); i++) {
     if (!g.grads[i].defined()) continue;
     check(g, i);
@@ -162,13 +166,16 @@ void adamw(Group g, const om_adamw_options &o) {
     } else if (gpu::ready(g.params[i]) && gpu::ready(g.grads[i])) {
       at::Tensor &copy = g.copies[i];
       const bool rounds = copy.defined() && copy.scalar_type() == at::kBFloat16 && copy.is_contiguous();
-      step_gpu(g.params[i], g.grads[i], g.m[i], g.v[i], rounds ? copy : at::Tensor(), f);
+      GpuStep &step = gpu_steps[g.grads[i].scalar_type() == at::kFloat ? 0 : 1];
+      step.grad = g.grads[i].contiguous();
+      step.many.add({g.params[i], step.grad, g.m[i], g.v[i], rounds ? copy : at::Tensor()});
       changed(g, i);
       if (rounds) copy = at::Tensor();
     } else {
       step_aten(g.params[i], g.grads[i], g.m[i], g.v[i], fd);
     }
   }
+  for (const GpuStep &step : gpu_steps) step.run(f);
   const auto slabs = cut(native);
   at::parallel_for(0, static_cast<int64_t>(slabs.size()), 1, [&](int64_t b, int64_t e) {
     for (int64_t i = b; i < e; i++) step_piece(g, slabs[i], f, fd);
@@ -199,19 +206,39 @@ OM_SQUARES(float)
 OM_SQUARES(c10::BFloat16)
 OM_SQUARES(double)
 
+// The sums of squares of the tensors that the kernel of cuda/many.cu takes, one for each type. It removes these tensors from ts.
+std::vector<at::Tensor> squares_gpu(std::vector<at::Tensor> &ts) {
+  std::vector<at::Tensor> sums;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    gpu::Many many;
+    at::Tensor first;
+    for (at::Tensor &t : ts) {
+      if (!t.defined() || t.scalar_type() != type || !gpu::ready(t)) continue;
+      first = t.contiguous();
+      many.add({first});
+      t = at::Tensor();
+    }
+    if (many.empty()) continue;
+    const at::Tensor partial = at::empty({many.pieces()}, first.options().dtype(at::kDouble)), sum = at::empty({}, partial.options());
+    gpu::Call call("squares", first);
+    many.pass_to(call)(partial)(gpu::zero_counter(first.device()))(sum);
+    many.run(call);
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
 double global_norm(std::vector<at::Tensor> ts) {
   at::NoGradGuard no_grad;
   double sum = 0;
-  std::vector<at::Tensor> norms;  // of tensors that the CPU kernel does not take
+  std::vector<at::Tensor> sums = squares_gpu(ts);
   for (auto &t : ts) {
-    if (!t.defined() || has_kernel(t)) {
-      if (t.defined()) t = t.contiguous();
-      continue;
-    }
-    norms.push_back(at::linalg_vector_norm(t, 2, std::nullopt, false, at::kDouble));
+    if (t.defined() && has_kernel(t)) t = t.contiguous();
+    if (!t.defined() || has_kernel(t)) continue;
+    sums.push_back(at::linalg_vector_norm(t, 2, std::nullopt, false, at::kDouble).square_());
     t = at::Tensor();
   }
-  if (!norms.empty()) sum = at::stack(norms).square_().sum().item<double>();  // one wait for the device
+  if (!sums.empty()) sum = (sums.size() == 1 ? sums[0] : at::stack(sums).sum()).item<double>();  // one wait for the device
   const auto slabs = cut(ts);
   std::vector<double> parts(slabs.size());
   at::parallel_for(0, static_cast<int64_t>(slabs.size()), 1, [&](int64_t b, int64_t e) {
@@ -226,8 +253,51 @@ double global_norm(std::vector<at::Tensor> ts) {
   return std::sqrt(sum);
 }
 
+// Copies each of `from` to the tensor of `to`, or adds it, with their conversion.
+void copy_all(const std::vector<at::Tensor> &to, const std::vector<at::Tensor> &from, bool add) {
+  at::NoGradGuard no_grad;
+  // The kernels of cuda/many.cu: from float32 and bfloat16 to float32, and from float32 to bfloat16.
+  struct {
+    const char *kernel;
+    at::ScalarType to, from;
+    gpu::Many many;
+    at::Tensor typed;  // a tensor of the type in the kernel's name
+  } launches[] = {{"widen", at::kFloat, at::kFloat, {}, {}}, {"widen", at::kFloat, at::kBFloat16, {}, {}},
+                  {"narrow", at::kBFloat16, at::kFloat, {}, {}}};
+  for (size_t i = 0; i < to.size(); i++) {
+    at::Tensor t = to[i];
+    TORCH_CHECK(t.defined() && from[i].defined() && t.sizes() == from[i].sizes(), "copy: the tensors ", i, " do not fit");
+    bool found = false;
+    for (auto &l : launches) {
+      const bool narrow = l.to == at::kBFloat16;
+      if (!gpu::ready(t) || t.device() != from[i].device() || t.scalar_type() != l.to || from[i].scalar_type() != l.from ||
+          !t.is_contiguous() || (narrow && add))
+        continue;
+      l.typed = from[i].contiguous();
+      l.many.add({t, l.typed});
+      if (narrow) l.typed = t;
+      t.unsafeGetTensorImpl()->bump_version();
+      found = true;
+    }
+    if (found) continue;
+    add ? t.add_(from[i]) : t.copy_(from[i]);
+  }
+  for (auto &l : launches) {
+    if (l.many.empty()) continue;
+    gpu::Call call(l.kernel, l.typed);
+    l.many.pass_to(call);
+    if (l.to == at::kFloat) call(static_cast<int>(add));
+    l.many.run(call);
+  }
+}
+
 }  // namespace
 }  // namespace om
+
+const char *om_copy_all(om_tensor *to, om_tensor *from, int64_t n, int add) {
+  OM_TRY { om::copy_all(om::list(to, n), om::list(from, n), add != 0); }
+  OM_END
+}
 
 const char *om_adamw(om_tensor *params, om_tensor *grads, om_tensor *m, om_tensor *v, om_tensor *copies, int64_t n,
                      const om_adamw_options *options) {

@@ -31,7 +31,8 @@ func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
 		m.CopyWeights(s, src)
 		return
 	}
-	forPairs(s, m.Trained(), src.Trained(), func(to, from Param) { to.Tensor.Copy_(from.Tensor) })
+	to, from := pairs(m.Trained(), src.Trained())
+	s.NoGrad(func() { torch.CopyAll(to, from) })
 }
 
 // CopyWeights overwrites the weights with the sums of src's weights and the
@@ -54,32 +55,40 @@ func (m *Model) CopyWeights(s *torch.Scope, src *Model) {
 // them in the shadow, so that sums over micro-batches have m's dtype. It runs
 // inside torch.Run.
 func (m *Model) MoveGrads(s *torch.Scope, shadow *Model) {
-	forPairs(s, m.Trained(), shadow.Trained(), func(to, from Param) { moveGrad(to.Tensor, from.Tensor) })
-}
-
-// forPairs calls f for each pair of parameters without recording for gradients.
-func forPairs(s *torch.Scope, to, from []Param, f func(to, from Param)) {
-	if len(to) != len(from) {
-		panic(fmt.Sprintf("model: %d parameters cannot be paired with %d", len(to), len(from)))
-	}
-	s.NoGrad(func() {
-		for i := range to {
-			s.Do(func(*torch.Scope) { f(to[i], from[i]) })
-		}
+	to, from := pairs(m.Trained(), shadow.Trained())
+	s.Do(func(s *torch.Scope) {
+		s.NoGrad(func() {
+			var sums, added, fresh, first []torch.Tensor
+			for i := range to {
+				g, sum := from[i].Grad(), to[i].Grad()
+				switch {
+				case g.None():
+				case sum.None():
+					sum = s.Empty(to[i].DType(), to[i].Shape()...)
+					to[i].SetGrad(sum)
+					fresh, first = append(fresh, sum), append(first, g)
+				default:
+					sums, added = append(sums, sum), append(added, g)
+				}
+			}
+			torch.AddAll(sums, added)
+			torch.CopyAll(fresh, first)
+			for _, p := range from {
+				p.ZeroGrad()
+			}
+		})
 	})
 }
 
-func moveGrad(to, from torch.Tensor) {
-	g := from.Grad()
-	if g.None() {
-		return
+// pairs returns the tensors of equally many parameters.
+func pairs(to, from []Param) (ts, fs []torch.Tensor) {
+	if len(to) != len(from) {
+		panic(fmt.Sprintf("model: %d parameters cannot be paired with %d", len(to), len(from)))
 	}
-	if sum := to.Grad(); sum.None() {
-		to.SetGrad(g.To(to.DType()))
-	} else {
-		sum.Add_(g, 1)
+	for i := range to {
+		ts, fs = append(ts, to[i].Tensor), append(fs, from[i].Tensor)
 	}
-	from.ZeroGrad()
+	return ts, fs
 }
 
 // To moves the weights to a device. The weights can be used only on the

@@ -11,9 +11,9 @@
 namespace om {
 namespace {
 
-#include "../cuda/adamw.cu"
 #include "../cuda/decode.cu"
 #include "../cuda/layers.cu"
+#include "../cuda/many.cu"
 
 // A kernel as a function of pointers to its arguments.
 using Kernel = void (*)(void **args);
@@ -37,7 +37,7 @@ void kernel(void **args) {
 
 const std::unordered_map<std::string, Kernel> kernels = {
     OM_BOTH(rmsnorm), OM_BOTH(rmsnorm_backward), OM_BOTH(rope),        OM_BOTH(swiglu),
-    OM_BOTH(swiglu_backward), OM_BOTH(heads), OM_BOTH(heads_backward), OM_BOTH(rope_write), OM_BOTH(attention),  OM_BOTH(adamw),
+    OM_BOTH(swiglu_backward), OM_BOTH(heads), OM_BOTH(heads_backward), OM_BOTH(rope_write), OM_BOTH(attention),  OM_BOTH(adamw), OM_BOTH(squares), OM_BOTH(widen), OM_BOTH(narrow),
 };
 
 }  // namespace

@@ -72,6 +72,9 @@ func (p *player) generate(ctx context.Context, ids []int32, turn int) (engine.Re
 	for range reply.IDs {
 		p.ep.Mask = append(p.ep.Mask, 1)
 	}
+	for i := range p.ep.Turns {
+		p.ep.Turns[i].Behind += reply.Version - p.ep.WeightVersion
+	}
 	p.ep.WeightVersion = reply.Version
 
 	textIDs := reply.IDs
@@ -81,6 +84,7 @@ func (p *player) generate(ctx context.Context, ids []int32, turn int) (engine.Re
 	t := data.Turn{
 		Start: start, End: len(p.ep.Tokens), Text: p.Renderer.Decode(textIDs),
 		Kept: reply.Kept, Stop: string(reply.Stop), Unjudged: true, GenMillis: millis(began), Prompt: p.lastPrompt,
+		Behind: reply.Behind,
 	}
 	p.ep.Turns = append(p.ep.Turns, t)
 	p.ep.Messages = append(p.ep.Messages, data.Message{Role: "assistant", Content: t.Text})

@@ -25,6 +25,7 @@ type core struct {
 	// elsewhere is the work of the engines of other ranks.
 	elsewhere engine.Stats
 	tokens    map[string]float64 // number of tokens in all passes of a phase of the step, by phase
+	ahead     *ahead             // plays the episodes of later steps; nil: no steps are played ahead
 }
 
 // phase runs f as a phase of a step with the given name and total of units; see runPhase.
@@ -54,10 +55,14 @@ func (c *core) playProgress(p rollout.Progress) {
 }
 
 // passes runs f as a phase that passes the rows through a model the given number of times.
-// It waits until the engine runs no batch, and counts the tokens for the throughput of the phase.
+// It counts the tokens for the throughput of the phase. The engine runs no batch during the phase, except
+// with AsyncSteps, which runs batches between the micro-batches.
 func (c *core) passes(ctx context.Context, step int, name string, rows []data.Row, times int, m Metrics, f func(ctx context.Context) error) error {
 	for i := range rows {
 		c.tokens[name] += float64(times * len(rows[i].Tokens))
+	}
+	if c.o.AsyncSteps > 0 {
+		return c.phase(step, name, times*len(rows), m, func() error { return f(c.givingWay(ctx)) })
 	}
 	return c.Engine.Exclusive(ctx, func() error {
 		return c.phase(step, name, times*len(rows), m, func() error { return f(countRows(ctx, c.Events)) })

@@ -3,8 +3,8 @@
 // Method implements the step: policy gradient, AgentEvol, recorded episodes, or
 // supervised training.
 //
-// One goroutine calls a Trainer. Episodes are played by the pool of agent/rollout while
-// no update is in flight. Package learner owns the weights and their updates, package
+// One goroutine calls a Trainer. Package agent/rollout plays the episodes, between the
+// updates or, with Play.AsyncSteps, also while they run. Package learner owns the weights and their updates, package
 // rundir the run folder. Packages advantage, loss, kl and correction own the formulas,
 // which are found by name.
 package algo

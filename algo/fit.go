@@ -44,6 +44,7 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 	if err := t.offload(ctx); err != nil {
 		return err
 	}
+	defer t.stopAhead()
 	t.state.Finished = false // a finished run continues if its number of steps was raised
 	for t.state.Step < t.steps {
 		if err := stop(ctx, soft, t.Ranks); err != nil {

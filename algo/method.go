@@ -37,6 +37,7 @@ type Method interface {
 type Batch struct {
 	Episodes []*data.Episode // played or recorded episodes; nil: the method has only rows
 	Rows     []data.Row
+	drawn    *data.MixtureState // position in the order of tasks after the batch; nil: the current position
 }
 
 // MethodOptions make a Method.

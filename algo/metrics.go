@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -172,7 +173,8 @@ func sum(xs []float64) float64 {
 // number of tokens of each phase of the update, without rows that were left out.
 func throughput(m Metrics, tokens map[string]float64) {
 	sampled, all := m[track.SampledTokens], m[track.RolloutTokens]
-	if s := m[track.Timing("gen")]; s > 0 {
+	playing := cmp.Or(m[track.PlaySeconds], m[track.Timing("gen")])
+	if s := playing; s > 0 {
 		m[track.SampledThroughput] = sampled / s
 		m[track.TurnThroughput] = m[track.RolloutTurns] / s
 	}
@@ -182,7 +184,7 @@ func throughput(m Metrics, tokens map[string]float64) {
 		}
 	}
 	if sampled > 0 {
-		m[track.TimingPerTokenMS+"/gen"] = 1000 * m[track.Timing("gen")] / sampled
+		m[track.TimingPerTokenMS+"/gen"] = 1000 * playing / sampled
 	}
 	for _, phase := range []string{"ref", "values", "adv", "update_critic", "update_actor"} {
 		if s, ok := m[track.Timing(phase)]; ok && all > 0 {

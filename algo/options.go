@@ -70,6 +70,10 @@ type Play struct {
 	FilterMetric  string // name in GroupMetrics of the value whose spread FilterGroups and DropZeroSpread compare
 	MaxGenBatches int    // maximum number of batches of BatchTasks tasks that FilterGroups draws
 
+	// AsyncSteps is the number of later steps whose episodes may be played during the update of a step. 0: episodes
+	// and updates take turns.
+	AsyncSteps int
+
 	// Source supplies the training episodes. nil: they are played in the environments. With a
 	// Source the training tasks of the environments are not drawn.
 	Source rollout.Source
@@ -138,6 +142,9 @@ func (o *Play) validate(envs []Env) error {
 	errs := []error{agent.AtLeast("train batch size", o.BatchTasks, 1), agent.AtLeast("group size", o.Train.GroupSize, 1)}
 	if o.FilterGroups {
 		errs = append(errs, agent.AtLeast("max_gen_batches", o.MaxGenBatches, 1))
+	}
+	if o.AsyncSteps > 0 && (o.Source != nil || o.Train.Deterministic || o.Course.Sampler.Used()) {
+		errs = append(errs, errors.New("episodes cannot be played ahead with a Source, in deterministic batches, or with a curriculum that chooses tasks by their results"))
 	}
 	if o.Source != nil && (len(o.Course.Stages) > 0 || o.Course.Sampler.Used()) {
 		errs = append(errs, errors.New("a curriculum chooses tasks, but the training episodes come from agents in other programs, which choose their tasks: use no curriculum"))

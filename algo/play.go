@@ -80,7 +80,11 @@ func (p *player) Finish(step int, b Batch, seconds float64, m Metrics) error {
 	if err := p.learnCourse(step, b.Episodes, m); err != nil {
 		return err
 	}
-	p.state.SetDrawState(p.order.State())
+	drawn := p.order.State()
+	if b.drawn != nil {
+		drawn = *b.drawn // the order is ahead
+	}
+	p.state.SetDrawState(drawn)
 	m[track.TimingStep] = seconds
 	m[track.GlobalStep], m[track.Epoch] = float64(step), float64(epoch(&p.state, p.Envs))
 	throughput(m, p.tokens)
@@ -90,7 +94,15 @@ func (p *player) Finish(step int, b Batch, seconds float64, m Metrics) error {
 func (p *player) Check(int) error   { return nil }
 func (p *player) Save(string) error { return nil }
 
-// Collect plays and scores the episodes of a step. With FilterGroups (DAPO's
+// Collect plays and scores the episodes of a step, or takes them from the background with AsyncSteps.
+func (p *player) Collect(ctx context.Context, step int, m Metrics) (Batch, error) {
+	if p.o.AsyncSteps > 0 {
+		return p.takeAhead(ctx, step, m)
+	}
+	return p.collect(ctx, step, m)
+}
+
+// collect plays and scores the episodes of a step. With FilterGroups (DAPO's
 // dynamic sampling, arXiv:2503.14476, section 3.2) it draws batches of tasks until
 // BatchTasks groups have episodes with different values of FilterMetric, and keeps the first
 // BatchTasks of these groups. After MaxGenBatches batches it continues with fewer groups. It returns
@@ -102,7 +114,7 @@ func (p *player) Save(string) error { return nil }
 //
 // Differs from verl in: too few groups cause a warning and do not end the run; the compared
 // values of the episodes do not contain the KL in the reward, which is measured later.
-func (p *player) Collect(ctx context.Context, step int, m Metrics) (Batch, error) {
+func (p *player) collect(ctx context.Context, step int, m Metrics) (Batch, error) {
 	var b Batch
 	var all playedTasks
 	var found scored
@@ -184,7 +196,7 @@ func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []d
 	gen := Phase{Name: "gen", Step: step, Steps: p.steps, Total: p.dealt(p.o.BatchTasks) * o.GroupSize}
 	err = p.playPhase(gen, m, func() (err error) {
 		if p.o.Source != nil {
-			played, err = p.collect(ctx, o)
+			played, err = p.fromSource(ctx, o)
 		} else {
 			played, err = p.playDrawn(ctx, step, tasks, o)
 		}
@@ -203,8 +215,8 @@ func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []d
 	return played, rows, err
 }
 
-// collect takes the episodes of a batch from the Source.
-func (p *player) collect(ctx context.Context, o rollout.Options) (playedTasks, error) {
+// fromSource takes the episodes of a batch from the Source.
+func (p *player) fromSource(ctx context.Context, o rollout.Options) (playedTasks, error) {
 	episodes, stats, err := p.supplied(ctx, p.o.Source, p.o.BatchTasks, o)
 	played := playedTasks{episodes: episodes, stats: stats}
 	uid := ""

@@ -20,7 +20,8 @@ type PolicyGradient struct{}
 type policyGradient struct {
 	player
 	klReward *kl.Controller     // controller of the KL in the reward; nil: off
-	recorded bool               // the old log-probs were recorded when the episodes were played
+	recorded bool               // the old log-probs were recorded when the episodes were played, by other weights
+	stale    bool               // other weights than those before the update sampled a part of the step
 	gap      learner.LogProbGap // gap between sampling and training in the current step
 }
 
@@ -42,7 +43,7 @@ func newPolicyGradient(c *core) (*policyGradient, error) {
 	}
 	o.Policy.Reference = c.Ref
 	player, err := newPlayer(c)
-	p := &policyGradient{player: player}
+	p := &policyGradient{player: player, recorded: o.Policy.Loss != loss.Bypass && c.o.AsyncSteps > 0}
 	if o.KLReward != nil {
 		controller := o.KLReward.Controller
 		p.klReward = &controller
@@ -82,7 +83,7 @@ func (e *GapError) Error() string {
 
 // Check warns of a gap above the limit, or returns a GapError with FailOnGap.
 func (p *policyGradient) Check(step int) error {
-	if p.o.MaxGap <= 0 || p.gap.Mean <= p.o.MaxGap {
+	if p.o.MaxGap <= 0 || p.gap.Mean <= p.o.MaxGap || p.stale {
 		return nil
 	}
 	err := &GapError{Got: p.gap.Mean, Limit: p.o.MaxGap}
@@ -96,6 +97,7 @@ func (p *policyGradient) Check(step int) error {
 // Learn estimates advantages and updates critic and actor. It changes nothing if no
 // row is left to learn from.
 func (p *policyGradient) Learn(ctx context.Context, step int, b Batch, m Metrics) error {
+	p.stale = m[track.Staleness+"_max"] > 0
 	old, err := p.measure(ctx, step, b.Rows, m)
 	if err != nil {
 		return err

@@ -50,8 +50,9 @@ type rig struct {
 	// onWrite and onSave return the errors of writing metrics and of saving weights; nil means no errors.
 	onWrite func(l track.Line) error
 	onSave  func() error
-	// onStep is called after every step.
-	onStep func(step int)
+	// onStep is called after every step, onPhase at the beginning of every phase.
+	onStep  func(step int)
+	onPhase func(p Phase)
 	// repair undoes damage to the run folder; nil if there is no damage.
 	repair func()
 
@@ -68,6 +69,7 @@ type rig struct {
 	steps      int
 	options    func(o *Options) // function that changes the options of the run; nil: no change
 	keep       int              // number of checkpoints to keep
+	async      int              // number of steps that are played ahead; above 0 batches are not deterministic
 	phases     []seenPhase      // phases that were reported to Events
 }
 
@@ -88,7 +90,7 @@ func newRig(t *testing.T) *rig {
 
 // undisturbed removes all faults.
 func (r *rig) undisturbed() {
-	r.onRequest, r.onWrite, r.onSave, r.onStep, r.spoil, r.spoilCritic = nil, nil, nil, nil, nil, nil
+	r.onRequest, r.onWrite, r.onSave, r.onStep, r.onPhase, r.spoil, r.spoilCritic = nil, nil, nil, nil, nil, nil, nil
 	if r.repair != nil {
 		r.repair()
 	}
@@ -153,7 +155,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	backend, err := generate.New(ctx, actor.Compute(), generate.Options{KVTokens: 8 * 512})
 	must(t, err)
 	defer backend.Close()
-	sched, err := engine.New(backend, engine.Options{NewDecoder: renderer.Stream, Deterministic: true})
+	sched, err := engine.New(backend, engine.Options{NewDecoder: renderer.Stream, Deterministic: r.async == 0})
 	must(t, err)
 	defer sched.Shutdown()
 
@@ -199,13 +201,13 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 
 	rows, _, err := learner.SFTRows(expertTasks(), renderer, 512, learner.TruncateError)
 	must(t, err)
-	base := rollout.Options{Concurrency: 8, Seed: 3, Attempts: 2, Deterministic: true}
+	base := rollout.Options{Concurrency: 8, Seed: 3, Attempts: 2, Deterministic: r.async == 0}
 	o := Options{
 		Loop: Loop{
 			Seed: 3, Steps: r.steps, SaveEvery: 1, TestEvery: 2, ValBeforeTrain: true, ValUntrained: true, Val: base,
 			Keep: r.keep, BestMetric: "mean_score",
 		},
-		Play:    Play{BatchTasks: 2, Train: base, Shuffle: true, OrderSeed: 5, Course: r.course},
+		Play:    Play{BatchTasks: 2, Train: base, Shuffle: true, OrderSeed: 5, Course: r.course, AsyncSteps: r.async},
 		Scoring: Scoring{Signal: "last", Allocation: "last_token"},
 		Update: Update{
 			Estimator: "grpo", EstimatorOpts: advantage.Options{Params: registry.Values{"norm_by_std": true}}, Policy: vanillaOptions(),
@@ -351,7 +353,12 @@ type riggedEvents struct {
 	r *rig
 }
 
-func (e riggedEvents) Phase(p Phase) { e.r.phases = append(e.r.phases, seenPhase{Phase: p}) }
+func (e riggedEvents) Phase(p Phase) {
+	e.r.phases = append(e.r.phases, seenPhase{Phase: p})
+	if e.r.onPhase != nil {
+		e.r.onPhase(p)
+	}
+}
 
 func (e riggedEvents) Progress(n int, _ string) {
 	p := &e.r.phases[len(e.r.phases)-1]

@@ -2,6 +2,7 @@ package algo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -27,7 +28,9 @@ type Trainer struct {
 // Parts are the opened models, servers and files of a Trainer.
 type Parts struct {
 	// Ranks are the processes of the run. nil: this one alone. Rank 0 writes the run folder.
-	Ranks   *ranks.Ranks
+	Ranks *ranks.Ranks
+	// Ahead is another connection of the Ranks, for the episodes that are played ahead. It is nil if Ranks is nil or AsyncSteps is 0.
+	Ahead   *ranks.Ranks
 	Actor   *learner.Actor
 	Critic  *learner.Critic // nil: no critic
 	Ref     *model.Model    // frozen reference of the KL; nil: none
@@ -85,6 +88,12 @@ func New(p Parts, o Options, resumed *rundir.State) (*Trainer, error) {
 		return nil, err
 	}
 	t.steps = t.method.Steps()
+	if o.AsyncSteps > 0 && t.Actor.Compute().Lockstep() {
+		return nil, errors.New("episodes cannot be played ahead while the weights are divided over the ranks: every batch of the engine would be a collective")
+	}
+	if o.AsyncSteps > 0 {
+		t.Actor.AroundStep(t.Engine.ChangeWeights)
+	}
 	if resumed != nil {
 		if err := t.method.Restore(p.Checkpoint); err != nil {
 			return nil, fmt.Errorf("resume from the checkpoint: %w", err)

@@ -31,6 +31,7 @@ var metricRuns = []struct {
 		"--set", "algo.filter_groups=true", "--set", "algo.rollout_correction.rollout_is=token", "--set", "algo.rollout_correction.rollout_is_threshold_lower=0.5", "--set", "algo.rollout_correction.rollout_is_batch_normalize=true",
 		"--set", `algo.rollout_correction.rollout_rs=["token_k3"]`, "--set", `algo.rollout_correction.rollout_rs_threshold=["1"]`,
 	}},
+	{"episodes that are played ahead", []string{"train", "--set", "trainer.async_steps=1", "--set", "rollout.deterministic=false"}},
 	{"AgentEvol", []string{"train", "--set", "algo.name=agentevol"}},
 	{"greedy baselines", []string{"train", "--set", "algo.adv_estimator=remax"}},
 	// A run that starts from an existing model validates the model before the warm start.

@@ -392,6 +392,7 @@ type Trainer struct {
 	SaveEvery        int    `toml:"save_every"`
 	TestEvery        int    `toml:"test_every"`
 	CriticWarmup     int    `toml:"critic_warmup"`
+	AsyncSteps       int    `toml:"async_steps"`
 	ValBeforeTrain   bool   `toml:"val_before_train"`
 	KeepCheckpoints  int    `toml:"keep_checkpoints"`
 	KeepRollouts     int    `toml:"keep_rollouts"`

@@ -49,6 +49,7 @@ func (s *Schema) trainerKeys() []entry {
 		ready("trainer.epochs", 15, "passes over the tasks, used if total_steps is 0", atLeast(1), zero("trainer.total_steps")),
 		ready("trainer.total_steps", 305, "number of steps of the run; 0: computed from epochs", atLeast(0)),
 		ready("trainer.critic_warmup", 0, "initial steps that train only the critic", atLeast(0), s.critic()),
+		ready("trainer.async_steps", 0, "later steps whose episodes may be played while the update of a step runs, so that waits for environments overlap with training; episodes are then up to this many versions of the weights old, their recorded log-probs are the old log-probs of the update (or see algo.rollout_correction), and runs are not reproducible; 0: episodes and updates take turns", between(0, 64)),
 		ready("trainer.save_every", 100, "steps between checkpoints; 0: only at the end", atLeast(0)),
 		ready("trainer.test_every", 50, "steps between validations; 0: none during the run", atLeast(0)),
 		ready("trainer.val_before_train", true, "validate before the first step", anything),

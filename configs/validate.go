@@ -22,6 +22,7 @@ func (c *Config) faults() Faults {
 	c.checkDump(&across)
 	c.checkEvol(&across)
 	c.checkServe(&across)
+	c.checkAsync(&across)
 	return fs.with(across)
 }
 
@@ -472,6 +473,22 @@ func (c *Config) checkDump(fs *Faults) {
 		fs.add("algo.adv_estimator", "%s plays a greedy episode of every task, and training from data.from_dump plays none: choose another estimator", c.Algo.AdvEstimator)
 	case d.FromDump != "" && c.Model.Path == "":
 		fs.add("data.from_dump", "training from a dump needs an existing model: set model.path to the model that played the episodes, and model.fresh.layers = 0")
+	}
+}
+
+// checkAsync checks the keys that do not go with episodes that are played during updates.
+func (c *Config) checkAsync(fs *Faults) {
+	const key = "trainer.async_steps"
+	switch {
+	case c.Trainer.AsyncSteps == 0:
+	case c.Rollout.Deterministic:
+		fs.add(key, "the progress of an update decides which weights sample a reply, which conflicts with rollout.deterministic: set one of the two to 0 or false")
+	case c.Data.FromDump != "":
+		fs.add(key, "training from data.from_dump plays no episodes: set it to 0")
+	case c.Serve.Listen != "":
+		fs.add(key, "the agents of serve.listen play when they want to: set it to 0")
+	case c.Curriculum.Sampler == "success_rate" || c.Curriculum.Failures > 0:
+		fs.add(key, "the curriculum chooses the tasks of a step by the results of the step before it, which are not known when the episodes begin: set it to 0, or take out curriculum.sampler and curriculum.failures")
 	}
 }
 

@@ -116,6 +116,10 @@ type Turn struct {
 	// Prompt is the prompt of this turn if the format wrote a new one, which began
 	// a context.
 	Prompt []Message `json:"prompt,omitempty"`
+	// Behind is the number of versions by which the weights that sampled the first token of
+	// the reply are older than the episode's WeightVersion. It is 0 if no update finished
+	// while the rest of the episode was played, and in older dumps.
+	Behind int64 `json:"behind,omitempty"`
 }
 
 // Invalid reports whether the reply had no valid action: none was found, or the
@@ -158,7 +162,7 @@ type Episode struct {
 	Cumulative    bool    `json:"cumulative,omitempty"`
 	Outcome       Outcome `json:"outcome"`
 	Err           string  `json:"error,omitempty"`
-	WeightVersion int64   `json:"weight_version"`
+	WeightVersion int64   `json:"weight_version"` // of the weights that sampled the last token; see Turn.Behind
 	Attempts      int     `json:"attempts"`          // 1 + retries after infrastructure failures
 	Replays       int     `json:"replays,omitempty"` // number of lost environment instances that were replaced
 	Millis        float64 `json:"ms"`

@@ -18,7 +18,7 @@ type Row struct {
 	Index         int // the task's index in its environment
 	Sample        int // 0..group_size-1
 	Seed          uint64
-	WeightVersion int64 // version of the weights that sampled the tokens
+	WeightVersion int64 // of the episode; Turn.Behind has the older version of a turn
 	Context       int   // number of the context in its episode, from 0
 	Contexts      int   // number of contexts of the episode; 0: one
 

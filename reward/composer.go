@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 )
 
 // Component is one scorer of a composition.
@@ -18,6 +19,8 @@ type Component struct {
 // that are not finite and for a component with the wrong number of scores.
 type Composer struct {
 	Components []Component
+
+	scoring sync.Mutex // held by Score: a scorer scores one list at a time
 }
 
 // Composed holds the scores of a list of samples, in total and by component.
@@ -27,7 +30,7 @@ type Composed struct {
 	Turns  [][]float64        // by sample, the share of each turn in Scores; nil for a single reply
 }
 
-// Score scores all samples. The components run in sequence.
+// Score scores all samples. The components run in sequence. A concurrent call waits.
 func (c *Composer) Score(ctx context.Context, samples []Sample) (Composed, error) {
 	out := Composed{Scores: make([]float64, len(samples)), Parts: map[string][]Score{}, Turns: make([][]float64, len(samples))}
 	for i := range samples {
@@ -38,6 +41,8 @@ func (c *Composer) Score(ctx context.Context, samples []Sample) (Composed, error
 	if len(samples) == 0 {
 		return out, nil
 	}
+	c.scoring.Lock()
+	defer c.scoring.Unlock()
 	for _, part := range c.Components {
 		scores, err := part.Scorer.Score(ctx, samples)
 		if err != nil {

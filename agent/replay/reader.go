@@ -52,7 +52,7 @@ func (r *reader) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 		return engine.Reply{}, errDiverged
 	}
 	if r.inner == nil {
-		return engine.Reply{IDs: recorded, LogProbs: r.ep.LogProbs[t.Start:t.End], Kept: t.Kept, Stop: engine.StopReason(t.Stop), Version: r.ep.WeightVersion}, nil
+		return engine.Reply{IDs: recorded, LogProbs: r.ep.LogProbs[t.Start:t.End], Kept: t.Kept, Stop: engine.StopReason(t.Stop), Version: r.ep.WeightVersion, Behind: t.Behind}, nil
 	}
 	p.MaxNew = min(p.MaxNew, max(1, len(recorded))) // at most the recorded length
 	reply, err := r.inner.Generate(ctx, s, ids, p)

@@ -27,6 +27,8 @@ type Actor struct {
 	sharedHead   []optim.Param // head of a shared critic, which has another optimiser
 	inconsistent bool          // the weights may be between two training steps
 
+	around func(ctx context.Context, change func() error) error // argument of AroundStep; nil: none
+
 	dropoutSeed uint64
 	bad         badSteps
 	spoil       func(loss torch.Tensor) torch.Tensor // argument of SpoilLoss
@@ -176,6 +178,10 @@ func (a *Actor) SetGradientCheckpointing(on bool) { a.compute.SetGradientCheckpo
 // only on the seed and on the number of the step.
 func (a *Actor) SetDropoutSeed(seed uint64) { a.dropoutSeed = seed }
 
+// AroundStep makes every optimiser step run as the argument change of f, so that f can keep
+// other users of the weights out.
+func (a *Actor) AroundStep(f func(ctx context.Context, change func() error) error) { a.around = f }
+
 // Close frees the optimiser, the shadow and the model.
 func (a *Actor) Close() {
 	a.adamw.Close()
@@ -217,16 +223,23 @@ func (a *Actor) optimize(ctx context.Context, rows []data.Row, micro MicroBatchi
 func (a *Actor) step(ctx context.Context, g *dist.Group, shares ...optim.Share) (norms []float64, err error) {
 	a.inconsistent = true
 	norms = make([]float64, len(shares))
-	err = torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) error {
-		got, err := optim.StepAll(ctx, s, g, shares...)
-		if copy(norms, got); err != nil {
-			return err
-		}
-		if a.compute != a.master {
-			a.compute.CopyFrom(s, a.master)
-		}
-		return nil
-	})
+	change := func() error {
+		return torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) error {
+			got, err := optim.StepAll(ctx, s, g, shares...)
+			if copy(norms, got); err != nil {
+				return err
+			}
+			if a.compute != a.master {
+				a.compute.CopyFrom(s, a.master)
+			}
+			return nil
+		})
+	}
+	if a.around == nil {
+		err = change()
+	} else {
+		err = a.around(ctx, change)
+	}
 	if _, dropped := errors.AsType[*optim.NotFiniteError](err); dropped || err == nil {
 		a.inconsistent = false
 	}

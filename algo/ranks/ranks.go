@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/openmanus/openmanus/internal/errext"
@@ -21,8 +22,9 @@ type Ranks struct {
 	thread *torch.Thread // on the CPU; the models' thread may be on a GPU or in use
 	name   string        // this process in the errors of other ranks
 	code   func(error) errext.ExitCode
-	apart  bool // a call of the group has failed
-	agreed bool // all ranks have an error, with which they leave the loop
+	apart  bool     // a call of the group has failed
+	agreed bool     // all ranks have an error, with which they leave the loop
+	others []*Ranks // of Connect
 }
 
 // New returns the ranks of a group that this process has joined as env. The function code returns the exit code of an error
@@ -38,6 +40,30 @@ func New(g *dist.Group, env dist.Env, code func(error) errext.ExitCode) (*Ranks,
 		return nil, err
 	}
 	return &Ranks{group: g, env: env, thread: thread, name: fmt.Sprintf("process %d on %s", os.Getpid(), host), code: code}, nil
+}
+
+// Connect connects the processes with the given ranks, which all call Connect with the same arguments, once more: for another
+// goroutine, or because they do a part of the work. Their ranks in the new connection follow the order of the argument. The new
+// connection ends with r; the names of several connections of one process differ. On other processes it returns nil.
+func (r *Ranks) Connect(ctx context.Context, name string, members []int, timeout time.Duration) (*Ranks, error) {
+	rank := slices.Index(members, r.Rank())
+	if rank < 0 {
+		return nil, nil
+	}
+	at := r.env
+	at.Rank, at.Size, at.LocalSize = rank, len(members), 0
+	at.StarterStore, at.Attempt = true, at.Attempt+"/"+name // the store of the first connection
+	g, err := dist.Join(ctx, at, timeout)
+	if err != nil {
+		return nil, err
+	}
+	own, err := New(g, r.env, r.code)
+	if err != nil {
+		g.Abort()
+		return nil, err
+	}
+	r.others = append(r.others, own)
+	return own, nil
 }
 
 // Group returns the group of processes, or nil for one process.
@@ -109,8 +135,10 @@ func (r *Ranks) Close(outcome error) (err error) {
 		defer cancel()
 		err = r.group.Close(ctx)
 	}
-	r.group.Abort()
-	r.thread.Close()
+	for _, other := range append(r.others, r) {
+		other.group.Abort()
+		other.thread.Close()
+	}
 	return err
 }
 

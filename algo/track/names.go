@@ -70,6 +70,8 @@ const (
 	RolloutTurns       = "rollout/turns"
 	RolloutTokens      = "rollout/tokens"
 	SampledTokens      = "rollout/sampled_tokens"
+	Staleness          = "rollout/staleness"
+	PlaySeconds        = "rollout/play_s"
 	WithoutReply       = "rollout/rows_without_reply"
 	ValidActionRatio   = "episode/valid_action_ratio"
 	EpisodeReward      = "episode/reward"

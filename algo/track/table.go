@@ -16,6 +16,7 @@ const (
 	whenScored     = "runs with reward.score_fn or reward.components"
 	whenNonZero    = "lines where it is not zero"
 	whenMixture    = "runs of several environments"
+	whenAsync      = "with trainer.async_steps above 0"
 	whenSupervised = "supervised steps"
 	whenReading    = "lines of a fresh model's reading"
 	everyLine      = "every line except those of the phase read"
@@ -77,6 +78,8 @@ var Table = []Definition{
 	{BadTasks, "tasks excluded because their reset failed in the same way on every server", ""},
 	{OverlongTasks, "tasks excluded because their first prompt is too long; the next tasks replace them", "with data.filter_overlong"},
 	{"rollout/{turns,tokens,sampled_tokens}", "total over all episodes of the step", ""},
+	{Staleness + "_{mean,max}", "number of versions by which the weights that sampled a reply's first token are older than the weights that the update starts from; mean over sampled tokens", whenAsync},
+	{PlaySeconds, "time from the start of the step's first episode to the last score, in seconds; it overlaps earlier updates, and timing_s/gen is only the time that the step waited for the episodes", whenAsync},
 	{WithoutReply, "episodes without a reply because the first messages fill the context", ""},
 	{EngineSteps, "batches computed by the engine", ""},
 	{"engine/{prefill_tokens,decode_tokens}", "tokens computed in prefill and in decoding", ""},

@@ -185,6 +185,7 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 			FilterGroups:  cfg.Algo.FilterGroups,
 			FilterMetric:  cfg.Algo.FilterMetric,
 			MaxGenBatches: cfg.Algo.MaxGenBatches,
+			AsyncSteps:    cfg.Trainer.AsyncSteps,
 		},
 		Scoring: algo.Scoring{
 			Signal:      cfg.Reward.Signal,

@@ -231,6 +231,20 @@ func (t *training) sendWeights(ctx context.Context, m *model.Model) error {
 	return nil
 }
 
+// connectAhead connects the processes once more for the episodes that are played ahead.
+func (t *training) connectAhead(ctx context.Context, asyncSteps int) (*ranks.Ranks, error) {
+	r := t.host.Ranks
+	if r == nil || asyncSteps == 0 {
+		return nil, nil
+	}
+	all := make([]int, r.Size())
+	for i := range all {
+		all[i] = i
+	}
+	playing, err := r.Connect(ctx, "ahead", all, Seconds(t.cfg.Dist.TimeoutS))
+	return playing, errext.With(errext.Native, "", err)
+}
+
 // sharedServers divides the limits of servers that all processes use, so that the processes together respect them. If a limit is
 // smaller than the number of processes, it divides the servers.
 func sharedServers(h *Host, e configs.Env, spec env.Spec) (configs.Env, error) {

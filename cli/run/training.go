@@ -428,7 +428,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	}
 	o.FreezeReference = t.freezesReference()
 	if o.WarmStart = t.warm; t.mode == supervised {
-		o.Method, o.WarmStart = algo.Supervised{SFTOptions: *t.warm}, nil
+		o.Method, o.WarmStart, o.AsyncSteps = algo.Supervised{SFTOptions: *t.warm}, nil, 0
 	}
 	if evol, ok := o.Method.(algo.Evol); ok {
 		evol.Original = t.sftRows
@@ -477,8 +477,13 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if !t.host.Ranks.First() { // the messages of rank 0
 		log = nil
 	}
+	playing, err := t.connectAhead(ctx, o.AsyncSteps)
+	if err != nil {
+		return nil, err
+	}
 	trainer, err := algo.New(algo.Parts{
 		Ranks:            t.host.Ranks,
+		Ahead:            playing,
 		Actor:            t.actor,
 		Critic:           critic,
 		Ref:              ref,

@@ -71,6 +71,9 @@ func textTurn(b *strings.Builder, i int, e *data.Episode, t *data.Turn) {
 	if t.Done {
 		b.WriteString(", done")
 	}
+	if t.Behind > 0 {
+		fmt.Fprintf(b, ", weight version %d", e.WeightVersion-t.Behind)
+	}
 	fmt.Fprintf(b, "; %d tokens", f.Tokens)
 	if f.LogProbs > 0 {
 		fmt.Fprintf(b, ", log-prob mean %.3f, lowest %.3f", f.Mean, f.Low)

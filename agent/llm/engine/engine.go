@@ -90,6 +90,7 @@ type Reply struct {
 	Kept    []data.TokenSet
 	Stop    StopReason
 	Version int64 // version of the weights that produced the last token
+	Behind  int64 // number of versions by which the weights of the first token are older
 }
 
 // Session is one growing context inside an Engine. Its state belongs to the

@@ -1,6 +1,9 @@
 package engine
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Exclusive runs f while no step is in flight and none starts, for training
 // phases that change the weights. Sessions closed before the call have freed
@@ -26,4 +29,36 @@ func (s *Scheduler) Exclusive(ctx context.Context, f func() error) error {
 	s.mu.Unlock()
 	s.drop(drops)
 	return f()
+}
+
+// GiveWay waits until there is no batch to run, for at most the given time. A caller that shares
+// the device with the engine calls it between two pieces of its own work.
+func (s *Scheduler) GiveWay(ctx context.Context, atMost time.Duration) {
+	idle := make(chan struct{})
+	s.mu.Lock()
+	s.yields = append(s.yields, idle)
+	s.changed()
+	s.mu.Unlock()
+	limit := time.NewTimer(atMost)
+	defer limit.Stop()
+	select {
+	case <-idle:
+	case <-limit.C:
+	case <-s.done:
+	case <-ctx.Done():
+	}
+}
+
+// ChangeWeights runs f, which changes the weights, like Exclusive, and then frees all KV: it
+// was computed with the earlier weights. Replies in progress continue with the new weights.
+func (s *Scheduler) ChangeWeights(ctx context.Context, f func() error) error {
+	return s.Exclusive(ctx, func() error {
+		err := f()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, q := range s.open {
+			s.evict(q)
+		}
+		return err
+	})
 }

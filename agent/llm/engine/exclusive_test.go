@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -29,7 +30,7 @@ func TestExclusiveKeepsStepsOut(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if diff := cmp.Diff(sc.want(), got, cmpopts.IgnoreFields(Reply{}, "Version")); diff != "" {
+			if diff := cmp.Diff(sc.want(), got, cmpopts.IgnoreFields(Reply{}, "Version", "Behind")); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -63,32 +64,38 @@ func TestExclusiveKeepsStepsOut(t *testing.T) {
 }
 
 // TestNewWeights checks that an open session is prefilled again after a change of
-// the weights. The fake backend reports samples that use KV of other weights.
+// the weights, also if their version stays. The fake backend reports samples that use KV of another version.
 func TestNewWeights(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(4096, 16)
-		st := newStepper(f)
-		s := start(t, f, Options{})
-		session := mustOpen(t, s, SessionOptions{})
-		a := generate(t.Context(), s, session, []int32{1, 2, 3}, Params{MaxNew: 4, Temperature: 1})
-		<-st.entered
-		updated := make(chan error)
-		go func() {
-			updated <- s.Exclusive(t.Context(), func() error { f.version.Store(5); return nil })
-		}()
-		synctest.Wait() // Exclusive waits for the step in flight
-		st.release <- nil
-		if err := <-updated; err != nil {
-			t.Fatal(err)
-		}
-		if batch := <-st.entered; len(batch) != 1 || batch[0].Pos != 0 || len(batch[0].Tokens) != 4 {
-			t.Errorf("step after the update: got %+v, want the whole context from position 0", batch)
-		}
-		st.off(f)
-		if r := <-a; r.err != nil || r.reply.Version != 5 || len(r.reply.IDs) != 4 {
-			t.Errorf("reply %+v, want 4 ids of version 5", r)
-		}
-	})
+	for _, version := range []int64{0, 5} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(4096, 16)
+			st := newStepper(f)
+			s := start(t, f, Options{})
+			session := mustOpen(t, s, SessionOptions{})
+			a := generate(t.Context(), s, session, []int32{1, 2, 3}, Params{MaxNew: 4, Temperature: 1})
+			<-st.entered
+			updated := make(chan error)
+			go func() {
+				if version == 0 {
+					updated <- s.ChangeWeights(t.Context(), func() error { return nil })
+					return
+				}
+				updated <- s.Exclusive(t.Context(), func() error { f.version.Store(version); return nil })
+			}()
+			synctest.Wait() // the update waits for the step in flight
+			st.release <- nil
+			if err := <-updated; err != nil {
+				t.Fatal(err)
+			}
+			if batch := <-st.entered; len(batch) != 1 || batch[0].Pos != 0 || len(batch[0].Tokens) != 4 {
+				t.Errorf("step after the update: got %+v, want the whole context from position 0", batch)
+			}
+			st.off(f)
+			if r := <-a; r.err != nil || r.reply.Version != version || r.reply.Behind != version || len(r.reply.IDs) != 4 {
+				t.Errorf("reply %+v, want 4 ids of version %d that began with version 0", r, version)
+			}
+		})
+	}
 }
 
 func TestExclusiveCancelled(t *testing.T) {
@@ -107,4 +114,37 @@ func TestExclusiveCancelled(t *testing.T) {
 	if r := <-a; r.err != nil { // the cancelled call must not block the scheduler
 		t.Error(r.err)
 	}
+}
+
+// TestGiveWay checks that GiveWay lasts until the replies in progress have ended, or until its limit.
+func TestGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(4096, 16)
+		st := newStepper(f)
+		s := start(t, f, Options{})
+		took := func(limit time.Duration) time.Duration {
+			began := time.Now()
+			s.GiveWay(t.Context(), limit)
+			return time.Since(began)
+		}
+		if d := took(time.Hour); d != 0 {
+			t.Errorf("an idle engine took %v, want no time", d)
+		}
+		session := mustOpen(t, s, SessionOptions{})
+		a := generate(t.Context(), s, session, []int32{1}, Params{MaxNew: 3, Temperature: 1})
+		<-st.entered
+		if d := took(time.Minute); d != time.Minute {
+			t.Errorf("an engine in a batch took %v, want the limit", d)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			st.off(f)
+		}()
+		if d := took(time.Hour); d != time.Second {
+			t.Errorf("an engine took %v, want until the end of the reply", d)
+		}
+		if r := <-a; r.err != nil {
+			t.Error(r.err)
+		}
+	})
 }

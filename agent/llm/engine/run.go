@@ -38,6 +38,12 @@ func (s *Scheduler) runBatch(ctx context.Context) (worked, ended bool) {
 
 	s.drop(drops)
 	if len(batch) == 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, idle := range s.yields {
+			close(idle)
+		}
+		s.yields = nil
 		return false, ended
 	}
 	out, err := s.step(ctx, work)

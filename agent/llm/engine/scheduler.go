@@ -32,13 +32,14 @@ type Scheduler struct {
 	wake   chan struct{}      // signals a change of state
 	turn   chan struct{}      // has a value while a batch or an Exclusive runs
 
-	mu           sync.Mutex  // guards everything below and every sequence
-	open         []*sequence // open sessions in order of opening
-	opening      []*sequence // sessions whose Open waits for memory, in order of arrival
-	drops        []SeqID     // sequences to drop in the backend
-	used         int         // blocks held by all sequences
-	expectTokens int         // expected length of a context
-	observed     bool        // expectTokens was measured on sessions that have ended
+	mu           sync.Mutex      // guards everything below and every sequence
+	open         []*sequence     // open sessions in order of opening
+	opening      []*sequence     // sessions whose Open waits for memory, in order of arrival
+	drops        []SeqID         // sequences to drop in the backend
+	yields       []chan struct{} // of GiveWay; closed when there is no batch to run
+	used         int             // blocks held by all sequences
+	expectTokens int             // expected length of a context
+	observed     bool            // expectTokens was measured on sessions that have ended
 	nextID       SeqID
 	nextCall     int64
 	shutdown     bool

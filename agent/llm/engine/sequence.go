@@ -33,6 +33,7 @@ type call struct {
 	params Params
 	ticket int64 // order of arrival
 	start  int   // sequence.ids[start:] is the reply so far
+	first  int64 // version of the weights that sampled the first token of the reply
 	begun  bool  // a part of the call has run
 	scan   *stopScan
 	decode func(id int32) string
@@ -63,6 +64,9 @@ func (q *sequence) work(n int) Work {
 func (q *sequence) accept(t Sampled) (StopReason, bool) {
 	c := q.call
 	q.ids = append(q.ids, t.Token)
+	if len(c.reply.LogProbs) == 0 {
+		c.first = q.version
+	}
 	c.reply.LogProbs = append(c.reply.LogProbs, t.LogProb)
 	if !c.params.Greedy && (c.params.TopK > 0 || c.params.TopP < 1) {
 		c.reply.Kept = append(c.reply.Kept, data.NewTokenSet(t.Kept))
@@ -106,7 +110,8 @@ func (s *Scheduler) finish(q *sequence, stop StopReason, err error) {
 		q.broken = true
 		s.evict(q)
 	} else {
-		c.reply.IDs, c.reply.Stop, c.reply.Version = slices.Clone(q.ids[c.start:]), stop, q.version
+		c.reply.IDs, c.reply.Stop = slices.Clone(q.ids[c.start:]), stop
+		c.reply.Version, c.reply.Behind = q.version, q.version-c.first
 	}
 	close(c.done)
 }

@@ -16,12 +16,13 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-const usage = `Usage: bench [OPTIONS] [speed | grpo | latency | job]
+const usage = `Usage: bench [OPTIONS] [speed | grpo | latency | job | shards]
 
   speed       decoding, prefill, conversations and training of a real model, alternating between ours and the peer's
   grpo        GRPO steps of a real model, all weights and adapters, ours and TRL's: seconds and memory
   job         the job that --job describes, on any device and in any type of the weights, with its memory; the model needs no
               tokenizer. torch/gpu_check.sh measures a GPU with it
+  shards      memory of a rank in a GRPO step of a model with 343 million parameters: 1, 2 and 4 processes, each level of sharding
   latency     many maze episodes against a server that answers late: waiting must overlap with generation
 
 Without a name: speed, then latency. Options may stand anywhere. The result is on stdout; the exit status is 1 if latency is not hidden.
@@ -51,13 +52,14 @@ func main() {
 
 // options are the parsed command line.
 type options struct {
-	measurement       string // speed, grpo, latency or job; "": speed and latency
+	measurement       string // speed, grpo, latency, job or shards; "": speed and latency
 	model, python     string
 	script, trlScript string
 	program           string // path of openmanus
 	device            string
 	dtype             torch.DType
 	job               Job
+	shards            *ShardJob // a rank of this job; nil: all jobs
 	threads, rounds   int
 	json              bool
 }
@@ -84,6 +86,10 @@ func parse(args []string, log io.Writer) (o options, err error) {
 		d.DisallowUnknownFields()
 		return d.Decode(&o.job)
 	})
+	f.Func("shards", "shards: be a rank of a job, a `JSON` object; `bench shards` starts the ranks", func(s string) error {
+		o.shards = &ShardJob{}
+		return json.Unmarshal([]byte(s), o.shards)
+	})
 	f.IntVar(&o.threads, "threads", torch.NumThreads(), "speed, grpo: CPU threads on both sides")
 	f.IntVar(&o.rounds, "rounds", 3, "speed, latency: measured runs on either side, of which the fastest counts; grpo: turns of three steps on either side, whose median counts")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables")
@@ -97,7 +103,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 		return o, err
 	}
 	switch o.measurement {
-	case "", "speed", "grpo", "latency":
+	case "", "speed", "grpo", "latency", "shards":
 	case "job":
 		if o.job.Kind == "" {
 			return o, errors.New("job needs --job")
@@ -113,6 +119,9 @@ func parse(args []string, log io.Writer) (o options, err error) {
 
 // measure runs the selected measurements and reports them.
 func measure(ctx context.Context, o options, out, log io.Writer) error {
+	if o.shards != nil {
+		return runShardRank(ctx, *o.shards, out)
+	}
 	torch.SetNumThreads(o.threads)
 	r := report{Threads: o.threads, Rounds: o.rounds}
 	var err error
@@ -124,6 +133,9 @@ func measure(ctx context.Context, o options, out, log io.Writer) error {
 	}
 	if err == nil && o.measurement == "job" {
 		err = r.measureJob(ctx, o)
+	}
+	if err == nil && o.measurement == "shards" {
+		r.Shards, err = measureShards(ctx, shardJobs(), log)
 	}
 	if err == nil && (o.measurement == "" || o.measurement == "latency") {
 		fmt.Fprintln(log, "measuring latency")

@@ -16,6 +16,7 @@ type report struct {
 	GRPO    *GRPO         `json:"grpo,omitempty"`
 	Latency *Latency      `json:"latency,omitempty"`
 	Memory  *Memory       `json:"memory,omitempty"` // of a job
+	Shards  []ShardMemory `json:"shards,omitempty"`
 }
 
 // kept reports whether generation hides the latency of the environment. The other
@@ -32,6 +33,11 @@ func (r *report) print(out io.Writer) error {
 	}
 	if r.GRPO != nil {
 		if err := r.GRPO.print(&b, r.Threads); err != nil {
+			return err
+		}
+	}
+	if len(r.Shards) > 0 {
+		if err := printShards(&b, r.Shards); err != nil {
 			return err
 		}
 	}

@@ -82,7 +82,9 @@ func (w world) options() shard.Options {
 
 func (w world) actor(t *testing.T, lora *model.LoRA) *Actor {
 	t.Helper()
-	return actorOn(t, w.dt, lora, w.options())
+	a := actorOn(t, w.dt, lora, w.options())
+	a.SetGradientCheckpointing(w.level == shard.Gradients && w.micro.ranks() == 4) // sums the gradients of each layer
+	return a
 }
 
 // critic makes a critic with a decoder of its own whose head is not tied, so that it has weights without gradients.

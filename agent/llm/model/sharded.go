@@ -246,9 +246,14 @@ func (m *Model) sumHeld(s *torch.Scope) {
 	m.endPass()
 }
 
-// sumLayer sums the gradients of a unit over the ranks before its weights are released. Otherwise TakeGrads sums them.
+// SumsLayers reports whether Backward sums the gradients of each layer over the ranks. Passes that record are then collectives.
+func (m *Model) SumsLayers() bool {
+	return m.divided() && !m.sharded.o.Frozen && (m.Lockstep() || m.sharded.o.Level == shard.Gradients && m.checkpointing)
+}
+
+// sumLayer sums the gradients of a unit over the ranks if its backward pass is complete. Otherwise TakeGrads sums them.
 func (m *Model) sumLayer(s *torch.Scope, unit int) {
-	if m.Lockstep() && m.sharded.units[unit].Trains() {
+	if m.SumsLayers() && m.sharded.units[unit].Trains() {
 		m.sharded.units[unit].SumGrads(s)
 	}
 }

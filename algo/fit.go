@@ -47,10 +47,13 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 	defer t.stopAhead()
 	t.state.Finished = false // a finished run continues if its number of steps was raised
 	for t.state.Step < t.steps {
+		step := t.state.Step + 1
 		if err := stop(ctx, soft, t.Ranks); err != nil {
+			if t.Ranks.Apart() {
+				err = fmt.Errorf("step %d: %w", step, err)
+			}
 			return err
 		}
-		step := t.state.Step + 1
 		if err := t.step(ctx, soft); err != nil {
 			return fmt.Errorf("step %d: %w", step, err)
 		}

@@ -29,6 +29,8 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 	err := t.Ranks.OnFirst(ctx, func() error { return t.save(ctx) })
 	if err == nil {
 		t.unsaved = false
+	} else if t.Ranks.Apart() {
+		err = fmt.Errorf("save checkpoint of step %d: %w", t.state.Step, err)
 	}
 	return err
 }

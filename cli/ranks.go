@@ -36,7 +36,7 @@ func (s *State) groupEnv(processes int) (env dist.Env, several bool, err error) 
 }
 
 // launchGrace is the time that the other processes have to end after one has failed.
-const launchGrace = 20 * time.Second
+const launchGrace = 10 * time.Second
 
 // launch starts this command n times as the processes of a run and waits for them.
 func (s *State) launch(n int, file string) error {
@@ -46,7 +46,7 @@ func (s *State) launch(n int, file string) error {
 	signals := make(chan Signal, 8)
 	defer s.interrupts.Forward(signals)()
 	status, err := dist.Launch(context.Background(), n, dist.Command{
-		Path: s.Program, Args: withoutFlag(s.Args, "processes"), Env: slices.DeleteFunc(s.Environ(), describesGroup),
+		Path: s.Program, Args: withoutFlag(s.Args, "processes"), Dir: s.Dir, Env: slices.DeleteFunc(s.Environ(), describesGroup),
 		Stdout: s.Stdout, Stderr: s.terminal, Grace: launchGrace,
 	}, signals)
 	if status == 0 {

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/openmanus/openmanus/internal/errext"
@@ -20,16 +23,16 @@ type Ranks struct {
 	group  *dist.Group
 	env    dist.Env
 	thread *torch.Thread // on the CPU; the models' thread may be on a GPU or in use
-	name   string        // this process in the errors of other ranks
+	names  []string      // of the processes, by rank, in errors
 	code   func(error) errext.ExitCode
 	apart  bool     // a call of the group has failed
 	agreed bool     // all ranks have an error, with which they leave the loop
 	others []*Ranks // of Connect
 }
 
-// New returns the ranks of a group that this process has joined as env. The function code returns the exit code of an error
-// of this process. Close closes the group.
-func New(g *dist.Group, env dist.Env, code func(error) errext.ExitCode) (*Ranks, error) {
+// New returns the ranks of a group that this process has joined as env. All ranks call it. The function code returns the exit
+// code of an error of this process. Close closes the group.
+func New(ctx context.Context, g *dist.Group, env dist.Env, code func(error) errext.ExitCode) (*Ranks, error) {
 	thread, err := torch.NewThread(torch.Device{})
 	if err != nil {
 		return nil, err
@@ -39,7 +42,13 @@ func New(g *dist.Group, env dist.Env, code func(error) errext.ExitCode) (*Ranks,
 		thread.Close()
 		return nil, err
 	}
-	return &Ranks{group: g, env: env, thread: thread, name: fmt.Sprintf("process %d on %s", os.Getpid(), host), code: code}, nil
+	r := &Ranks{group: g, env: env, thread: thread, names: make([]string, g.Size()), code: code}
+	r.names, err = Gather(ctx, r, func() (string, error) { return fmt.Sprintf("process %d on %s", os.Getpid(), host), nil })
+	if err != nil {
+		thread.Close()
+		return nil, err
+	}
+	return r, nil
 }
 
 // Connect connects the processes with the given ranks, which all call Connect with the same arguments, once more: for another
@@ -57,7 +66,7 @@ func (r *Ranks) Connect(ctx context.Context, name string, members []int, timeout
 	if err != nil {
 		return nil, err
 	}
-	own, err := New(g, r.env, r.code)
+	own, err := New(ctx, g, r.env, r.code)
 	if err != nil {
 		g.Abort()
 		return nil, err
@@ -116,9 +125,33 @@ func (r *Ranks) Settle(ctx context.Context, err error) error {
 	if native || group || ctx.Err() != nil {
 		r.apart = true
 		r.group.Abort()
+		if group {
+			return r.whose(err)
+		}
 		return err
 	}
 	return r.Each(ctx, func() error { return err })
+}
+
+// rankNumber matches a rank in a message of the group.
+var rankNumber = regexp.MustCompile(`\brank (\d+)\b`)
+
+// whose adds the processes of the other ranks that an error of the group names.
+func (r *Ranks) whose(err error) error {
+	var named []string
+	for _, m := range rankNumber.FindAllStringSubmatch(err.Error(), -1) {
+		rank, _ := strconv.Atoi(m[1]) // digits
+		if rank == r.Rank() || rank >= len(r.names) || r.names[rank] == "" {
+			continue
+		}
+		if name := fmt.Sprintf("rank %d is %s", rank, r.names[rank]); !slices.Contains(named, name) {
+			named = append(named, name)
+		}
+	}
+	if len(named) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, strings.Join(named, ", "))
 }
 
 // farewell bounds the wait for the other ranks at the end of a run.
@@ -235,7 +268,7 @@ func exchange[T any](ctx context.Context, r *Ranks, v *T, err error) ([]T, error
 		if err != nil { // the cause is on this rank
 			return nil, err
 		}
-		return nil, groupErr
+		return nil, fmt.Errorf("exchange with the other processes: %w", r.whose(groupErr))
 	}
 	values := make([][]byte, len(texts))
 	var failed *Error
@@ -283,7 +316,7 @@ type Error struct {
 }
 
 func (r *Ranks) failed(err error) *Error {
-	return &Error{Rank: r.Rank(), Size: r.Size(), Name: r.name, Text: err.Error(), Code: r.code(err)}
+	return &Error{Rank: r.Rank(), Size: r.Size(), Name: r.names[r.Rank()], Text: err.Error(), Code: r.code(err)}
 }
 
 // Error names the rank and its process.

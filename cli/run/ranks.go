@@ -40,7 +40,7 @@ func Join(ctx context.Context, h *Host, at dist.Env, c configs.Dist) (*ranks.Ran
 		}
 		return nil, errext.With(errext.Native, "start every process, with the same address of rank 0, and let them reach it", err)
 	}
-	r, err := ranks.New(g, at, func(err error) errext.ExitCode {
+	r, err := ranks.New(ctx, g, at, func(err error) errext.ExitCode {
 		return CodeOf(ctx, trainError(&runFolder{Folder: &rundir.Folder{}}, err))
 	})
 	if err != nil {

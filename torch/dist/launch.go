@@ -23,6 +23,7 @@ import (
 type Command struct {
 	Path           string   // file of the program; "": Args[0]
 	Args           []string // name of the program, and arguments
+	Dir            string   // "": that of this process
 	Env            []string // environment without the variables of the group, as os.Environ returns it
 	Stdout, Stderr io.Writer
 
@@ -102,7 +103,7 @@ func Launch(ctx context.Context, n int, c Command, signals <-chan os.Signal) (st
 // rank returns the command of one rank.
 func (c Command) rank(env Env, outputs *sync.Mutex) *exec.Cmd {
 	cmd := exec.Command(cmp.Or(c.Path, c.Args[0]))
-	cmd.Args = c.Args
+	cmd.Args, cmd.Dir = c.Args, c.Dir
 	cmd.Env = slices.Concat(c.Env, env.Variables())
 	if !slices.ContainsFunc(c.Env, func(v string) bool { return strings.HasPrefix(v, "OMP_NUM_THREADS=") }) {
 		cmd.Env = append(cmd.Env, "OMP_NUM_THREADS="+strconv.Itoa(max(runtime.NumCPU()/env.LocalSize, 1)))

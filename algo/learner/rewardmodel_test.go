@@ -13,6 +13,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/dist"
+	"github.com/openmanus/openmanus/torch/shard"
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
@@ -138,4 +140,39 @@ func TestRewardModelOpening(t *testing.T) {
 	if d := cmp.Diff(b.Tokenizer.Encode("01 Jan 2025Play.startUp.", tokenizer.Options{}), got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
+}
+
+// TestShardedRewardModel checks that ranks with different numbers of chats, also none, get the scores of a reward model that is
+// not sharded.
+func TestShardedRewardModel(t *testing.T) {
+	var samples []reward.Sample
+	for i := range 5 {
+		samples = append(samples, reward.Sample{ID: "chat", Messages: conversation("Where?", strings.Repeat("Up. ", i+1))})
+	}
+	score := func(b *model.Bundle, samples []reward.Sample) []reward.Score {
+		r, err := NewRewardModel(t.Context(), b, RewardModelOptions{Rows: 2})
+		must(t, err)
+		got, err := r.Score(t.Context(), samples)
+		must(t, err)
+		return got
+	}
+	want := score(tinyReward(t, chatML), samples)
+	onRanks(t, 3, func(rank int, g *dist.Group) {
+		b := tinyReward(t, chatML)
+		whole := b.Model.Bytes()
+		must(t, b.Model.Shard(t.Context(), shard.Options{Group: g, Level: shard.Weights, Compute: torch.Float32, Frozen: true}))
+		if n := b.Model.Bytes(); !near(float64(n), float64(whole)/3) {
+			t.Errorf("rank %d has %d of %d bytes", rank, n, whole)
+		}
+		first, end := []int{0, 5, 1}[rank], []int{5, 5, 2}[rank]
+		got := score(b, samples[first:end])
+		for i, s := range got {
+			if w := want[first+i]; math.Abs(s.Value-w.Value) > 1e-5 || s.Extra["tokens"] != w.Extra["tokens"] {
+				t.Errorf("rank %d: chat %d has the score %+v, want %+v", rank, first+i, s, w)
+			}
+		}
+		if len(got) != end-first || b.Model.Bytes() > whole/2 {
+			t.Errorf("rank %d: %d scores, %d bytes afterwards", rank, len(got), b.Model.Bytes())
+		}
+	})
 }

@@ -14,22 +14,27 @@ func (u *Unit) KeepGrads(s *torch.Scope) {
 	if u.full == nil {
 		u.full = make([]torch.Tensor, len(u.params))
 	}
-	s.NoGrad(func() {
-		for i, v := range u.views {
-			s.Do(func(*torch.Scope) {
+	s.Do(func(s *torch.Scope) {
+		s.NoGrad(func() {
+			var sums, added, fresh, first []torch.Tensor
+			for i, v := range u.views {
 				g := v.Grad()
 				switch {
 				case g.None():
-					return
 				case u.full[i].None():
-					u.full[i] = g.To(u.master.DType())
+					u.full[i] = s.Empty(u.master.DType(), u.params[i].shape...)
 					u.owner.Own(u.full[i])
+					fresh, first = append(fresh, u.full[i]), append(first, g)
 				default:
-					u.full[i].Add_(g, 1)
+					sums, added = append(sums, u.full[i]), append(added, g)
 				}
+			}
+			torch.AddAll(sums, added)
+			torch.CopyAll(fresh, first)
+			for _, v := range u.views {
 				v.ZeroGrad()
-			})
-		}
+			}
+		})
 	})
 }
 
@@ -60,13 +65,15 @@ func (u *Unit) SumGrads(s *torch.Scope) {
 	s.Do(func(s *torch.Scope) {
 		s.NoGrad(func() {
 			flat := s.Zeros(u.master.DType(), u.size)
+			var places, grads []torch.Tensor
 			for i := range u.params {
 				p := &u.params[i]
 				if g := u.grad(i); !g.None() {
-					flat.Narrow(0, p.start, p.n).Copy_(g.Reshape(p.n))
+					places, grads = append(places, flat.Narrow(0, p.start, p.n)), append(grads, g.Reshape(p.n))
 					p.held = true
 				}
 			}
+			torch.CopyAll(places, grads)
 			u.dropFull()
 			sum := s.Empty(u.master.DType(), u.length)
 			u.must("SumGrads", u.o.Group.ReduceScatter(context.Background(), sum, flat))

@@ -221,9 +221,9 @@ func (m *Model) holdNorm(s *torch.Scope) {
 	m.hold(layer(len(m.Layers)))
 }
 
-// holdHead gathers the output head until the end of the pass.
+// holdHead gathers the output head, or a classifier's layer score, until the end of the pass.
 func (m *Model) holdHead() {
-	if m.Config.TieWordEmbeddings {
+	if m.Config.TieWordEmbeddings && m.Config.Labels == 0 {
 		m.hold(embedding)
 	} else {
 		m.hold(layer(len(m.Layers) + 1))

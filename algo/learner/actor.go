@@ -248,12 +248,16 @@ func (a *Actor) step(ctx context.Context, g *dist.Group, shares ...optim.Share) 
 
 // accumulate adds the gradients of a mini-batch to the gradients of the float32 weights.
 // The function loss returns the part of the loss of one micro-batch, and adds its statistics to sums.
-func (a *Actor) accumulate(ctx context.Context, rows []data.Row, micro MicroBatching, sums []*float64, loss func(s *torch.Scope, p *packed) (torch.Tensor, error)) error {
+// Other models that loss runs are listed too.
+func (a *Actor) accumulate(ctx context.Context, rows []data.Row, micro MicroBatching, sums []*float64, loss func(s *torch.Scope, p *packed) (torch.Tensor, error), others ...*model.Model) error {
 	lockstep, sumsGrads := a.compute.Lockstep() || a.compute.SumsLayers(), a.compute.SumsGrads()
+	for _, m := range others {
+		lockstep = lockstep || m.Lockstep()
+	}
 	var bad error // a loss that is not finite; the collectives of later micro-batches must still be run
 	notFinite := func(v float64) error {
 		err := &NotFiniteError{What: "loss", Value: v}
-		if !sumsGrads {
+		if !sumsGrads && !lockstep {
 			return err
 		}
 		if bad == nil {

@@ -166,9 +166,13 @@ func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy 
 	if err != nil {
 		return err
 	}
+	var others []*model.Model
+	if o.KLCoef != 0 && o.KLType == kl.Full {
+		others = append(others, o.Reference)
+	}
 	return a.accumulate(ctx, rows, o.Micro, st.sums(), func(s *torch.Scope, p *packed) (torch.Tensor, error) {
 		return u.loss(s, a.compute, p, st)
-	})
+	}, others...)
 }
 
 // policyUpdate holds the state that the micro-batches of one mini-batch share.

@@ -318,8 +318,11 @@ func (a *Actor) backward(ctx context.Context, p *packed, loss func(s *torch.Scop
 		case a.spoil != nil:
 			l = a.spoil(l)
 		}
-		if v := l.Item(); !p.idle && (math.IsNaN(v) || math.IsInf(v, 0)) {
-			if err := notFinite(v); err != nil {
+		var value float64
+		p.laterAdd(l, &value)
+		p.fetch()
+		if !p.idle && (math.IsNaN(value) || math.IsInf(value, 0)) {
+			if err := notFinite(value); err != nil {
 				return err
 			}
 		}

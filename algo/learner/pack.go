@@ -22,6 +22,7 @@ type packed struct {
 	targets        []int64   // [M] id of each token in the loss
 	row, token     []int     // [M] row and position of each token in the loss: rows[row[i]].Tokens[token[i]]
 	lens           []int     // number of tokens in the loss of each row
+	reads          []read    // values that fetch copies to the host
 	kept           [][]int32 // [M] ids that top-k and top-p kept when the token was sampled; nil: the whole vocabulary
 }
 
@@ -107,4 +108,46 @@ func (p *packed) scatter(values []float32, field func(*data.Row) *[]float32) {
 	for i, r := range p.row {
 		(*field(&p.rows[r]))[p.token[i]] = values[i]
 	}
+}
+
+// read is a tensor and a function of its values.
+type read struct {
+	t    torch.Tensor
+	then func(values []float64)
+}
+
+// later makes fetch call a function with the values of t.
+func (p *packed) later(t torch.Tensor, then func(values []float64)) {
+	p.reads = append(p.reads, read{t.Detach(), then})
+}
+
+// laterAdd makes fetch add the only element of t to sum. The zero Tensor is 0.
+func (p *packed) laterAdd(t torch.Tensor, sum *float64) {
+	if !t.None() {
+		p.later(t, func(v []float64) { *sum += v[0] })
+	}
+}
+
+// fetch copies the tensors of later to the host in one copy, since each copy waits for a GPU, and calls their functions in order.
+func (p *packed) fetch() {
+	var parts []torch.Tensor
+	for _, r := range p.reads {
+		parts = append(parts, r.t.Reshape(r.t.Numel()).To(torch.Float64))
+	}
+	values := torch.Cat(parts, 0).ToFloat64s()
+	for _, r := range p.reads {
+		n := r.t.Numel()
+		r.then(values[:n])
+		values = values[n:]
+	}
+	p.reads = nil
+}
+
+// narrow converts to float32.
+func narrow(v []float64) []float32 {
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float32(x)
+	}
+	return out
 }

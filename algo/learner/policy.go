@@ -267,16 +267,17 @@ func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, st *Polic
 	hidden := p.hidden(s, m)
 	logp, entropy := p.logProbs(m, hidden, o.Temperature, o.needsEntropy())
 	if o.needsEntropy() {
-		hs := entropy.Detach().ToFloat32s()
-		p.scatter(hs, Entropies)
-		for _, h := range hs {
-			st.Entropy += float64(h)
-		}
+		p.later(entropy, func(hs []float64) {
+			p.scatter(narrow(hs), Entropies)
+			for _, h := range hs {
+				st.Entropy += h
+			}
+		})
 	}
 	b := loss.Batch{LogP: logp, Adv: p.gather(s, func(r *data.Row) *[]float32 { return &r.Advantages }), Lens: p.lens}
 	if u.onPolicy || o.Loss == loss.Bypass {
 		b.Old = logp.Detach()
-		p.scatter(b.Old.ToFloat32s(), OldLogProbs)
+		p.later(b.Old, func(logps []float64) { p.scatter(narrow(logps), OldLogProbs) })
 	} else {
 		b.Old = p.gather(s, OldLogProbs)
 	}
@@ -290,13 +291,13 @@ func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, st *Polic
 		b.Chosen = ofBatch(u, p, u.chosen)
 	}
 	perToken, sums := u.policy.Loss(s, b, o.LossOptions)
-	st.ClipFrac += sums.ClipFrac
-	st.ClipFracLower += sums.ClipFracLower
-	st.PPOKL += sums.PPOKL
+	p.laterAdd(sums.ClipFrac, &st.ClipFrac)
+	p.laterAdd(sums.ClipFracLower, &st.ClipFracLower)
+	p.laterAdd(sums.PPOKL, &st.PPOKL)
 
 	w := s.Float32s(ofBatch(u, p, u.weights), len(p.at))
 	total := perToken.Mul(w).Sum()
-	st.Loss += total.Item()
+	p.laterAdd(total, &st.Loss)
 	if o.EntropyCoef != 0 {
 		total = total.Sub(entropy.Mul(w).Sum().MulScalar(o.EntropyCoef))
 	}
@@ -306,7 +307,7 @@ func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, st *Polic
 			return torch.Tensor{}, err
 		}
 		sum := distance.Mul(w).Sum()
-		st.KL += sum.Item()
+		p.laterAdd(sum, &st.KL)
 		total = total.Add(sum.MulScalar(o.KLCoef))
 	}
 	if v := o.Value; v != nil {

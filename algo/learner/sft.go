@@ -152,7 +152,7 @@ func (a *Actor) accumulateSFT(ctx context.Context, rows []data.Row, micro MicroB
 	return a.accumulate(ctx, rows, micro, []*float64{&st.Loss}, func(s *torch.Scope, p *packed) (torch.Tensor, error) {
 		logp, _ := a.compute.TokenLogProbs(p.hidden(s, a.compute), p.targets, nil, 1, false)
 		loss := logp.Sum().MulScalar(-1 / float64(st.Tokens))
-		st.Loss += loss.Item()
+		p.laterAdd(loss, &st.Loss)
 		return loss, nil
 	})
 }

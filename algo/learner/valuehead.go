@@ -65,9 +65,9 @@ func (h *valueHead) loss(s *torch.Scope, p *packed, hidden torch.Tensor, clip fl
 	v := h.values(hidden)
 	l, clipped := loss.Value(v, p.gather(s, values), p.gather(s, func(r *data.Row) *[]float32 { return &r.Returns }), clip)
 	sum := l.Sum()
-	st.Loss += sum.Item()
-	st.ClipFrac += clipped
-	st.Mean += v.Detach().Sum().Item()
+	p.laterAdd(sum, &st.Loss)
+	p.laterAdd(clipped, &st.ClipFrac)
+	p.laterAdd(v.Sum(), &st.Mean)
 	return sum
 }
 

@@ -42,7 +42,7 @@ func clipCov(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 	x := b.logRatio()
 	l, _ := clipped(x.Exp(), b.Adv, o)
 	l = l.MaskedFill(s.Bools(b.Chosen, len(b.Chosen)), 0)
-	return b.weigh(l), Sums{ClipFrac: float64(trues(b.Chosen)), PPOKL: klSum(x)}
+	return b.weigh(l), Sums{ClipFrac: s.Full(float64(trues(b.Chosen)), torch.Float64), PPOKL: klSum(x)}
 }
 
 func chooseClipCov(tokens []Token, o Options, seed uint64) []bool {

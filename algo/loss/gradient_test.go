@@ -331,7 +331,7 @@ func TestMicroBatches(t *testing.T) {
 					run := func(sizes ...int) []float64 { // sizes: rows of each micro-batch
 						logp := s.Float64s(gradNew, n)
 						logp.SetRequiresGrad(true)
-						total, sums, row, at := 0.0, Sums{}, 0, 0
+						total, sums, row, at := 0.0, [3]float64{}, 0, 0
 						for _, size := range sizes {
 							lens := gradLens[row : row+size]
 							tokens := 0
@@ -347,10 +347,10 @@ func TestMicroBatches(t *testing.T) {
 							l = l.Mul(factors.Narrow(0, at, tokens)).Sum()
 							l.Backward()
 							total += l.Item()
-							sums = Sums{sums.ClipFrac + st.ClipFrac, sums.ClipFracLower + st.ClipFracLower, sums.PPOKL + st.PPOKL}
+							sums = [3]float64{sums[0] + valueOf(st.ClipFrac), sums[1] + valueOf(st.ClipFracLower), sums[2] + valueOf(st.PPOKL)}
 							row, at = row+size, at+tokens
 						}
-						return append(logp.Grad().ToFloat64s(), total, sums.ClipFrac, sums.ClipFracLower, sums.PPOKL)
+						return append(logp.Grad().ToFloat64s(), append(sums[:], total)...)
 					}
 					all := run(5)
 					for _, sizes := range [][]int{{1, 2, 1, 1}, {2, 3}, {3, 2}} {

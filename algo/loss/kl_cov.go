@@ -32,7 +32,7 @@ func klCov(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 	l := b.Adv.Mul(x.Exp()).Neg()
 	charged := s.Bools(b.Chosen, len(b.Chosen)).To(l.DType())
 	l = l.Add(distance.Mul(charged).MulScalar(ppoKLCoef.In(o.Params)))
-	return b.weigh(l), Sums{PPOKL: -klSum(distance)}
+	return b.weigh(l), Sums{PPOKL: klSum(distance.Neg())}
 }
 
 func chooseKLCov(tokens []Token, o Options, _ uint64) []bool {

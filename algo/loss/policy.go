@@ -39,12 +39,13 @@ type Batch struct {
 	Chosen  []bool       // result of Policy.Choose; nil if the policy has no Choose
 }
 
-// Sums holds sums over the tokens of a micro-batch. The metrics are these sums
-// divided by the number of tokens of the mini-batch.
+// Sums holds sums over the tokens of a micro-batch, float64 tensors of one element;
+// the zero Tensor is 0. They are tensors, so that the loss does not wait for a GPU.
+// The metrics are these sums divided by the number of tokens of the mini-batch.
 type Sums struct {
-	ClipFrac      float64 // number of tokens whose ratio was clipped
-	ClipFracLower float64 // number of tokens cut by the dual clip or a cap, or clipped for negative advantages
-	PPOKL         float64 // sum of old minus new log-prob, unless the loss defines another KL
+	ClipFrac      torch.Tensor // number of tokens whose ratio was clipped
+	ClipFracLower torch.Tensor // number of tokens cut by the dual clip or a cap, or clipped for negative advantages
+	PPOKL         torch.Tensor // sum of old minus new log-prob, unless the loss defines another KL
 }
 
 // Policy is a policy loss.
@@ -107,7 +108,9 @@ func clipped(ratio, adv torch.Tensor, o Options) (loss, cut torch.Tensor) {
 }
 
 // count returns the number of true elements.
-func count(b torch.Tensor) float64 { return b.To(torch.Float64).Sum().Item() }
+func count(b torch.Tensor) torch.Tensor { return b.To(torch.Float64).Sum() }
 
 // klSum returns the sum of old minus new log-probs.
-func klSum(logRatio torch.Tensor) float64 { return -logRatio.Detach().To(torch.Float64).Sum().Item() }
+func klSum(logRatio torch.Tensor) torch.Tensor {
+	return logRatio.Detach().To(torch.Float64).Sum().Neg()
+}

@@ -15,7 +15,7 @@ import "github.com/openmanus/openmanus/torch"
 // Value returns the loss of every token [M] and the number of tokens at which the
 // clipped term is the larger one. v, old and returns are [M]; only v has a
 // gradient.
-func Value(v, old, returns torch.Tensor, clip float64) (l torch.Tensor, cut float64) {
+func Value(v, old, returns torch.Tensor, clip float64) (l, cut torch.Tensor) {
 	plain := v.Sub(returns).Square()
 	near := old.Add(v.Sub(old).Clamp(-clip, clip)).Sub(returns).Square()
 	return plain.Maximum(near).MulScalar(.5), count(near.Gt(plain))

@@ -486,7 +486,7 @@ nvrtc() {
 # kernel_source: prints a C++ function that returns the kernels for GPUs as one text, which NVRTC compiles.
 kernel_source() {
   printf 'extern "C" const char *om_kernel_source(void) {\n  return R"om('
-  (cd torch/shim/cuda && cat common.h rotate.h decode.cu layers.cu many.cu) | grep -vE '^#(include "|pragma once)'
+  (cd torch/shim/cuda && cat common.h rotate.h decode.cu dropout.cu layers.cu logprobs.cu many.cu) | grep -vE '^#(include "|pragma once)'
   printf ')om";\n}\n'
 }
 

@@ -1,8 +1,12 @@
 package torch
 
+// #include "openmanus_torch.h"
+import "C"
+
 import (
 	"fmt"
 	"math/rand/v2"
+	"unsafe"
 )
 
 // Dropout sets a share p of the elements to 0 and scales the others by 1/(1-p) (Srivastava et al. 2014, in
@@ -10,7 +14,7 @@ import (
 // of a sequence depend only on its key, the index and the element's position in the sequence: a repeated pass with the same key
 // drops the same elements, whatever is packed with them, and each layer of a pass has a different index.
 //
-// The mask is drawn on the host, because libtorch's generator does not give equal draws on different devices.
+// The draws are equal on all devices. On a GPU a kernel makes them (shim/cuda/dropout.cu); elsewhere the host draws a mask.
 func (t Tensor) Dropout(p float64, keys []uint64, offsets []int, index uint64) Tensor {
 	const op = "Dropout"
 	if !(p >= 0 && p < 1) {
@@ -22,6 +26,15 @@ func (t Tensor) Dropout(p float64, keys []uint64, offsets []int, index uint64) T
 	}
 	if p == 0 {
 		return t
+	}
+	if !t.Device().IsCPU() {
+		var out C.om_tensor
+		po, _ := dims(offsets)
+		pk := (*C.uint64_t)(unsafe.SliceData(keys))
+		check(op, C.om_dropout(t.in(op), C.double(p), pk, po, C.int64_t(len(keys)), C.uint64_t(index), &out), t)
+		if out != nil {
+			return t.out(out)
+		}
 	}
 	var mask []byte
 	for i, key := range keys {

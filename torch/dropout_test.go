@@ -2,6 +2,7 @@ package torch_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +57,40 @@ func TestDropout(t *testing.T) {
 		err := torchtest.RunErr(t, func(s *torch.Scope) { s.Ones(torch.Float32, 2).Dropout(p, []uint64{1}, []int{0, 2}, 1) })
 		if err == nil || !strings.Contains(err.Error(), "must be at least 0 and below 1") {
 			t.Errorf("share %v: got %v, want an error", p, err)
+		}
+	}
+}
+
+// TestDropoutMask compares the draws of the test's device with numbers of Go's generator, for sequences whose numbers of elements
+// are no multiples of the four draws of a number, and for long ones.
+func TestDropoutMask(t *testing.T) {
+	const p, index = .3, 5
+	keys, offsets := []uint64{1 << 63, 0, 12345, 7}, []int{0, 7, 7, 30, 231}
+	for _, width := range []int{1, 3, 64} {
+		var want []float64
+		for i, key := range keys {
+			r := rand.NewPCG(key, index)
+			var bits uint64
+			for j := range (offsets[i+1] - offsets[i]) * width {
+				if j%4 == 0 {
+					bits = r.Uint64()
+				}
+				kept := 0.
+				if float64(bits>>(j%4*16)&0xffff) >= math.Floor(p*65536) {
+					kept = 1 / (1 - p)
+				}
+				want = append(want, kept)
+			}
+		}
+		for _, dt := range []torch.DType{torch.Float32, torch.BFloat16, torch.Float64} {
+			torchtest.Run(t, func(s *torch.Scope) {
+				x := s.Ones(dt, 231, width)
+				x.SetRequiresGrad(true)
+				y := x.Dropout(p, keys, offsets, index)
+				y.Sum().Backward()
+				torchtest.Values(t, y.Detach(), .01, want...)
+				torchtest.Close(t, x.Grad(), y.Detach(), 0)
+			})
 		}
 	}
 }

@@ -343,13 +343,17 @@ def measure(model, limit, job):
 
 
 def profile():
-    """Lists the kernels of a decoding job by their time, or the phases of the last training step where there is no nsys."""
+    """Lists the kernels of a decoding and of a training job by their time, or the phases of the last training step where there is no nsys."""
     if full and shutil.which("nsys"):
         folder, _ = write_model("1.5B", QWEN2_5_1_5B)
-        job = {"name": "profile", "kind": "decode", "batch": 32, "context": 512, "new": 32}
-        run(["nsys", "profile", "--force-overwrite=true", "--output", "decode", bench, "job", "--json", "--rounds", "1", "--device", device,
-             "--dtype", "bfloat16", "--model", folder, "--job", json.dumps(job)], 90)
-        return {"kernels": run(["nsys", "stats", "--report", "cuda_gpu_kern_sum,cuda_api_sum", "--format", "csv", "decode.nsys-rep"], 60)[:12000]}
+        kernels = {}
+        for job in ({"name": "profile", "kind": "decode", "batch": 32, "context": 512, "new": 32},
+                    {"name": "profile", "kind": "train", "batch": 4, "tokens": 2048}):
+            kind = job["kind"]
+            run(["nsys", "profile", "--force-overwrite=true", "--output", kind, bench, "job", "--json", "--rounds", "1", "--device", device,
+                 "--dtype", "bfloat16", "--model", folder, "--job", json.dumps(job)], 90)
+            kernels[kind] = run(["nsys", "stats", "--report", "cuda_gpu_kern_sum,cuda_api_sum", "--format", "csv", kind + ".nsys-rep"], 60)[:12000]
+        return {"kernels": kernels}
     phases = {}
     for name in "quickstart", "ppo", "lora":
         lines = steps(metrics(name))

@@ -35,6 +35,11 @@ const char *om_linear_residual(om_tensor x, om_tensor h, om_tensor w, om_tensor 
 const char *om_rope_heads(om_tensor q, om_tensor k, om_tensor v, om_tensor cos, om_tensor sin, om_tensor q_norm, double q_eps,
                           om_tensor k_norm, double k_eps, om_tensor *out);
 
+/* x / (1-p), or 0 for the share p of the elements that the draws of torch/dropout.go select, for n sequences of rows of x: sequence i has
+ * keys[i] and the rows [offsets[i], offsets[i+1]). Only on a GPU in float32 and bfloat16; else out is NULL. */
+const char *om_dropout(om_tensor x, double p, const uint64_t *keys, const int64_t *offsets, int64_t n, uint64_t index,
+                       om_tensor *out);
+
 /* Rotates the pairs (q[i], q[i+Dh/2]) of every head by the token's angles. q [N,H,Dh]; cos, sin [N,Dh/2]. */
 const char *om_rope(om_tensor q, om_tensor cos, om_tensor sin, om_tensor *out);
 

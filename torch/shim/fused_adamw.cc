@@ -221,7 +221,7 @@ std::vector<at::Tensor> squares_gpu(std::vector<at::Tensor> &ts) {
     if (many.empty()) continue;
     const at::Tensor partial = at::empty({many.pieces()}, first.options().dtype(at::kDouble)), sum = at::empty({}, partial.options());
     gpu::Call call("squares", first);
-    many.pass_to(call)(partial)(gpu::zero_counter(first.device()))(sum);
+    many.pass_to(call)(partial)(gpu::counters(first.device(), 1))(sum);
     many.run(call);
     sums.push_back(sum);
   }

@@ -81,7 +81,7 @@ torch::autograd::variable_list backward_gpu(const at::Tensor &x, const at::Tenso
   at::Tensor dx = at::empty_like(x);
   const Gradient gw(w);
   const at::Tensor partial = at::empty({blocks, d}, inv.options());
-  gpu::Call("rmsnorm_backward", x)(x)(w)(dy)(inv)(other)(dx)(partial)(gpu::zero_counter(x.device()))(gw.target)(
+  gpu::Call("rmsnorm_backward", x)(x)(w)(dy)(inv)(other)(dx)(partial)(gpu::counters(x.device(), 1))(gw.target)(
       static_cast<int>(gw.add))(rows)(static_cast<int>(d)).run(blocks, 1, 1, gpu::threads_for(d));
   return {dx, gw.result(w), at::Tensor()};
 }

@@ -139,7 +139,7 @@ struct Heads : torch::autograd::Function<Heads> {
     const Gradient gq(qw), gk(kw);
     gpu::Call("heads_backward", q)(given(0, heads))(given(1, own))(given(2, own))(q)(k)(q.stride(0))(k.stride(0))(qw)(kw)(
         static_cast<float>(ctx->saved_data["q_eps"].toDouble()))(static_cast<float>(ctx->saved_data["k_eps"].toDouble()))(saved[2])(
-        saved[3])(out)(partial)(norm ? gpu::zero_counter(q.device()) : at::Tensor())(gq.target)(gk.target)(static_cast<int>(gq.add))(
+        saved[3])(out)(partial)(norm ? gpu::counters(q.device(), 1) : at::Tensor())(gq.target)(gk.target)(static_cast<int>(gq.add))(
         static_cast<int>(gk.add))(static_cast<int>(tokens))(static_cast<int>(heads))(static_cast<int>(own))(static_cast<int>(dim / 2))
         .run(blocks, 1, 1, kThreads);
     std::vector<at::Tensor> d = parts(out, 1, {heads * dim, own * dim, own * dim});

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "fused.h"
+#include "gpu.h"
 
 namespace om {
 namespace {
 
-constexpr int64_t kChunkBytes = 32 << 20;
+// The logits of a chunk fit the caches of a CPU. A GPU needs large products.
+constexpr int64_t kChunkBytes = 32 << 20, kGpuChunkBytes = 1 << 30;
 constexpr int64_t kBlock = 4096;  // float32 sums run over at most this many values, float64 over the sums
 constexpr double kLowest = -200;  // replaces logits of -inf, since 0 · inf would be NaN
 
@@ -115,12 +117,23 @@ at::Tensor logits_of(const at::Tensor &hidden, const at::Tensor &weight, const a
 // The tokens in the softmax of each row: ids[offsets[r]] … ids[offsets[r+1]-1], or the whole vocabulary if that is empty or
 // offsets is undefined.
 struct Kept {
-  at::Tensor offsets, ids;  // int64 [R+1] and int32, on the CPU
+  at::Tensor offsets, ids;  // int64 [R+1] and int32 in rising order in a row, on the CPU; on the device of the logits for its kernels
 };
+
+// gpu_kernels reports whether the kernels of cuda/logprobs.cu compute for operands like t.
+bool gpu_kernels(const at::Tensor &t) { return gpu::ready(t); }
+
+// Blocks of 256 threads that share a row of n logits.
+int64_t blocks_of_row(int64_t n) { return std::max<int64_t>(1, std::min<int64_t>(ceil_div(n, 2048), 65535)); }
 
 // Sets the excluded tokens of the rows [b, b+len) of z to -inf.
 void leave_out(const at::Tensor &z, const Kept &kept, int64_t b) {
   if (kept.offsets.numel() == 0) return;
+  if (gpu_kernels(z)) {
+    gpu::Call("softmax_keep", z)(z)(kept.offsets.slice(0, b, b + z.size(0) + 1))(kept.ids)(static_cast<int>(z.size(1)))
+        .run(z.size(0), blocks_of_row(z.size(1)), 1, 256);
+    return;
+  }
   at::Tensor out = at::zeros(z.sizes(), at::kBool);
   bool *mask = out.data_ptr<bool>();
   const int64_t *offsets = kept.offsets.const_data_ptr<int64_t>() + b, n = z.size(1);
@@ -138,7 +151,7 @@ template <class F>
 void for_chunks(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias, const Kept &kept, const F &f) {
   const int64_t rows = hidden.size(0);
   const int64_t bytes = weight.size(0) * static_cast<int64_t>(at::elementSize(compute_type(weight.scalar_type())));
-  int64_t step = std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(1, bytes));
+  int64_t step = std::max<int64_t>(1, (hidden.is_cpu() ? kChunkBytes : kGpuChunkBytes) / std::max<int64_t>(1, bytes));
   if (step > 64) step -= step % 64;  // products over a chunk's rows are several times slower for odd numbers of rows
   for (int64_t b = 0; b < rows; b += step) {
     const int64_t e = std::min(b + step, rows);
@@ -169,11 +182,17 @@ at::Tensor gradient_aten(const at::Tensor &logits, double temperature, const at:
   return d / temperature;
 }
 
-// hidden [R,D] holds the rows that have a target, and targets [R] their targets (on the CPU). Fills logp and sums.
+// hidden [R,D] holds the rows that have a target, and targets [R] their targets (on the CPU, or for kernels of a GPU on the GPU).
+// Fills logp and sums.
 void forward_rows(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias,
                   const at::Tensor &targets, const Kept &kept, double temperature, const at::Tensor &logp, const at::Tensor &sums) {
-  const int64_t *y = targets.const_data_ptr<int64_t>();
+  const int64_t *y = targets.is_cpu() ? targets.const_data_ptr<int64_t>() : nullptr;
   for_chunks(hidden, weight, bias, kept, [&](int64_t b, int64_t e, const at::Tensor &logits) {
+    if (gpu_kernels(logits)) {
+      gpu::Call("softmax", logits)(logits)(targets.slice(0, b, e))(static_cast<float>(1 / temperature))(sums.slice(0, b, e))(
+          logp.slice(0, b, e))(static_cast<int>(logits.size(1))).run(e - b, 1, 1, 1024);
+      return;
+    }
     if (!has_kernel(logits)) {
       reduce_aten(logits, temperature, targets.slice(0, b, e).to(logits.device()), sums.slice(0, b, e),
                   logp.slice(0, b, e));
@@ -220,9 +239,14 @@ Gradients backward_rows(const at::Tensor &hidden, const at::Tensor &weight, cons
   Gradients out;
   if (want_hidden) out.hidden = at::empty_like(hidden);
   if (want_bias) out.bias = at::zeros(bias.sizes(), bias.options().dtype(type));
-  const int64_t *y = targets.const_data_ptr<int64_t>();
+  const int64_t *y = targets.is_cpu() ? targets.const_data_ptr<int64_t>() : nullptr;
   for_chunks(hidden, weight, bias, kept, [&](int64_t b, int64_t e, at::Tensor d) {
-    if (has_kernel(d)) {
+    if (gpu_kernels(d)) {
+      const at::Tensor z = d;
+      if (weight.scalar_type() != at::kFloat) d = at::empty(z.sizes(), weight.options());
+      gpu::Call("softmax_backward", d)(z)(targets.slice(0, b, e))(static_cast<float>(1 / temperature))(sums.slice(0, b, e))(
+          g.slice(0, b, e))(h.slice(0, b, e))(d)(static_cast<int>(z.size(1))).run(e - b, blocks_of_row(z.size(1)), 1, 256);
+    } else if (has_kernel(d)) {
       const int64_t n = d.size(1);
       AT_DISPATCH_FLOATING_TYPES(d.scalar_type(), "log-probs backward", [&] {
         using A = scalar_t;
@@ -239,7 +263,13 @@ Gradients backward_rows(const at::Tensor &hidden, const at::Tensor &weight, cons
     }
     if (want_bias) out.bias.add_(d.sum(0, false, type));
     if (!d.is_cpu()) d = d.to(weight.scalar_type());  // a GPU multiplies bfloat16 many times faster than float32
-    if (want_hidden) out.hidden.slice(0, b, e).copy_(times_weight(d, weight));
+    if (want_hidden) {
+      at::Tensor part = times_weight(d, weight);
+      if (e - b == hidden.size(0))
+        out.hidden = part.to(hidden.scalar_type());
+      else
+        out.hidden.slice(0, b, e).copy_(part);
+    }
     if (!want_weight) return;
     const at::Tensor rows = hidden.slice(0, b, e).to(d.scalar_type());
     if (!out.weight.defined()) {
@@ -255,21 +285,32 @@ Gradients backward_rows(const at::Tensor &hidden, const at::Tensor &weight, cons
   return out;
 }
 
+// A CPU tensor on a device.
+at::Tensor to_device(const at::Tensor &t, at::Device device) {
+  if (device.is_cpu() || t.numel() == 0) return t.to(device);
+  const at::Tensor c = t.contiguous();
+  return gpu::upload(c.const_data_ptr(), c.sizes(), c.scalar_type(), device);
+}
+
 struct TokenLogProbs : torch::autograd::Function<TokenLogProbs> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext *ctx, const at::Tensor &hidden,
                                                 const at::Tensor &weight, const std::optional<at::Tensor> &bias,
                                                 const at::Tensor &targets, const at::Tensor &offsets,
                                                 const at::Tensor &ids, double temperature) {
     const auto options = hidden.options().dtype(compute_type(hidden.scalar_type()));
-    const at::Tensor rows = (targets >= 0).nonzero().squeeze(1), place = rows.to(hidden.device());
-    const at::Tensor used = targets.index_select(0, rows);
-    const at::Tensor picked = rows.size(0) == hidden.size(0) ? hidden.contiguous() : hidden.index_select(0, place);
+    const at::Tensor rows = (targets >= 0).nonzero().squeeze(1), used = targets.index_select(0, rows);
+    const bool all_rows = rows.size(0) == hidden.size(0);
+    const at::Tensor place = all_rows ? rows : to_device(rows, hidden.device());  // read only if some rows have no target
+    const at::Tensor picked = all_rows ? hidden.contiguous() : hidden.index_select(0, place);
     at::Tensor logp = at::empty({rows.size(0)}, options), sums = at::empty({rows.size(0), 3}, options);
     const at::Tensor b = bias.value_or(at::Tensor());
-    forward_rows(picked, weight, b, used, {offsets, ids}, temperature, logp, sums);
-    ctx->save_for_backward({picked, weight, b, used, place, sums, offsets, ids});
+    const at::Device device = gpu_kernels(hidden) ? hidden.device() : at::Device(at::kCPU);
+    const at::Tensor y = to_device(used, device), from = to_device(offsets, device), kept = to_device(ids, device);
+    forward_rows(picked, weight, b, y, {from, kept}, temperature, logp, sums);
+    ctx->save_for_backward({picked, weight, b, y, place, sums, from, kept});
     ctx->saved_data["temperature"] = temperature;
     ctx->saved_data["rows"] = hidden.size(0);
+    if (all_rows) return {logp, sums.select(1, 2).contiguous()};
     const at::Tensor all = at::zeros({hidden.size(0)}, options);
     return {all.index_copy(0, place, logp), all.index_copy(0, place, sums.select(1, 2))};
   }
@@ -278,15 +319,16 @@ struct TokenLogProbs : torch::autograd::Function<TokenLogProbs> {
                                                  const torch::autograd::variable_list &grads) {
     const auto saved = ctx->get_saved_variables();
     const at::Tensor &picked = saved[0], &place = saved[4], &sums = saved[5];
+    const int64_t rows = ctx->saved_data["rows"].toInt();
     auto at_rows = [&](const at::Tensor &grad) {
-      return grad.defined() ? grad.to(sums.scalar_type()).index_select(0, place)
-                            : at::zeros({place.size(0)}, sums.options());
+      if (!grad.defined()) return at::zeros({place.size(0)}, sums.options());
+      const at::Tensor g = grad.to(sums.scalar_type());
+      return rows == place.size(0) ? g.contiguous() : g.index_select(0, place);
     };
     const bool want_hidden = ctx->needs_input_grad(0);
     Gradients out = backward_rows(picked, saved[1], saved[2], saved[3], {saved[6], saved[7]},
                                   ctx->saved_data["temperature"].toDouble(), sums, at_rows(grads[0]), at_rows(grads[1]), want_hidden, ctx->needs_input_grad(1),
                                   saved[2].defined() && ctx->needs_input_grad(2));
-    const int64_t rows = ctx->saved_data["rows"].toInt();
     if (want_hidden && rows != place.size(0))
       out.hidden = at::zeros({rows, picked.size(1)}, picked.options()).index_copy(0, place, out.hidden);
     if (out.weight.defined()) out.weight = out.weight.to(saved[1].scalar_type());
@@ -310,6 +352,7 @@ Kept kept_of(const int64_t *targets, int64_t n, const int64_t *offsets, const in
     }
     TORCH_CHECK(found, "log-probs: target ", targets[r], " at row ", r, " is not among the kept tokens");
     all.insert(all.end(), ids + offsets[r], ids + offsets[r + 1]);
+    std::sort(all.begin() + ends.back(), all.end());
     ends.push_back(static_cast<int64_t>(all.size()));
   }
   return {at::tensor(ends, at::kLong), at::tensor(all, at::kInt)};

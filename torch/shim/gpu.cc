@@ -31,21 +31,21 @@ at::Tensor upload(const void *data, at::IntArrayRef shape, at::ScalarType type, 
   return t.to(device, type, pinned);
 }
 
-at::Tensor zero_counter(at::Device device) {
-  static thread_local at::Tensor counter;
-  if (!counter.defined() || counter.device() != device) counter = at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(device));
-  return counter;
+at::Tensor counters(at::Device device, int64_t n) {
+  static thread_local std::vector<at::Tensor> all;
+  for (const at::Tensor &t : all)
+    if (t.device() == device && t.numel() >= n) return t;
+  all.push_back(at::zeros({std::max<int64_t>(2 * n, 1 << 15)}, at::TensorOptions().dtype(at::kInt).device(device)));
+  return all.back();
 }
 
 Call::Call(const char *kernel, const at::Tensor &t)
     : name_(std::string(kernel) + (t.scalar_type() == at::kFloat ? "_f32" : "_bf16")), device_(t.device()) {}
 
 Call &Call::operator()(const at::Tensor &t) {
-  const void *p = nullptr;
-  if (t.defined()) {
-    accesses(t);
-    p = t.const_data_ptr();
-  }
+  if (!t.defined()) return (*this)(uint64_t{0});
+  accesses(t);
+  const void *p = t.const_data_ptr();
   std::memcpy(&values_[n_++], &p, sizeof p);
   return *this;
 }

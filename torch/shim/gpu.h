@@ -18,10 +18,6 @@ bool ready(const at::Tensor &t);
 // does not wait for the GPU.
 at::Tensor upload(const void *data, at::IntArrayRef shape, at::ScalarType type, at::Device device);
 
-// zero_counter returns an int32 0 of the device, which kernels use to find their last block and leave at 0. The kernels of a device
-// run one after another.
-at::Tensor zero_counter(at::Device device);
-
 constexpr size_t kMaxArguments = 32;
 
 // Call is one launch of a kernel whose name ends in the type of t, _f32 or _bf16. Its arguments are added in order.
@@ -29,7 +25,7 @@ class Call {
  public:
   Call(const char *kernel, const at::Tensor &t);
 
-  // Adds the address of t's elements, or 0 for an undefined t. The kernel may write to them.
+  // Adds the address of t's elements, or a null pointer if t is undefined. The kernel may write to them.
   Call &operator()(const at::Tensor &t);
 
   // Declares that the kernel accesses t, whose address is not an argument.
@@ -52,6 +48,10 @@ class Call {
   size_t n_ = 0;
   std::vector<at::Tensor> tensors_;
 };
+
+// counters returns at least n integers that are 0, for kernels whose blocks count themselves. A kernel leaves them at 0, and the
+// kernels of a device run one after another, so they are shared by all kernels of a thread. They stay valid, for graphs.
+at::Tensor counters(at::Device device, int64_t n);
 
 // threads_for returns the number of threads of a block that processes n elements: a multiple of 32, at most 1024.
 inline int threads_for(int64_t n) { return static_cast<int>(std::min<int64_t>(1024, std::max<int64_t>(32, (n + 31) / 32 * 32))); }

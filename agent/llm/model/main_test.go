@@ -15,6 +15,8 @@ import (
 
 func TestMain(m *testing.M) {
 	torch.SetNumThreads(1) // on busy cores two threads are slower than one
+	// Autograd accepts no devices after the first backward pass, so the protected device is loaded before. NewThread reports errors.
+	_, _ = torch.ParseDevice("protected")
 	torchtest.Main(m)
 }
 

@@ -56,21 +56,19 @@ OM_DEVICE float rounded(float x) {
 #ifdef __CUDACC_RTC__
 
 // The sum over the lanes of a warp, in every lane.
-template <class A>
-OM_DEVICE A warp_sum(A x) {
+OM_DEVICE float warp_sum(float x) {
   for (int d = 16; d > 0; d /= 2) x += __shfl_xor_sync(0xffffffffu, x, d);
   return x;
 }
 
 // The sum over the threads of a block, in every thread.
-template <class A>
-OM_DEVICE A block_sum(A x) {
-  __shared__ A part[32];
+OM_DEVICE float block_sum(float x) {
+  __shared__ float part[32];
   x = warp_sum(x);
   __syncthreads();  // the threads have read the sums of the previous call
   if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
   __syncthreads();
-  A sum = 0;
+  float sum = 0;
   for (unsigned i = 0; i < blockDim.x / 32; i++) sum += part[i];
   return sum;
 }

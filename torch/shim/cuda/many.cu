@@ -49,6 +49,19 @@ OM_DEVICE void adamw_piece(const ManyRow *table, int tensors, float decay, float
   }
 }
 
+// The sum over the threads of a block, at most 256 and a power of 2, in every thread.
+OM_DEVICE double sum_of_threads(double x) {
+  __shared__ double part[256];
+  __syncthreads();  // the threads have read the sum of the previous call
+  part[threadIdx.x] = x;
+  for (unsigned d = blockDim.x / 2; d > 0; d /= 2) {
+    __syncthreads();
+    if (threadIdx.x < d) part[threadIdx.x] += part[threadIdx.x + d];
+  }
+  __syncthreads();
+  return part[0];
+}
+
 // *out = Σ x² over all tensors, whose type is T. partial has a place for each piece; the block that finishes last adds them in
 // order. *counter is 0 before and after.
 template <class T>
@@ -58,12 +71,12 @@ OM_DEVICE void squares_piece(const ManyRow *table, int tensors, double *partial,
   const T *x = static_cast<const T *>(row.operand[0]);
   double sum = 0;
   for (long long i = begin + threadIdx.x; i < end; i += blockDim.x) sum += static_cast<double>(load(x + i)) * load(x + i);
-  sum = block_sum(sum);
+  sum = sum_of_threads(sum);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
   if (!last_block(counter, gridDim.x)) return;
   sum = 0;
   for (long long i = threadIdx.x; i < gridDim.x; i += blockDim.x) sum += partial[i];
-  sum = block_sum(sum);
+  sum = sum_of_threads(sum);
   if (threadIdx.x == 0) *out = sum;
 }
 

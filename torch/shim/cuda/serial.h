@@ -22,14 +22,8 @@ using std::min;
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static inline void __syncthreads() {}
 
-template <class A>
-static inline A warp_sum(A x) {
-  return x;
-}
-template <class A>
-static inline A block_sum(A x) {
-  return x;
-}
+static inline float warp_sum(float x) { return x; }
+static inline float block_sum(float x) { return x; }
 
 static inline bool last_block(int *counter, int n) {
   if (++*counter < n) return false;

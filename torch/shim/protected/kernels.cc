@@ -12,7 +12,9 @@ namespace om {
 namespace {
 
 #include "../cuda/decode.cu"
+#include "../cuda/dropout.cu"
 #include "../cuda/layers.cu"
+#include "../cuda/logprobs.cu"
 #include "../cuda/many.cu"
 
 // A kernel as a function of pointers to its arguments.
@@ -37,7 +39,8 @@ void kernel(void **args) {
 
 const std::unordered_map<std::string, Kernel> kernels = {
     OM_BOTH(rmsnorm), OM_BOTH(rmsnorm_backward), OM_BOTH(rope),        OM_BOTH(swiglu),
-    OM_BOTH(swiglu_backward), OM_BOTH(heads), OM_BOTH(heads_backward), OM_BOTH(rope_write), OM_BOTH(attention),  OM_BOTH(adamw), OM_BOTH(squares), OM_BOTH(widen), OM_BOTH(narrow),
+    OM_BOTH(swiglu_backward), OM_BOTH(heads), OM_BOTH(heads_backward), OM_BOTH(rope_write), OM_BOTH(attention),  OM_BOTH(adamw), OM_BOTH(squares), OM_BOTH(widen), OM_BOTH(narrow), OM_BOTH(dropout),
+    OM_BOTH(softmax_backward), {"softmax_f32", kernel<softmax_f32>}, {"softmax_keep_f32", kernel<softmax_keep_f32>},
 };
 
 }  // namespace

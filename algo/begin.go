@@ -114,7 +114,7 @@ func (t *Trainer) freezeReference(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("copy the reference: %w", err)
 		}
-		return t.Ranks.OnFirst(ctx, func() error { return t.writeReference(ctx) })
+		return t.onWriter(ctx, func() error { return t.writeReference(ctx) }, func() error { return t.Save(ctx, "") })
 	})
 }
 

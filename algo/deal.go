@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -75,6 +76,14 @@ func (s *sentEpisode) receive(tasks []data.Task) (*data.Episode, error) {
 	return ep, json.Unmarshal(s.Task, &ep.Task)
 }
 
+// wholeWeights gathers divided weights on every rank, so that each generates for itself, until release is called.
+func (c *core) wholeWeights(ctx context.Context) (release func() error, err error) {
+	if !c.divided() {
+		return func() error { return nil }, nil
+	}
+	return func() error { return c.Actor.ReleaseWeights(ctx) }, c.Actor.GatherWeights(ctx)
+}
+
 // rollOut is rollout.RunEpisodes on all ranks. The end of play ends only the playing.
 func (c *core) rollOut(ctx, play context.Context, envs map[string]rollout.Env, tasks []data.Task, o rollout.Options) ([]*data.Episode, rollout.Stats, error) {
 	if c.Ranks == nil {
@@ -84,6 +93,10 @@ func (c *core) rollOut(ctx, play context.Context, envs map[string]rollout.Env, t
 	group := map[string]int{}
 	for i, uid := range rollout.GroupIDs(tasks, o) {
 		group[uid] = i
+	}
+	release, err := c.wholeWeights(ctx)
+	if err != nil {
+		return nil, rollout.Stats{}, err
 	}
 	var own []*data.Episode
 	parts, err := ranks.Gather(ctx, c.Ranks, func() (p playedPart, err error) {
@@ -101,9 +114,10 @@ func (c *core) rollOut(ctx, play context.Context, envs map[string]rollout.Env, t
 		}
 		return p, nil
 	})
+	err = errors.Join(interrupted(err), release())
 	var total rollout.Stats
 	if err != nil {
-		return nil, total, interrupted(err)
+		return nil, total, err
 	}
 	var all []*data.Episode
 	waves := 0
@@ -213,7 +227,16 @@ func (c *core) scoreOnce(ctx, play context.Context, samples []reward.Sample) (re
 	for i := c.Ranks.Rank(); i < len(samples); i += c.Ranks.Size() {
 		own = append(own, samples[i])
 	}
-	parts, err := ranks.Gather(ctx, c.Ranks, func() (reward.Composed, error) { return c.o.Scorer.Score(play, own) })
+	if c.o.Scorer.Lockstep() { // an interrupt of one rank would break the connection to the others
+		play = ctx
+	}
+	parts, err := ranks.Gather(ctx, c.Ranks, func() (reward.Composed, error) {
+		scored, err := c.o.Scorer.Score(play, own)
+		if err != nil && c.o.Scorer.Lockstep() { // the other ranks may wait for this one
+			c.Ranks.Break()
+		}
+		return scored, err
+	})
 	all := reward.Composed{Scores: make([]float64, len(samples)), Parts: map[string][]reward.Score{}, Turns: make([][]float64, len(samples))}
 	if err != nil {
 		return all, interrupted(err)

@@ -162,7 +162,7 @@ func (t *Trainer) saveAfter(ctx context.Context, err error) error {
 	}
 	save := t.SaveCheckpoint
 	if t.Ranks.Apart() { // another rank has ended; the weights of a finished step are complete on every rank
-		if !t.Ranks.First() {
+		if !t.Ranks.First() || t.divided() {
 			return err
 		}
 		save = t.save

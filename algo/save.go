@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data/crash"
+	"github.com/openmanus/openmanus/torch/shard"
 )
 
 // Crash points while a checkpoint is filled.
@@ -26,7 +27,9 @@ var (
 //
 // All ranks call SaveCheckpoint, and rank 0 writes.
 func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
-	err := t.Ranks.OnFirst(ctx, func() error { return t.save(ctx) })
+	err := t.onWriter(ctx, func() error { return t.save(ctx) }, func() error {
+		return t.Engine.Exclusive(ctx, func() error { return t.fill(ctx, "") })
+	})
 	if err == nil {
 		t.unsaved = false
 	} else if t.Ranks.Apart() {
@@ -34,6 +37,27 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 	}
 	return err
 }
+
+// onWriter calls write on rank 0. If the weights are divided over the ranks, the other ranks call help, which sends their parts.
+func (c *core) onWriter(ctx context.Context, write, help func() error) error {
+	if !c.divided() {
+		return c.Ranks.OnFirst(ctx, write)
+	}
+	return c.Ranks.Each(ctx, func() error {
+		f := help
+		if c.Ranks.First() {
+			f = write
+		}
+		err := f()
+		if err != nil { // the other ranks may wait for this one
+			c.Ranks.Break()
+		}
+		return err
+	})
+}
+
+// divided reports whether the weights or their optimiser state are divided over the ranks.
+func (c *core) divided() bool { return c.Actor.Master().Sharded().Level != shard.None }
 
 // save writes the checkpoint on this rank.
 func (t *Trainer) save(ctx context.Context) error {
@@ -50,24 +74,10 @@ func (t *Trainer) save(ctx context.Context) error {
 	err = t.phase(t.state.Step, "save_checkpoint", 0, m, func() error {
 		return t.Engine.Exclusive(ctx, func() error {
 			return checkpoint.Save(ctx, t.Run.Checkpoints(), t.state.Step, t.o.Keep, func(dir string) error {
-				atActor.Pass()
-				if err := t.Save(ctx, filepath.Join(dir, rundir.ActorFolder)); err != nil {
+				if err := t.fill(ctx, dir); err != nil {
 					return err
 				}
-				if t.Critic != nil {
-					if !t.Critic.Shared() {
-						if err := t.SaveCritic(ctx, filepath.Join(dir, learner.CriticFolder)); err != nil {
-							return err
-						}
-					}
-					if err := t.Critic.Save(ctx, dir); err != nil {
-						return err
-					}
-				}
-				if err := t.method.Save(dir); err != nil {
-					return err
-				}
-				return t.writeRest(ctx, dir)
+				return t.writeRest(dir)
 			}, also...)
 		})
 	})
@@ -86,10 +96,29 @@ func (t *Trainer) save(ctx context.Context) error {
 	return nil
 }
 
-// writeRest writes the optimiser, the configuration and the state.
-func (t *Trainer) writeRest(ctx context.Context, dir string) error {
+// fill writes the actor, the critic and their optimisers. If they are divided, all ranks call fill; dir is of rank 0.
+func (t *Trainer) fill(ctx context.Context, dir string) error {
+	atActor.Pass()
+	if err := t.Save(ctx, filepath.Join(dir, rundir.ActorFolder)); err != nil {
+		return err
+	}
+	if t.Critic != nil {
+		if !t.Critic.Shared() {
+			if err := t.SaveCritic(ctx, filepath.Join(dir, learner.CriticFolder)); err != nil {
+				return err
+			}
+		}
+		if err := t.Critic.Save(ctx, dir); err != nil {
+			return err
+		}
+	}
 	atOptimizer.Pass()
-	if err := t.Actor.SaveOptimizer(ctx, dir); err != nil {
+	return t.Actor.SaveOptimizer(ctx, dir)
+}
+
+// writeRest writes the files of the method, the configuration and the state.
+func (t *Trainer) writeRest(dir string) error {
+	if err := t.method.Save(dir); err != nil {
 		return err
 	}
 	config, err := os.ReadFile(t.Run.Config())

@@ -406,6 +406,7 @@ type Trainer struct {
 // Dist configures a run of several processes.
 type Dist struct {
 	TimeoutS float64 `toml:"timeout_s"`
+	Shard    string  `toml:"shard"`
 }
 
 // Perf has the properties of the machine for utilization metrics.

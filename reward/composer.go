@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -23,6 +24,17 @@ type Composer struct {
 	scoring sync.Mutex // held by Score: a scorer scores one list at a time
 }
 
+// Lockstep reports whether a component computes with other processes, which must call Score at the same time.
+func (c *Composer) Lockstep() bool {
+	return slices.ContainsFunc(c.Components, func(part Component) bool { return lockstep(part.Scorer) })
+}
+
+// lockstep reports whether s has a method Lockstep that returns true. Such a scorer is called without samples too.
+func lockstep(s Scorer) bool {
+	l, ok := s.(interface{ Lockstep() bool })
+	return ok && l.Lockstep()
+}
+
 // Composed holds the scores of a list of samples, in total and by component.
 type Composed struct {
 	Scores []float64
@@ -38,12 +50,12 @@ func (c *Composer) Score(ctx context.Context, samples []Sample) (Composed, error
 			out.Turns[i] = make([]float64, n)
 		}
 	}
-	if len(samples) == 0 {
-		return out, nil
-	}
 	c.scoring.Lock()
 	defer c.scoring.Unlock()
 	for _, part := range c.Components {
+		if len(samples) == 0 && !lockstep(part.Scorer) {
+			continue
+		}
 		scores, err := part.Scorer.Score(ctx, samples)
 		if err != nil {
 			return Composed{}, fmt.Errorf("reward component %s: %w", part.Name, err)

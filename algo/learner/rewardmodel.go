@@ -145,6 +145,9 @@ func (r *RewardModel) encode(sample string, messages []data.Message) ([]int32, e
 	return ids, nil
 }
 
+// Lockstep reports whether the passes of the model are collectives, in which all ranks call Score.
+func (r *RewardModel) Lockstep() bool { return r.bundle.Model.Lockstep() }
+
 // Score scores the chats of samples. The extra metrics of a score are the number of
 // tokens that the model read and whether the chat was truncated. If the model is sharded, all ranks call Score, each with its
 // own samples or none; an error of one rank must then end the others.

@@ -123,14 +123,21 @@ func (r *Ranks) Settle(ctx context.Context, err error) error {
 	_, native := errors.AsType[*torch.Error](err)
 	_, group := errors.AsType[*dist.Error](err)
 	if native || group || ctx.Err() != nil {
-		r.apart = true
-		r.group.Abort()
+		r.Break()
 		if group {
 			return r.whose(err)
 		}
 		return err
 	}
 	return r.Each(ctx, func() error { return err })
+}
+
+// Break ends the connection to the other ranks, which may be inside a collective, after an error of this rank.
+func (r *Ranks) Break() {
+	if r != nil {
+		r.apart = true
+		r.group.Abort()
+	}
 }
 
 // rankNumber matches a rank in a message of the group.
@@ -246,6 +253,9 @@ func decode(text []byte, v any) error { return gob.NewDecoder(bytes.NewReader(te
 func exchange[T any](ctx context.Context, r *Ranks, v *T, err error) ([]T, error) {
 	if ctx.Err() != nil { // the process ends at once
 		return nil, context.Cause(ctx)
+	}
+	if err != nil && r.apart { // after Break
+		return nil, err
 	}
 	var sent message
 	if err == nil && v != nil {

@@ -61,6 +61,10 @@ func (t *training) newCritic(ctx context.Context) (*learner.Critic, error) {
 		m.Close()
 		return nil, errext.With(errext.Model, "give a model with the actor's tokenizer", fmt.Errorf("critic.path: the vocabulary of the critic has %d tokens, the vocabulary of the actor %d", own, actor))
 	}
+	if err := t.shard(ctx, m, false); err != nil {
+		m.Close()
+		return nil, err
+	}
 	c, err := learner.NewCritic(ctx, m, t.compute, adamW(t.cfg.Critic.Optim), t.cfg.Trainer.Seed^criticSeed)
 	if err != nil {
 		m.Close()

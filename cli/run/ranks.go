@@ -24,6 +24,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/dist"
+	"github.com/openmanus/openmanus/torch/shard"
 )
 
 // Join connects this process to the other processes of a run. The connection ends with Ranks.Close. Host.Ranks holds the result.
@@ -243,6 +244,15 @@ func (t *training) connectAhead(ctx context.Context, asyncSteps int) (*ranks.Ran
 	}
 	playing, err := r.Connect(ctx, "ahead", all, Seconds(t.cfg.Dist.TimeoutS))
 	return playing, errext.With(errext.Native, "", err)
+}
+
+// shard divides a model over the ranks as dist.shard says. frozen models are not trained.
+func (t *training) shard(ctx context.Context, m *model.Model, frozen bool) error {
+	level, err := shard.ParseLevel(t.cfg.Dist.Shard)
+	if g := t.host.Ranks.Group(); err == nil && g != nil {
+		err = m.Shard(ctx, shard.Options{Group: g, Level: level, Compute: t.compute, Frozen: frozen})
+	}
+	return errext.With(errext.Native, "", err)
 }
 
 // sharedServers divides the limits of servers that all processes use, so that the processes together respect them. If a limit is

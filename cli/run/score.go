@@ -79,7 +79,7 @@ func (r *Run) Score(ctx context.Context, o ScoreOptions) (result ScoreResult, er
 		if err != nil {
 			return nil, err
 		}
-		return openRewardModel(ctx, h, thread, dt, cfg.Reward, nil)
+		return openRewardModel(ctx, h, thread, dt, cfg.Reward, nil, nil)
 	})
 	if err != nil {
 		return result, err

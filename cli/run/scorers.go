@@ -74,10 +74,16 @@ func openScorer(h *Host, p configs.Component, r configs.Reward, timeoutKey strin
 
 // openRewardModel opens the reward model of a [reward] section. The parameter opening
 // is the beginning of the chats that the model will score, or nil if unknown.
-func openRewardModel(ctx context.Context, h *Host, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message) (*learner.RewardModel, error) {
+func openRewardModel(ctx context.Context, h *Host, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message, divide func(*model.Model) error) (*learner.RewardModel, error) {
 	b, err := openWeights(ctx, h, thread, r.ModelPath, model.Options{DType: dt, Classifier: true})
 	if err != nil {
 		return nil, fmt.Errorf("reward.model_path: %w", err)
+	}
+	if divide != nil {
+		if err := divide(b.Model); err != nil {
+			b.Close()
+			return nil, err
+		}
 	}
 	m, err := learner.NewRewardModel(ctx, b, learner.RewardModelOptions{Rows: r.ModelMicroBatchSize, MaxTokens: r.ModelMaxTokens, Offload: r.ModelOffloadParams, Opening: opening})
 	if err != nil {

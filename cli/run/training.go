@@ -101,6 +101,9 @@ func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *runFold
 	if err := t.sendWeights(ctx, t.bundle.Model); err != nil {
 		return t, err
 	}
+	if err := t.shard(ctx, t.bundle.Model, false); err != nil {
+		return t, err
+	}
 	return t, h.Ranks.Each(ctx, func() error { return t.openActor(ctx) })
 }
 
@@ -177,7 +180,7 @@ func (t *training) openScorer(ctx context.Context) error {
 				return nil, err
 			}
 		}
-		m, err := openRewardModel(ctx, t.host, t.thread, t.compute, t.cfg.Reward, opening)
+		m, err := openRewardModel(ctx, t.host, t.thread, t.compute, t.cfg.Reward, opening, func(m *model.Model) error { return t.shard(ctx, m, true) })
 		if err != nil {
 			return nil, err
 		}
@@ -460,6 +463,11 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	}
 	if err := t.run.checkInputs(inputs); err != nil {
 		return nil, err
+	}
+	if ref != nil && !ref.HasLoRA() && t.cfg.Model.LoRARank == 0 { // with adapters it is on the policy's weights
+		if err := t.shard(ctx, ref, true); err != nil {
+			return nil, err
+		}
 	}
 	critic, err := t.critic(ctx)
 	if err != nil {

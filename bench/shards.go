@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -190,6 +191,7 @@ func (j ShardJob) measure(ctx context.Context, th *torch.Thread, g *dist.Group, 
 		return out, err
 	}
 	defer a.Close()
+	debug.FreeOSMemory() // the random numbers of the weights
 	a.SetGradientCheckpointing(true)
 	o := learner.PolicyOptions{
 		Micro: learner.MicroBatching{Rows: 1, Group: g}, Loss: "vanilla", Agg: loss.TokenMean, Temperature: 1, GradClip: 1,

@@ -14,7 +14,11 @@ type Error struct {
 	Op     string  // the method or function, as MatMul
 	Msg    string  // the message of libtorch or of this package
 	Shapes [][]int // shapes of the operands
+	Err    error   // argument of FailWith; nil: none
 }
+
+// Unwrap returns the error that FailWith was called with.
+func (e *Error) Unwrap() error { return e.Err }
 
 func (e *Error) Error() string {
 	var b strings.Builder
@@ -46,8 +50,14 @@ func (p opPanic) Error() string { return p.err.Error() }
 
 // Fail ends the function that Run is running; Run returns an *Error. Packages that add operations (nn, optim) use it for
 // operands that do not fit.
-func Fail(op, msg string, operands ...Tensor) {
-	e := &Error{Op: op, Msg: msg}
+func Fail(op, msg string, operands ...Tensor) { fail(&Error{Op: op, Msg: msg}, operands) }
+
+// FailWith is Fail for an error of a part of the operation, such as a collective.
+func FailWith(op string, err error, operands ...Tensor) {
+	fail(&Error{Op: op, Msg: err.Error(), Err: err}, operands)
+}
+
+func fail(e *Error, operands []Tensor) {
 	for _, t := range operands {
 		if t.h != nil && t.h.ptr != nil {
 			e.Shapes = append(e.Shapes, t.Shape())

@@ -1,5 +1,8 @@
 package torch
 
+// #include <malloc.h>
+import "C"
+
 import (
 	"fmt"
 	"os"
@@ -25,6 +28,10 @@ func FreeMemory() (bytes int64, ok bool) {
 	}
 	return bytes, ok
 }
+
+// TrimHost returns memory that libtorch has freed on the host to the system. The C library otherwise keeps tensors of up to 32 MB for
+// later allocations, so that the process stays as large as it was while it had a whole model.
+func TrimHost() { C.malloc_trim(0) }
 
 // cgroupNumber reads a number from a file of the process's control group
 // (version 2), at its path inside a container. It returns -1 if the file is missing or sets no limit.

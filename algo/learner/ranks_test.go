@@ -341,6 +341,7 @@ func TestRanksSkipTogether(t *testing.T) {
 
 // TestRankFails checks that the failure of one rank ends the pass of the others with an error.
 func TestRankFails(t *testing.T) {
+	t.Parallel() // waits for the names of the ranks
 	errs := make([]error, 2)
 	onRanks(t, 2, func(rank int, g *dist.Group) {
 		a := actorOf(t, torch.Float32, nil)

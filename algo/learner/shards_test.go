@@ -2,6 +2,7 @@ package learner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/dist"
+	"github.com/openmanus/openmanus/torch/dist/disttest"
 	"github.com/openmanus/openmanus/torch/optim"
 	"github.com/openmanus/openmanus/torch/shard"
 	"github.com/openmanus/openmanus/torch/torchtest"
@@ -347,4 +349,20 @@ func TestShardsSkip(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestShardsAreLost checks that a pass whose weights cannot be gathered returns the error of the group.
+func TestShardsAreLost(t *testing.T) {
+	t.Parallel() // waits for the names of the ranks
+	disttest.Errors(t, 2, disttest.Timeout, func(_ *torch.Thread, g *dist.Group) error {
+		a := actorOn(t, torch.Float32, nil, shard.Options{Group: g, Level: shard.Weights, Compute: torch.Float32})
+		if g.Rank() == 1 {
+			return errors.New("lost") // aborts the group
+		}
+		err := LogProbs(t.Context(), a.Compute(), trainRows(2), MicroBatching{Group: g}, 1, OldLogProbs)
+		if lost, ok := errors.AsType[*dist.Error](err); !ok {
+			t.Errorf("the pass returned %v (%v), want a dist.Error", err, lost)
+		}
+		return nil
+	})
 }

@@ -258,6 +258,6 @@ func (u *Unit) Close() { u.owner.Close() }
 // must fails the operation after an error of a collective.
 func (u *Unit) must(op string, err error) {
 	if err != nil {
-		torch.Fail(op, fmt.Sprintf("shards of %s: %v", u.name, err))
+		torch.FailWith(op, fmt.Errorf("shards of %s: %w", u.name, err))
 	}
 }

@@ -294,7 +294,7 @@ func (m *Model) whole(p Param) torch.Tensor {
 func (c *cut) sum(x torch.Tensor) torch.Tensor {
 	y := x.Contiguous().ToDevice(torch.Device{})
 	if err := c.group.AllReduce(context.Background(), y); err != nil {
-		torch.Fail("AllReduce", err.Error(), x)
+		torch.FailWith("AllReduce", err, x)
 	}
 	return y.ToDevice(x.Device())
 }
@@ -308,7 +308,7 @@ func (c *cut) gather(x torch.Tensor) torch.Tensor {
 	}
 	all := torch.Cat(parts, 0) // only its memory is used
 	if err := c.group.AllGather(context.Background(), all, y); err != nil {
-		torch.Fail("AllGather", err.Error(), x)
+		torch.FailWith("AllGather", err, x)
 	}
 	return all.ToDevice(x.Device())
 }

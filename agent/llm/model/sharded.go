@@ -58,6 +58,7 @@ func (m *Model) Shard(ctx context.Context, o shard.Options) error {
 		}
 	}
 	m.dtype = o.Compute
+	torch.TrimHost()
 	return nil
 }
 

@@ -23,6 +23,9 @@ func (t *Trainer) write(ctx context.Context, phase track.Phase, step int, m Metr
 		line := Metrics{}
 		maps.Copy(line, m)
 		t.memory(line)
+		if err := t.deviceTime(ctx, line); err != nil {
+			return err
+		}
 		if t.saving > 0 {
 			line[track.TimingSave], t.saving = t.saving, 0
 		}
@@ -49,6 +52,20 @@ func (t *Trainer) newCounts(ctx context.Context) ([]map[string]pool.Counts, erro
 		return nil, nil
 	}
 	return ranks.Gather(ctx, t.Ranks, func() (map[string]pool.Counts, error) { return since, nil })
+}
+
+// deviceTime reports the time that a GPU took.
+func (t *Trainer) deviceTime(ctx context.Context, m Metrics) error {
+	thread := t.Actor.Master().Thread()
+	if thread.Device().IsCPU() {
+		return nil
+	}
+	seconds, err := thread.DeviceSeconds(ctx)
+	if err != nil {
+		return fmt.Errorf("read the time of the GPU: %w", err)
+	}
+	m[track.DeviceTime] = seconds
+	return nil
 }
 
 // memory reports the memory of the process and of its parts, so that a leak shows as

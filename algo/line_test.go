@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// TestDeviceMemory checks that the metrics of a run on a GPU report its memory, and those of a run on the CPU do not.
+// TestDeviceMemory checks that the metrics of a run on a GPU report its memory and its time, and those of a run on the CPU do not.
 func TestDeviceMemory(t *testing.T) {
 	for _, d := range []torch.Device{{}, {Protected: true}} {
 		thread, err := torch.NewThread(d)
@@ -22,7 +22,12 @@ func TestDeviceMemory(t *testing.T) {
 		must(t, err)
 		defer actor.Close()
 		metrics := Metrics{}
-		(&Trainer{core: core{Parts: Parts{Actor: actor}}}).memory(metrics)
+		trainer := &Trainer{core: core{Parts: Parts{Actor: actor}}}
+		trainer.memory(metrics)
+		must(t, trainer.deviceTime(t.Context(), metrics))
+		if seconds, reported := metrics[track.DeviceTime]; reported == d.IsCPU() || reported && seconds <= 0 {
+			t.Errorf("%v: the device took %v s", d, seconds)
+		}
 		weights := metrics[track.MemoryBytes+"/weights"]
 		used, reported := metrics[track.DeviceBytes]
 		if reported == d.IsCPU() || reported && (used < weights || metrics[track.DevicePeakBytes] < used) {

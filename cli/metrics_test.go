@@ -55,7 +55,7 @@ var testedElsewhere = map[string][]string{
 		track.Servers + "*/{requests,instances_created,quarantines}", track.Servers + "*/faults/*",
 	},
 	"cli.TestTrainWithRewardModel": {track.MemoryBytes + "/reward_model"},
-	"algo.TestDeviceMemory":        {track.DeviceBytes, track.DevicePeakBytes},
+	"algo.TestDeviceMemory":        {track.DeviceBytes, track.DevicePeakBytes, track.DeviceTime},
 }
 
 // unevenMaze serves a maze in which failed episodes have different rewards, so that every group has a spread of rewards

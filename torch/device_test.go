@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openmanus/openmanus/torch"
 )
@@ -139,4 +140,40 @@ func inaccessible(t *testing.T) int {
 		}
 	}
 	return n
+}
+
+// TestDeviceSeconds checks that the time of jobs is counted once, and that a job that fails does not disturb it.
+func TestDeviceSeconds(t *testing.T) {
+	th, err := torch.NewThread(torch.Device{Protected: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer th.Close()
+	seconds := func() float64 {
+		s, err := th.DeviceSeconds(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	seconds()
+	const jobs, pause = 3, 20 * time.Millisecond
+	for i := range jobs {
+		err := torch.Run(t.Context(), th, func(s *torch.Scope) error {
+			time.Sleep(pause)
+			if i == 1 {
+				s.Zeros(torch.Float32, 2).Item()
+			}
+			return nil
+		})
+		if (err != nil) != (i == 1) {
+			t.Fatalf("job %d: error %v", i, err)
+		}
+	}
+	if got, least := seconds(), (jobs * pause).Seconds(); got < least {
+		t.Errorf("%d jobs took %v s, want at least %v", jobs, got, least)
+	}
+	if got := seconds(); got >= pause.Seconds() {
+		t.Errorf("without a job %v s are counted", got)
+	}
 }

@@ -206,6 +206,13 @@ typedef struct {
   int64_t peak;      /* the largest `allocated` since the previous call */
 } om_memory;
 const char *om_device_memory(int64_t device_kind, int64_t device_index, om_memory *out);
+/* Marks the begin (1) or the end (0) of a job on the stream of a device other than the CPU, without a wait. */
+const char *om_mark_job(int64_t device_kind, int64_t device_index, int begins);
+
+/* The time in seconds between the marks of the jobs of this OS thread since the previous call, as the device measured it. Waits for
+ * the last job that has ended; the running job counts later. */
+const char *om_job_seconds(double *out);
+
 /* Returns the memory that the allocator of a kind of device holds for later tensors to the device. */
 const char *om_empty_cache(int64_t device_kind);
 

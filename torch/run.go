@@ -71,7 +71,7 @@ func (t *Thread) do(j *job) {
 		j.err = t.takeNumThreads()
 	}
 	if j.err == nil {
-		j.err = j.f(t.open())
+		j.err = t.timed(j.f)
 	}
 	returned = true
 }

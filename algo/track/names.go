@@ -120,6 +120,7 @@ const (
 	TensorBytes        = "perf/tensor_bytes"
 	DeviceBytes        = "perf/gpu_bytes"
 	DevicePeakBytes    = "perf/gpu_peak_bytes"
+	DeviceTime         = "perf/gpu_time_s"
 	Utilization        = "perf/mfu"
 )
 

@@ -169,6 +169,7 @@ var Table = []Definition{
 	{TensorBytes, "bytes held by live tensors", everyLine},
 	{DeviceBytes, "bytes of the GPU's memory that tensors hold", "every line, on a GPU"},
 	{DevicePeakBytes, "the largest perf/gpu_bytes since the line before", "every line, on a GPU"},
+	{DeviceTime, "seconds that the GPU took for the jobs of this process since the line before, each from its first operation to its last, by events", "every line, on a GPU"},
 	{MemoryBytes + "/{weights,optimizer}", "tensor bytes of the weights (float32 and, if computation uses another dtype, the copy in it) and of the optimiser's moments", everyLine},
 	{MemoryBytes + "/{critic,critic_optimizer}", "tensor bytes of the critic's weights (only its head with critic.shared) and of its optimiser's moments", whenCritic},
 	{MemoryBytes + "/{reference,reward_model,kv_cache}", "tensor bytes of the reference's and the reward model's weights and of the KV cache", whenNonZero},

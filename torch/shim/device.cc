@@ -1,4 +1,5 @@
 // Threads, CUDA, and the versions of the loaded libraries.
+#include <c10/core/Event.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <ATen/Parallel.h>
@@ -11,6 +12,9 @@
 #include <atomic>
 #include <cstdio>
 #include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "gpu.h"
 #include "internal.h"
@@ -73,6 +77,21 @@ void load_protected() {
   protected_trace = reinterpret_cast<const char *(*)(int)>(dlsym(l, "om_trace_protected"));
   protected_counts = reinterpret_cast<void (*)(om_counts *)>(f);
 }
+
+// The events at the begin and the end of the jobs of an OS thread, and the time of earlier ones.
+struct Marks {
+  std::optional<c10::Event> begin;  // of the running job
+  std::vector<std::pair<c10::Event, c10::Event>> jobs;
+  double seconds = 0;
+
+  void collect() {
+    if (!jobs.empty()) jobs.back().second.synchronize();
+    for (auto &[begin, end] : jobs) seconds += begin.elapsedTime(end) / 1000;
+    jobs.clear();
+  }
+};
+
+thread_local Marks marks;
 
 }  // namespace
 
@@ -160,6 +179,32 @@ const char *om_device_memory(int64_t device_kind, int64_t device_index, om_memor
     // Memory that the allocator holds for later tensors is free for this process.
     out->free = static_cast<int64_t>(info.first) + std::max<int64_t>(0, reserved.current - all.current);
     a->resetPeakStats(d.index());
+  }
+  OM_END
+}
+
+const char *om_mark_job(int64_t device_kind, int64_t device_index, int begins) {
+  OM_TRY {
+    const c10::Stream stream = c10::impl::getDeviceGuardImpl(om::device(device_kind, 0).type())->getStream(om::device(device_kind, device_index));
+    c10::Event now(stream.device_type(), c10::EventFlag::BACKEND_DEFAULT);
+    now.record(stream);
+    if (begins != 0) {
+      marks.begin.emplace(std::move(now));
+      return nullptr;
+    }
+    TORCH_CHECK(marks.begin, "the end of a job that did not begin");
+    marks.jobs.emplace_back(std::move(*marks.begin), std::move(now));
+    marks.begin.reset();
+    if (marks.jobs.size() >= 1000) marks.collect();
+  }
+  OM_END
+}
+
+const char *om_job_seconds(double *out) {
+  OM_TRY {
+    marks.collect();
+    *out = marks.seconds;
+    marks.seconds = 0;
   }
   OM_END
 }

@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -324,6 +325,8 @@ void fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
 
 // ---------------------------------------------------------------- device
 
+using Clock = std::chrono::steady_clock;
+
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   static constexpr at::DeviceType static_type = kType;
   at::DeviceType type() const override { return kType; }
@@ -336,10 +339,19 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::Stream exchangeStream(c10::Stream) const noexcept override { return getStream(getDevice()); }
   at::DeviceIndex deviceCount() const noexcept override { return 1; }
-  void record(void **, const c10::Stream &, const at::DeviceIndex, const c10::EventFlag) const override {}
+  // An event is the time at which it was recorded; the operations before have ended.
+  void record(void **event, const c10::Stream &, const at::DeviceIndex, const c10::EventFlag) const override {
+    if (*event == nullptr) *event = new Clock::time_point;
+    *static_cast<Clock::time_point *>(*event) = Clock::now();
+  }
+  void synchronizeEvent(void *) const override {}
+  double elapsedTime(void *from, void *to, const at::DeviceIndex) const override {
+    const auto d = *static_cast<Clock::time_point *>(to) - *static_cast<Clock::time_point *>(from);
+    return std::chrono::duration<double, std::milli>(d).count();
+  }
   void block(void *, const c10::Stream &) const override {}
   bool queryEvent(void *) const override { return true; }
-  void destroyEvent(void *, const at::DeviceIndex) const noexcept override {}
+  void destroyEvent(void *event, const at::DeviceIndex) const noexcept override { delete static_cast<Clock::time_point *>(event); }
   bool queryStream(const c10::Stream &) const override { return true; }
   void synchronizeStream(const c10::Stream &) const override {}
 };

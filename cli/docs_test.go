@@ -17,7 +17,7 @@ var (
 	fenced      = regexp.MustCompile("(?s)```([a-z]*)\n(.*?)```")
 	inline      = regexp.MustCompile("`([^`\n]+)`((?:,? (?:and )?`[a-z]+`)*)")
 	word        = regexp.MustCompile("`([a-z]+)`")
-	commandLine = regexp.MustCompile(`(?m)(?:^|^(?:nohup|srun) |[|&;] *|build/|^ExecStart=/usr/local/bin/)openmanus ([^#|&;\n]+)`)
+	commandLine = regexp.MustCompile(`(?m)(?:^|^(?:nohup|srun|srun --kill-on-bad-exit) |[|&;] *|build/|^ExecStart=/usr/local/bin/)openmanus ([^#|&;\n]+)`)
 )
 
 var groups = []string{"model", "env", "config", "data", "cache", "reward"}

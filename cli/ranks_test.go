@@ -3,12 +3,14 @@ package cli
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -481,5 +483,51 @@ func TestProcessesFlag(t *testing.T) {
 	}
 	if got := withoutFlag([]string{"o", "train", "--processes", "2", "-q", "--processes=3", "x.toml"}, "processes"); !slices.Equal(got, []string{"o", "train", "-q", "x.toml"}) {
 		t.Errorf("withoutFlag returns %q", got)
+	}
+}
+
+// TestDocumentedStarters runs the commands of docs/distributed.md and of configs/kubernetes with the variables of their
+// starters.
+func TestDocumentedStarters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("this test trains three models")
+	}
+	page, err := os.ReadFile("../docs/distributed.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := func(starter string) []string {
+		m := regexp.MustCompile(`(?m)^` + starter + ` .*openmanus (.*)$`).FindSubmatch(page)
+		if m == nil {
+			t.Fatalf("docs/distributed.md has no command of %s", starter)
+		}
+		return strings.Fields(string(m[1]))
+	}
+	manifest, err := os.ReadFile("../configs/kubernetes/pytorchjob.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var args []string
+	m := regexp.MustCompile(`(?m)^ *args: (\[.*\])$`).FindSubmatch(manifest)
+	if m == nil || json.Unmarshal(m[1], &args) != nil {
+		t.Fatal("the manifest has no args")
+	}
+	if !bytes.Contains(manifest, []byte(`command: ["openmanus"]`)) || bytes.Contains(manifest, []byte("env:")) {
+		t.Error("the manifest runs another program, or sets variables of the operator")
+	}
+	for name, c := range map[string]struct {
+		args      []string
+		variables func(string) func(int, int) []string
+	}{"torchrun": {command("torchrun"), torchrun}, "srun": {command("srun"), slurm}, "PyTorchJob": {args, pyTorchJob}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeFile(t, dir, "my.toml", learningRun)
+			for _, p := range startEach(t, dir, 3, c.variables(freePort(t)), append(slices.Clip(c.args), "--set", "sft.epochs=1", "--set", "trainer.total_steps=1")...) {
+				p.wait(t)
+			}
+			if n := bytes.Count(metricsText(dir), []byte(`"training/global_step":1`)); n != 1 {
+				t.Errorf("the metrics have step 1 %d times", n)
+			}
+		})
 	}
 }

@@ -540,3 +540,59 @@ func TestOverlongPromptsAreLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// TestPart checks that the parts of a rollout together are the whole rollout, and that its limit of failures applies to their
+// sum.
+func TestPart(t *testing.T) {
+	play := func(index, of int) ([]*data.Episode, Stats) {
+		s := newStage(t, true)
+		o := Options{GroupSize: 2, Concurrency: 4, Seed: 5, Deterministic: true}
+		o.Part.Index, o.Part.Of = index, of
+		list := tasks(5)
+		eps, stats, err := RunEpisodes(t.Context(), s.envs, append(list, list[0]), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return eps, stats
+	}
+	all, whole := play(0, 1)
+	ids := GroupIDs(append(tasks(5), tasks(1)...), Options{})
+	var sum Stats
+	var merged []*data.Episode
+	parts := make([][]*data.Episode, 4)
+	for i := range parts {
+		var stats Stats
+		parts[i], stats = play(i, len(parts))
+		sum.Add(stats)
+	}
+	for g, uid := range ids {
+		for range 2 {
+			part := &parts[g%len(parts)]
+			if (*part)[0].UID != uid {
+				t.Fatalf("part %d has group %s, want %s", g%len(parts), (*part)[0].UID, uid)
+			}
+			merged, *part = append(merged, (*part)[0]), (*part)[1:]
+		}
+	}
+	waves := cmpopts.IgnoreFields(data.Episode{}, "Wave", "WaveSize")
+	if diff := cmp.Diff(all, merged, sameButTimes, waves); diff != "" {
+		t.Errorf("the parts differ from the whole rollout (-want +got):\n%s", diff)
+	}
+	if sum.Total != whole.Total || sum.Tokens != whole.Tokens || sum.SampledTokens != whole.SampledTokens {
+		t.Errorf("the parts have %+v, the whole rollout %+v", sum, whole)
+	}
+	last := &data.Episode{Task: data.Task{ID: "fake_1"}, Outcome: data.EnvError}
+	failed := func(n, excluded int) Stats { return Stats{Progress: Progress{Total: 10, Failed: n}, Excluded: excluded} }
+	for _, c := range []struct {
+		o    Options
+		s    Stats
+		fail bool
+	}{
+		{Options{}, failed(0, 0), false}, {Options{}, failed(9, 0), false}, {Options{}, failed(10, 0), true}, {Options{}, failed(10, 10), false},
+		{Options{MaxFailed: 0.3}, failed(3, 0), false}, {Options{MaxFailed: 0.3}, failed(4, 0), true}, {Options{MaxFailed: 0.3}, failed(10, 10), true},
+	} {
+		if err := CheckFailed(c.o, c.s, last); (err != nil) != c.fail {
+			t.Errorf("MaxFailed %g, %+v: %v", c.o.MaxFailed, c.s, err)
+		}
+	}
+}

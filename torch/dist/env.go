@@ -42,7 +42,7 @@ func ReadEnv(getenv func(string) string) (env Env, found bool, err error) {
 	switch {
 	case v.has("RANK") || v.has("WORLD_SIZE"):
 		env = v.torchrun()
-	case v.has("SLURM_PROCID"):
+	case v.has("SLURM_PROCID") && v.has("SLURM_STEP_ID"): // a batch script has only the first: it is not one of the tasks
 		env = v.slurm()
 	default:
 		return Env{}, false, nil
@@ -117,7 +117,7 @@ func (v *variables) slurm() Env {
 		env.Port = v.number("MASTER_PORT", true)
 	} else {
 		// Below the ports that Linux gives to connections, and different for the jobs and the steps that share a machine.
-		env.Port = 10000 + (v.number("SLURM_JOB_ID", true)*7+v.number("SLURM_STEP_ID", false)%7)%20000
+		env.Port = 10000 + (v.number("SLURM_JOB_ID", true)*7+v.number("SLURM_STEP_ID", true)%7)%20000
 	}
 	if tasks := v.first("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"); tasks != "" && v.has("SLURM_NODEID") {
 		n, err := tasksOn(tasks, v.number("SLURM_NODEID", true))

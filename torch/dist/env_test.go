@@ -18,6 +18,7 @@ func TestReadEnv(t *testing.T) {
 		found bool
 		fault string // part of the error
 	}{
+		{name: "a batch script of Slurm", env: "SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_JOB_ID=1 SLURM_JOB_NODELIST=a"},
 		{name: "none", env: "MASTER_ADDR=node0 SLURM_NTASKS=4 LOCAL_RANK=1"},
 		{name: "torchrun", env: torchrun, found: true,
 			want: Env{Rank: 3, Size: 8, LocalRank: 1, LocalSize: 2, Host: "node0", Port: 29500}},
@@ -30,7 +31,7 @@ func TestReadEnv(t *testing.T) {
 		{name: "Slurm with an address", env: slurm + " MASTER_ADDR=10.1.2.3 MASTER_PORT=5000", found: true,
 			want: Env{Rank: 3, Size: 5, LocalRank: 1, LocalSize: 2, Host: "10.1.2.3", Port: 5000}},
 		{name: "Slurm without a list of hosts", found: true,
-			env:  "SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_LOCALID=0 SLURM_JOB_ID=1 SLURM_LAUNCH_NODE_IPADDR=10.0.0.9",
+			env:  "SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_LOCALID=0 SLURM_JOB_ID=1 SLURM_LAUNCH_NODE_IPADDR=10.0.0.9",
 			want: Env{Rank: 0, Size: 2, Host: "10.0.0.9", Port: 10007}},
 		{name: "torchrun inside Slurm", env: slurm + " " + torchrun, found: true,
 			want: Env{Rank: 3, Size: 8, LocalRank: 1, LocalSize: 2, Host: "node0", Port: 29500}},
@@ -47,8 +48,8 @@ func TestReadEnv(t *testing.T) {
 		{name: "local rank beyond the local size", env: "RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1", found: true, fault: "local rank 1 of 1"},
 		{name: "port out of range", env: "RANK=0 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=70000", found: true, fault: "70000"},
 		{name: "address with a port", env: "RANK=0 WORLD_SIZE=2 MASTER_ADDR=a:29500 MASTER_PORT=1", found: true, fault: "a:29500"},
-		{name: "Slurm without the number of tasks", env: "SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_JOB_ID=1 SLURM_JOB_NODELIST=a", found: true, fault: "SLURM_NTASKS"},
-		{name: "Slurm without a host", env: "SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_LOCALID=0 SLURM_JOB_ID=1", found: true, fault: "MASTER_ADDR"},
+		{name: "Slurm without the number of tasks", env: "SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_LOCALID=0 SLURM_JOB_ID=1 SLURM_JOB_NODELIST=a", found: true, fault: "SLURM_NTASKS"},
+		{name: "Slurm without a host", env: "SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_LOCALID=0 SLURM_JOB_ID=1", found: true, fault: "MASTER_ADDR"},
 		{name: "Slurm with a node outside the list", env: strings.Replace(slurm, "NODEID=1", "NODEID=3", 1), found: true, fault: "SLURM_NODEID"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

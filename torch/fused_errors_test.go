@@ -19,10 +19,10 @@ func TestFusedErrors(t *testing.T) {
 			torch.RMSNorm(s.Ones(torch.Float32, 2, 4), s.Ones(torch.Float32, 3), 1e-6)
 		}},
 		{"RoPE with an odd head", func(s *torch.Scope) {
-			torch.RoPE(s.Ones(torch.Float32, 2, 1, 3), s.Ones(torch.Float32, 2, 1), s.Ones(torch.Float32, 2, 1))
+			rope(s.Ones(torch.Float32, 2, 1, 3), s.Ones(torch.Float32, 2, 1), s.Ones(torch.Float32, 2, 1))
 		}},
 		{"RoPE with angles of too few tokens", func(s *torch.Scope) {
-			torch.RoPE(s.Ones(torch.Float32, 2, 1, 4), s.Ones(torch.Float32, 1, 2), s.Ones(torch.Float32, 1, 2))
+			rope(s.Ones(torch.Float32, 2, 1, 4), s.Ones(torch.Float32, 1, 2), s.Ones(torch.Float32, 1, 2))
 		}},
 		{"SwiGLU of unlike tensors", func(s *torch.Scope) {
 			torch.SwiGLU(s.Ones(torch.Float32, 2), s.Ones(torch.Float32, 3))

@@ -51,8 +51,9 @@ type HeadNorm struct {
 	Eps    float64
 }
 
-// RoPEHeads returns RoPE of the query heads q [N,Hq,Dh] and of the key heads k [N,Hkv,Dh] after their norms, and v [N,Hkv,Dh], in
-// one operation on a GPU, forward and backward.
+// RoPEHeads rotates the pairs (q[i], q[i+Dh/2]) of the query heads q [N,Hq,Dh] and of the key heads k [N,Hkv,Dh] by the token's angles,
+// as transformers' rotate_half does, after their norms: cos and sin [N,Dh/2], without a gradient. It also returns v [N,Hkv,Dh]. On a
+// GPU it is one operation, forward and backward.
 func RoPEHeads(q, k, v, cos, sin Tensor, qn, kn HeadNorm) (qr, kr, vr Tensor) {
 	const op = "RoPEHeads"
 	var out [3]C.om_tensor
@@ -61,14 +62,7 @@ func RoPEHeads(q, k, v, cos, sin Tensor, qn, kn HeadNorm) (qr, kr, vr Tensor) {
 	return q.out(out[0]), q.out(out[1]), q.out(out[2])
 }
 
-// RoPE rotates the pairs (q[i], q[i+Dh/2]) of every head by the token's angles, as transformers' rotate_half does:
-// q [N,H,Dh], cos and sin [N,Dh/2]. No gradient flows to cos and sin.
-func RoPE(q, cos, sin Tensor) Tensor {
-	var out C.om_tensor
-	return result("RoPE", C.om_rope(q.in("RoPE"), cos.in("RoPE"), sin.in("RoPE"), &out), &out, q, cos, sin)
-}
-
-// RoPEWrite returns RoPE(q, cos, sin), and writes RoPE(k, cos, sin) and v to the caches kc and vc as CacheWrite does, in one
+// RoPEWrite returns q rotated as by RoPEHeads, and writes k rotated and v to the caches kc and vc as CacheWrite does, in one
 // operation on a GPU. There is no gradient.
 func RoPEWrite(q, k, v, cos, sin, kc, vc Tensor, slots []int64) Tensor {
 	const op = "RoPEWrite"

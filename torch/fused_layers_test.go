@@ -91,10 +91,16 @@ func angles(s *torch.Scope, n, half int) (cos, sin torch.Tensor) {
 	return s.Float32s(c, n, half), s.Float32s(v, n, half)
 }
 
+// rope rotates q alone.
+func rope(q, cos, sin torch.Tensor) torch.Tensor {
+	r, _, _ := torch.RoPEHeads(q, q.Detach(), q.Detach(), cos, sin, torch.HeadNorm{}, torch.HeadNorm{})
+	return r
+}
+
 func TestRoPE(t *testing.T) {
 	kernel := func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
 		cos, sin := angles(s, in[0].Size(0), in[0].Size(2)/2)
-		return torch.RoPE(in[0], cos, sin)
+		return rope(in[0], cos, sin)
 	}
 	plain := func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
 		half := in[0].Size(2) / 2

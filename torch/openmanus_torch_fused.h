@@ -15,7 +15,7 @@ extern "C" {
 /* x / sqrt(mean(x²) + eps), rounded to x's type, times w. x [...,D], w [D] of x's type. */
 const char *om_rmsnorm(om_tensor x, om_tensor w, double eps, om_tensor *out);
 
-/* om_rope of q [N,Hq,Dh], and of k [N,Hkv,Dh], which is written to the cache kc with v to vc, as om_cache_write does. No
+/* The rotation of om_rope_heads of q [N,Hq,Dh], and of k [N,Hkv,Dh], which is written to the cache kc with v to vc, as om_cache_write does. No
  * gradient. */
 const char *om_rope_write(om_tensor q, om_tensor k, om_tensor v, om_tensor cos, om_tensor sin, om_tensor kc, om_tensor vc,
                           const int64_t *slots, int64_t n, om_tensor *out);
@@ -30,8 +30,9 @@ const char *om_linears(om_tensor x, om_tensor *weights, om_tensor *biases, int64
 /* x [N,O] + h [N,I] · w [O,I]ᵀ. On a GPU the backward pass adds to the gradient of w in place if it is a leaf. */
 const char *om_linear_residual(om_tensor x, om_tensor h, om_tensor w, om_tensor *out);
 
-/* out[0] = om_rope of q [N,Hq,Dh], out[1] = om_rope of k [N,Hkv,Dh], out[2] = v [N,Hkv,Dh], in one operation on a GPU. q_norm and
- * k_norm [Dh], if not NULL, are the weights of an om_rmsnorm of every head before its rotation. */
+/* out[0] and out[1] are q [N,Hq,Dh] and k [N,Hkv,Dh] with the pairs (q[i], q[i+Dh/2]) of every head rotated by the token's angles, cos and
+ * sin [N,Dh/2]; out[2] is v [N,Hkv,Dh]. It is one operation on a GPU. q_norm and k_norm [Dh], if not NULL, are the weights of an
+ * om_rmsnorm of every head before its rotation. */
 const char *om_rope_heads(om_tensor q, om_tensor k, om_tensor v, om_tensor cos, om_tensor sin, om_tensor q_norm, double q_eps,
                           om_tensor k_norm, double k_eps, om_tensor *out);
 
@@ -39,9 +40,6 @@ const char *om_rope_heads(om_tensor q, om_tensor k, om_tensor v, om_tensor cos, 
  * keys[i] and the rows [offsets[i], offsets[i+1]). Only on a GPU in float32 and bfloat16; else out is NULL. */
 const char *om_dropout(om_tensor x, double p, const uint64_t *keys, const int64_t *offsets, int64_t n, uint64_t index,
                        om_tensor *out);
-
-/* Rotates the pairs (q[i], q[i+Dh/2]) of every head by the token's angles. q [N,H,Dh]; cos, sin [N,Dh/2]. */
-const char *om_rope(om_tensor q, om_tensor cos, om_tensor sin, om_tensor *out);
 
 /* silu(gate) · up. */
 const char *om_swiglu(om_tensor gate, om_tensor up, om_tensor *out);

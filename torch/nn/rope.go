@@ -82,7 +82,7 @@ func (r RoPE) scaled(f float64) float64 {
 	return f
 }
 
-// Angles returns cos and sin [N,HeadDim/2] of the tokens' positions, for torch.RoPE. As in
+// Angles returns cos and sin [N,HeadDim/2] of the tokens' positions, for torch.RoPEHeads. As in
 // transformers the angle is rounded to float32 before its cosine is taken.
 func (r RoPE) Angles(s *torch.Scope, positions []int32) (cos, sin torch.Tensor) {
 	f := r.Frequencies()

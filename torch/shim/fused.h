@@ -43,7 +43,7 @@ inline int64_t grain(int64_t each) { return std::max<int64_t>(1, 16384 / std::ma
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The rotation of om_rope (fused_rope.cc), and the check of its operands.
+// The rotation of om_rope_heads (fused_rope.cc), and the check of its operands.
 at::Tensor rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &sin);
 void check_rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &sin);
 

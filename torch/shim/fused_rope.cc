@@ -186,8 +186,3 @@ const char *om_rope_heads(om_tensor q, om_tensor k, om_tensor v, om_tensor cos, 
   }
   OM_END
 }
-
-const char *om_rope(om_tensor q, om_tensor cos, om_tensor sin, om_tensor *out) {
-  OM_TRY { *out = om::wrap(om::rope(om::ref(q), om::ref(cos), om::ref(sin))); }
-  OM_END
-}

@@ -46,43 +46,22 @@ type part struct {
 	copies int // number of ranks that have the same part
 }
 
-// NewCut makes this rank's part of a model whose weights are in memory, in dtype dt. See CopyCut for the function whole.
-// All ranks of the group call NewCut.
-func NewCut(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, g *dist.Group, whole func(s *torch.Scope, i int, name string) (torch.Tensor, error)) (*Model, error) {
-	m, err := declareCut(c, g)
+// Cut makes this rank's part of a model in memory, with adapters merged, in dtype dt. m is whole, or sharded over ranks that
+// all call Cut. CopyWeights updates the parts.
+func (m *Model) Cut(ctx context.Context, g *dist.Group, dt torch.DType) (*Model, error) {
+	c, err := declareCut(m.Config, g)
 	if err != nil {
 		return nil, err
 	}
-	return m, m.fill(ctx, t, dt, func(s *torch.Scope, i int, w weight) (v torch.Tensor, err error) {
-		s.NoGrad(func() {
-			if v, err = whole(s, i, w.name); err == nil {
-				// A part of dimension 0 is a view of the whole weight, which must not be shared.
-				v = m.part(s, w.name, v.Detach()).Clone()
-			}
-		})
-		return v, err
+	err = c.fill(ctx, m.thread, dt, func(s *torch.Scope, i int, w weight) (v torch.Tensor, err error) {
+		// A part of dimension 0 is a view of the whole weight, which must not be shared.
+		s.NoGrad(func() { v = c.part(s, w.name, m.merged(s, i)).Clone() })
+		return v, nil
 	})
-}
-
-// CopyCut overwrites the weights of a cut model with the rank's parts of other weights. whole returns weight i in the order of Params,
-// uncut, inside torch.Run; its scope ends before the next weight is requested. All ranks request the same weights in the
-// same order, so that whole may gather them from the ranks.
-func (m *Model) CopyCut(ctx context.Context, whole func(s *torch.Scope, i int, name string) (torch.Tensor, error)) error {
-	for i, p := range m.Params() {
-		err := torch.Run(ctx, m.thread, func(s *torch.Scope) (err error) {
-			s.NoGrad(func() {
-				var v torch.Tensor
-				if v, err = whole(s, i, p.Name); err == nil {
-					p.Tensor.Copy_(m.part(s, p.Name, v))
-				}
-			})
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("copy %s: %w", p.Name, err)
-		}
+	if err != nil {
+		return nil, fmt.Errorf("cut the model: %w", err)
 	}
-	return nil
+	return c, nil
 }
 
 // Ranks returns the group over which the model is cut, or nil.

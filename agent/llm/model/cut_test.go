@@ -13,6 +13,7 @@ import (
 	"github.com/openmanus/openmanus/torch/dist"
 	"github.com/openmanus/openmanus/torch/dist/disttest"
 	"github.com/openmanus/openmanus/torch/nn"
+	"github.com/openmanus/openmanus/torch/shard"
 )
 
 // wide returns a configuration that can be cut over 4 ranks. Its vocabulary is not a multiple of 2 or 4.
@@ -237,70 +238,63 @@ func TestCutAdapters(t *testing.T) {
 	})
 }
 
-// TestCopyCut checks that a cut model gets its parts of other weights in memory.
-func TestCopyCut(t *testing.T) {
+// TestCut checks the parts of weights in memory, of a whole model and of one that is sharded over the same ranks.
+func TestCut(t *testing.T) {
 	c := wide("qwen2", 2, false)
-	disttest.Run(t, 4, func(th *torch.Thread, g *dist.Group) error {
-		ctx := t.Context()
-		source, err := New(ctx, th, c, 7, torch.Float64)
-		if err != nil {
-			return err
-		}
-		defer source.Close()
-		want, err := source.Hash(ctx)
-		if err != nil {
-			return err
-		}
-		weights := source.Params()
-		whole := func(_ *torch.Scope, i int, name string) (torch.Tensor, error) {
-			if weights[i].Name != name {
-				t.Errorf("weight %d is %s, want %s", i, name, weights[i].Name)
+	for _, sharded := range []bool{false, true} {
+		disttest.Run(t, 4, func(th *torch.Thread, g *dist.Group) error {
+			ctx := t.Context()
+			source, err := New(ctx, th, c, 7, torch.Float64)
+			if err != nil {
+				return err
 			}
-			return weights[i].Tensor, nil
-		}
-		check := func(what string, m *Model) error {
-			got, err := m.Hash(ctx)
-			if got != want {
-				t.Errorf("rank %d: after %s the hash is %s, want %s", g.Rank(), what, got, want)
+			defer source.Close()
+			changed, err := New(ctx, th, c, 8, torch.Float64)
+			if err != nil {
+				return err
 			}
-			return err
-		}
-		m, err := NewCut(ctx, th, c, torch.Float64, g, whole)
-		if err != nil {
-			return err
-		}
-		defer m.Close()
-		if err := check("NewCut", m); err != nil {
-			return err
-		}
-		change := func(m *Model) error {
-			return torch.Run(ctx, th, func(s *torch.Scope) error {
-				for _, p := range m.Params() {
-					p.Tensor.Copy_(p.Tensor.MulScalar(0.5))
+			defer changed.Close()
+			want, err := source.Hash(ctx)
+			if err != nil {
+				return err
+			}
+			if sharded {
+				if err := source.Shard(ctx, shard.Options{Group: g, Level: shard.Weights, Compute: torch.Float64}); err != nil {
+					return err
 				}
-				return nil
-			})
-		}
-		if err := change(m); err != nil { // must not change source
-			return err
-		}
-		if err := m.CopyCut(ctx, whole); err != nil {
-			return err
-		}
-		if err := check("CopyCut", m); err != nil {
-			return err
-		}
-		if err := change(source); err != nil {
-			return err
-		}
-		if want, err = source.Hash(ctx); err != nil {
-			return err
-		}
-		if err := torch.Run(ctx, th, func(s *torch.Scope) error { m.CopyWeights(s, source); return nil }); err != nil {
-			return err
-		}
-		return check("CopyWeights", m)
-	})
+			}
+			m, err := source.Cut(ctx, g, torch.Float64)
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			check := func(what string, m *Model) {
+				if got, err := m.Hash(ctx); err != nil || got != want {
+					t.Errorf("rank %d, sharded %v: %s: hash %s, %v, want %s", g.Rank(), sharded, what, got, err, want)
+				}
+			}
+			check("after Cut", m)
+			copyTo := func(m, from *Model) error {
+				return torch.Run(ctx, th, func(s *torch.Scope) error { m.CopyWeights(s, from); return nil })
+			}
+			if err := copyTo(m, changed); err != nil {
+				return err
+			}
+			check("source after a change of its parts", source)
+			if want, err = changed.Hash(ctx); err != nil {
+				return err
+			}
+			check("after CopyWeights", m)
+			if err := copyTo(source, changed); err != nil {
+				return err
+			}
+			if err := copyTo(m, source); err != nil {
+				return err
+			}
+			check("after CopyWeights of the source", m)
+			return nil
+		})
+	}
 }
 
 // TestCutGGUF checks a cut model whose weights are read from a GGUF file.
@@ -356,7 +350,7 @@ func TestInvalidCuts(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			disttest.Run(t, test.n, func(th *torch.Thread, g *dist.Group) error {
-				_, err := NewCut(t.Context(), th, test.c, torch.Float32, g, nil)
+				_, err := declareCut(test.c, g)
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					return fmt.Errorf("error %v, want one with %q", err, test.want)
 				}
@@ -402,7 +396,7 @@ func TestCutOperations(t *testing.T) {
 			return err
 		}
 		defer source.Close()
-		m, err := NewCut(ctx, th, source.Config, torch.Float32, g, func(_ *torch.Scope, i int, _ string) (torch.Tensor, error) { return source.Params()[i].Tensor, nil })
+		m, err := source.Cut(ctx, g, torch.Float32)
 		if err != nil {
 			return err
 		}
@@ -431,7 +425,7 @@ func TestLayersWithoutOut(t *testing.T) {
 			return err
 		}
 		defer source.Close()
-		m, err := NewCut(ctx, th, source.Config, torch.Float32, g, func(_ *torch.Scope, i int, _ string) (torch.Tensor, error) { return source.Params()[i].Tensor, nil })
+		m, err := source.Cut(ctx, g, torch.Float32)
 		if err != nil {
 			return err
 		}

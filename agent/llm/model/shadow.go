@@ -37,7 +37,7 @@ func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
 
 // CopyWeights overwrites the weights with the sums of src's weights and the
 // updates of src's adapters. Both models have the same configuration; m's
-// adapters do not change. If m is cut, it gets its parts of src, which is whole.
+// adapters do not change. If m is cut, it gets its parts of src, which is whole or sharded.
 // It runs inside torch.Run.
 func (m *Model) CopyWeights(s *torch.Scope, src *Model) {
 	if len(m.declared.weights) != len(src.declared.weights) {

@@ -53,9 +53,10 @@ func (s *State) parseEval(c *cli.Context) (evalOptions, error) {
 
 func runEval(ctx context.Context, s *State, c *cli.Context) error {
 	o, err := s.parseEval(c)
-	if err != nil {
-		return err
-	}
+	return s.onRanks(ctx, c, c.Args().First(), o.Config, err, func() error { return s.eval(ctx, c, o) })
+}
+
+func (s *State) eval(ctx context.Context, c *cli.Context, o evalOptions) error {
 	out, force, asJSON := c.String("out"), c.Bool("force"), c.Bool("json")
 	for _, file := range []string{out, o.Episodes} {
 		if err := s.CheckOutput(file, force); err != nil {
@@ -72,7 +73,7 @@ func runEval(ctx context.Context, s *State, c *cli.Context) error {
 		return err
 	}
 	result, err := r.Eval(ctx, o.EvalOptions)
-	if err != nil {
+	if err != nil || s.rank > 0 {
 		return err
 	}
 	if o.DryRun {

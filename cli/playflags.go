@@ -22,6 +22,7 @@ func playFlags() []cli.Flag {
 		setFlag(),
 	}, flagsOf(playKeys()), []cli.Flag{
 		serverLogsFlag(),
+		cutProcessesFlag(),
 		&cli.Float64Flag{Name: "max-lost", Value: run.MaxFailedValidation, Usage: "share of the episodes that may be lost to failures of servers or the engine before the command fails"},
 		jsonFlag(),
 	})

@@ -21,6 +21,36 @@ func processesFlag() cli.Flag {
 	return &cli.IntFlag{Name: "processes", Usage: "train with `N` processes on this machine, each with its own GPU (docs/distributed.md); torchrun, srun and Kubernetes start them without this flag"}
 }
 
+// cutProcessesFlag is the flag of commands that play with one model.
+func cutProcessesFlag() cli.Flag {
+	return &cli.IntFlag{Name: "processes", Usage: "hold the model in `N` processes on this machine, each with 1/N of its weights and of the KV cache (docs/distributed.md); torchrun, srun and Kubernetes start them without this flag"}
+}
+
+// onRanks runs f in the processes that --processes or another starter requests: in this one, or in N that it starts. file and
+// configErr are the configuration's file and its error.
+func (s *State) onRanks(ctx context.Context, c *cli.Context, file string, cfg configs.Config, configErr error, f func() error) (err error) {
+	processes := c.Int("processes")
+	env, several, err := s.groupEnv(processes)
+	if err != nil {
+		return err
+	}
+	if several {
+		r, joinErr := s.join(ctx, env, cfg, configErr)
+		configErr = joinErr
+		defer func() {
+			err = r.Settle(s.interrupts.Hard, err)
+			err = errors.Join(err, r.Close(err))
+		}()
+	}
+	if configErr != nil {
+		return configErr
+	}
+	if processes > 1 {
+		return s.launch(processes, file)
+	}
+	return f()
+}
+
 // groupEnv returns the place of this process among the processes of a run. several is false if it is alone.
 func (s *State) groupEnv(processes int) (env dist.Env, several bool, err error) {
 	env, found, err := dist.ReadEnv(s.Getenv)

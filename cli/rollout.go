@@ -57,9 +57,10 @@ func (s *State) parseRollout(c *cli.Context) (rolloutOptions, error) {
 
 func runRollout(ctx context.Context, s *State, c *cli.Context) error {
 	o, err := s.parseRollout(c)
-	if err != nil {
-		return err
-	}
+	return s.onRanks(ctx, c, c.Args().First(), o.Config, err, func() error { return s.rollout(ctx, c, o) })
+}
+
+func (s *State) rollout(ctx context.Context, c *cli.Context, o rolloutOptions) error {
 	if err := s.CheckOutput(o.Dump, c.Bool("force") || o.Continue); err != nil {
 		if known, ok := errors.AsType[*errext.Error](err); ok && known.Code == errext.Usage {
 			known.Hint = "give --continue to append to the dump, --force to replace it, or another name"

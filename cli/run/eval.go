@@ -27,7 +27,11 @@ func (r *Run) Eval(ctx context.Context, o EvalOptions) (result eval.Result, err 
 	if err != nil {
 		return result, err
 	}
-	contract, err := p.contract(ctx, o.Program)
+	var contract eval.Contract
+	err = r.host.Ranks.OnFirst(ctx, func() (err error) {
+		contract, err = p.contract(ctx, o.Program)
+		return err
+	})
 	if err != nil || o.DryRun {
 		return eval.Result{Contract: contract}, err
 	}
@@ -35,8 +39,13 @@ func (r *Run) Eval(ctx context.Context, o EvalOptions) (result eval.Result, err 
 	if err != nil {
 		return result, err
 	}
-	episodes, met, err := p.evaluate(ctx, o, weights, contract)
-	if err != nil {
+	var episodes []*data.Episode
+	var met eval.Infrastructure
+	err = p.lead(ctx, func() (err error) {
+		episodes, met, err = p.evaluate(ctx, o, weights, contract)
+		return err
+	})
+	if err != nil || !r.host.Ranks.First() {
 		return result, err
 	}
 	result = eval.New(p.cfg.Env[0].Name, eval.Tasks(episodes, p.world.Spec.Family), p.samples(), p.cfg.Trainer.Seed)

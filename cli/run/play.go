@@ -16,6 +16,7 @@ import (
 	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/agent/text"
+	"github.com/openmanus/openmanus/algo/ranks"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -33,7 +34,8 @@ type PlayOptions struct {
 }
 
 // player is an open environment with its tasks, and the model or the endpoint
-// that generates the replies.
+// that generates the replies. If several processes hold the model, those other than
+// rank 0 have only their part of it.
 type player struct {
 	host     *Host
 	cfg      configs.Config
@@ -70,23 +72,43 @@ func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*playe
 	}
 	local := cfg.Rollout.Engine == "local"
 	if local && !o.person {
-		if err := CheckModel(ctx, h, h.name("model.path"), cfg.Model.Path); err != nil {
+		err := onEachMachine(ctx, h, func() error { return CheckModel(ctx, h, h.name("model.path"), cfg.Model.Path) })
+		if err != nil {
 			return p, err
 		}
 	}
-	e := cfg.Env[0]
+	if !local && h.Ranks.Size() > 1 {
+		return p, errext.With(errext.Usage, "remove --processes", fmt.Errorf("rollout.engine = %q: %d processes cannot hold the model of an endpoint", cfg.Rollout.Engine, h.Ranks.Size()))
+	}
+	if err := h.Ranks.OnFirst(ctx, func() error { return r.openPlay(ctx, p, o) }); err != nil {
+		return p, err
+	}
+	switch {
+	case o.person:
+		return p, nil
+	case local:
+		return p, h.Ranks.Each(ctx, func() error { return p.openLocal(ctx) })
+	}
+	return p, p.openEndpoint(ctx)
+}
+
+// openPlay opens the environment and the tasks of p.
+func (r *Run) openPlay(ctx context.Context, p *player, o PlayOptions) error {
+	alone := *p.host
+	alone.Ranks = nil // the other ranks do not play, and use no servers
+	h, cfg, e := &alone, p.cfg, p.cfg.Env[0]
 	w, setup, err := openSetup(ctx, h, &p.open, cfg, e, WorldOptions{Logs: o.ServerLogs})
 	if err != nil {
-		return p, err
+		return err
 	}
 	p.world = w
 	list := TaskList{Key: h.name("env.0.val_tasks"), Entries: e.ValTasks, SkipKey: h.name("env.0.skip_tasks"), Skip: e.SkipTasks}
 	list.ofPrompts(e)
 	if p.tasks, err = LoadTasks(ctx, h, w.Spec, list); err != nil {
-		return p, err
+		return err
 	}
 	if len(p.tasks) == 0 {
-		return p, errext.With(errext.Input, "", fmt.Errorf("%s: no tasks to play", list.Key))
+		return errext.With(errext.Input, "", fmt.Errorf("%s: no tasks to play", list.Key))
 	}
 	options := &setup.Options
 	// The limits of prompts and replies in training do not apply.
@@ -94,13 +116,7 @@ func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*playe
 	temperature, greedy := sampledAt(cfg)
 	options.Temperature, options.Greedy = float32(temperature), greedy
 	p.env = rollout.Env{Pool: w.Pool, Setup: setup}
-	switch {
-	case o.person:
-		return p, nil
-	case local:
-		return p, p.openLocal(ctx)
-	}
-	return p, p.openEndpoint(ctx)
+	return nil
 }
 
 // sampledAt returns the temperature of rollout.val, and whether sampling is greedy,
@@ -114,13 +130,20 @@ func sampledAt(cfg configs.Config) (temperature float64, greedy bool) {
 
 // openLocal loads the model and completes p with an engine on it.
 func (p *player) openLocal(ctx context.Context) error {
+	episodes, err := ranks.Share(ctx, p.host.Ranks, func() (int, error) { return p.total(), nil })
+	if err != nil {
+		return err
+	}
 	b, sampler, err := openLocal(ctx, p.host, &p.open, p.cfg, SamplerOptions{
-		Sequences: min(p.concurrency(), p.total()), Deterministic: p.cfg.Rollout.Deterministic, Day: p.day,
+		Sequences: min(p.concurrency(), episodes), Deterministic: p.cfg.Rollout.Deterministic, Day: p.day,
 	})
 	if err != nil {
 		return err
 	}
 	p.bundle, p.sampler = b, sampler
+	if !p.host.Ranks.First() {
+		return nil
+	}
 	p.env.Setup.Engine, p.env.Setup.Renderer = sampler.Scheduler, sampler.Renderer
 	p.env.Setup.Options.MaxContext = sampler.MaxContext
 	return nil
@@ -168,6 +191,9 @@ func (p *player) dumpOptions() map[string]any {
 	}
 	if p.cfg.Rollout.Deterministic { // the number of threads changes rounding
 		m["threads"] = torch.NumThreads()
+		if n := p.host.Ranks.Size(); n > 1 {
+			m["processes"] = n
+		}
 	}
 	return m
 }

@@ -61,13 +61,22 @@ func (r *Run) Rollout(ctx context.Context, o RolloutOptions) (result *RolloutRes
 	if err != nil {
 		return nil, err
 	}
+	err = p.lead(ctx, func() (err error) {
+		result, err = p.rollout(ctx, o, was, hash)
+		return err
+	})
+	return result, err
+}
+
+// rollout plays the tasks with the weights of the hash. The header of an existing dump is was.
+func (p *player) rollout(ctx context.Context, o RolloutOptions, was dump.Header, hash string) (*RolloutResult, error) {
 	options := p.dumpOptions()
 	options[dump.TasksOption] = tasksPart(p.tasks, p.world.Spec.Prompts)
 	held, err := p.openDump(o, was, dump.Header{Weights: hash, Options: options})
 	if err != nil {
 		return nil, err
 	}
-	result = &RolloutResult{Env: p.cfg.Env[0].Name, Dump: o.Dump, Before: held.outcomes.Episodes(), Of: p.total()}
+	result := &RolloutResult{Env: p.cfg.Env[0].Name, Dump: o.Dump, Before: held.outcomes.Episodes(), Of: p.total()}
 	result.Infrastructure, err = p.playInto(ctx, o, held)
 	result.Episodes, result.Lost, result.Outcomes = held.outcomes.Episodes(), held.outcomes.Lost(), held.outcomes
 	return result, errors.Join(err, errext.With(errext.Disk, "", held.out.Close()))

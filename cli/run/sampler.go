@@ -42,12 +42,17 @@ type SamplerOptions struct {
 	Wrap          func(engine.Backend) engine.Backend // nil: the scheduler uses Backend itself
 }
 
-// openLocal opens the model of [model] and a sampler of it, whose KV cache may
+// openLocal opens the model of [model], or this rank's part of it, and a sampler of it, whose KV cache may
 // take half of the free memory, on a GPU all but a tenth of its memory. It sets o.MaxContext to
 // rollout.max_context_tokens, or to the model's positions if this key is 0. The
 // functions that release the model and the sampler are added to the parameter open.
 func openLocal(ctx context.Context, h *Host, open *Closers, cfg configs.Config, o SamplerOptions) (*model.Bundle, *Sampler, error) {
-	b, err := OpenModel(ctx, h, open, cfg.Model, model.Options{})
+	_, processes := h.Ranks.Local() // which share the host's memory
+	var err error
+	if cfg.Model.Device, err = rankDevice(h, cfg.Model.Device); err != nil {
+		return nil, nil, err
+	}
+	b, err := OpenModel(ctx, h, open, cfg.Model, model.Options{Ranks: h.Ranks.Group()})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -56,7 +61,7 @@ func openLocal(ctx context.Context, h *Host, open *Closers, cfg configs.Config, 
 		return nil, nil, errext.With(errext.Input, fmt.Sprintf("set %s to %d or less", key, limit), fmt.Errorf("the model has %d positions", limit))
 	}
 	o.MaxContext = cmp.Or(cfg.Rollout.MaxContextTokens, limit)
-	o.MemoryShare, o.Utilization, o.Hint = 0.5, 0.9, fmt.Sprintf("lower %s or %s, or free some memory", h.name("rollout.max_sequences"), key)
+	o.MemoryShare, o.Utilization, o.Hint = 0.5/float64(max(1, processes)), 0.9, fmt.Sprintf("lower %s or %s, or free some memory", h.name("rollout.max_sequences"), key)
 	s, err := NewSampler(ctx, b, b.Model, o)
 	if err != nil {
 		return nil, nil, err
@@ -79,6 +84,11 @@ func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerO
 	budget, known, err := o.cacheBudget(m.Thread().Device())
 	if err != nil {
 		return nil, err
+	}
+	if m.Ranks() != nil {
+		if budget, known, err = smallestBudget(ctx, m, budget, known); err != nil {
+			return nil, err
+		}
 	}
 	tokens, err := o.kvTokens(m.CacheBytesPerToken(), budget, known)
 	if err != nil {

@@ -582,7 +582,9 @@ func TestPart(t *testing.T) {
 		t.Errorf("the parts have %+v, the whole rollout %+v", sum, whole)
 	}
 	last := &data.Episode{Task: data.Task{ID: "fake_1"}, Outcome: data.EnvError}
-	failed := func(n, excluded int) Stats { return Stats{Progress: Progress{Total: 10, Failed: n}, Excluded: excluded} }
+	failed := func(n, excluded int) Stats {
+		return Stats{Progress: Progress{Total: 10, Failed: n}, Excluded: excluded}
+	}
 	for _, c := range []struct {
 		o    Options
 		s    Stats

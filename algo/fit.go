@@ -30,9 +30,12 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 	}
 	defer func() { err = t.saveAfter(ctx, t.Ranks.Settle(ctx, err)) }()
 	// The best checkpoint may have been set aside: New looked on the disk.
-	if t.state.Best, err = ranks.Share(ctx, t.Ranks, func() (*rundir.Best, error) { return t.state.Best, nil }); err != nil {
+	type kept struct{ Best *rundir.Best }
+	found, err := ranks.Share(ctx, t.Ranks, func() (kept, error) { return kept{t.state.Best}, nil })
+	if err != nil {
 		return err
 	}
+	t.state.Best = found.Best
 	if err := t.reportPending(ctx, soft); err != nil {
 		return err
 	}

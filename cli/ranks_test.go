@@ -181,6 +181,57 @@ func TestMethodsOfSeveralProcesses(t *testing.T) {
 	}
 }
 
+// TestRewardModelOfSeveralProcesses checks that a reward model of divided weights gives the same scores, also where a process
+// has no episode to score.
+func TestRewardModelOfSeveralProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("this test trains two models")
+	}
+	one, many := t.TempDir(), t.TempDir()
+	scorer := tinyRewardModel(t, 1)
+	args := []string{"train", "run.toml"}
+	for _, set := range []string{
+		"model.fresh.walks=0", "sft.epochs=12", "trainer.total_steps=2", "reward.model_path=scorer", "reward.model_micro_batch_size=2", "rollout.group_size=4",
+		"data.train_batch_size=1", "reward.model_max_tokens=760", "reward.components.taste.fn=model", "reward.components.taste.weight=0.5", "rollout.val.group_size=1",
+	} {
+		args = append(args, "--set", set)
+	}
+	for _, dir := range []string{one, many} {
+		writeFile(t, dir, "run.toml", tinyRun)
+		link(t, scorer, dir, "scorer")
+	}
+	openmanus(t, one, args...).wait(t)
+	openmanus(t, many, append(args, "--processes", "3", "--set", "dist.shard=weights", "--set", "dist.timeout_s=60")...).wait(t)
+	closeRuns(t, one, many)
+}
+
+// TestSFTOfSeveralProcesses checks that two processes imitate recorded conversations as one does, and report the same loss of
+// held-out ones.
+func TestSFTOfSeveralProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("this test trains two models")
+	}
+	text := ""
+	for i := range 5 {
+		text += fmt.Sprintf(`{"item_id":"maze_%d","conversations":[{"from":"human","value":"the place number %d"},{"from":"gpt","value":"Action: move left","loss":true}]}`+"\n", i, i)
+	}
+	args := []string{"sft", "run.toml", "--set", "sft.epochs=3", "--set", "sft.files=[\"rows.jsonl\"]", "--set", "sft.val_files=[\"rows.jsonl\"]", "--set", "model.fresh.walks=0",
+		"--set", "trainer.experiment=tiny", "--set", "env.maze.expert_tasks=[]", "--set", "env.maze.val_tasks=[]", "--set", "model.fresh.vocabulary=bytes"}
+	one, two := t.TempDir(), t.TempDir()
+	for _, dir := range []string{one, two} {
+		writeFile(t, dir, "run.toml", tinyRun)
+		writeFile(t, dir, "rows.jsonl", text)
+	}
+	openmanus(t, one, args...).wait(t)
+	openmanus(t, two, append(args, "--processes", "2")...).wait(t)
+	near := cmp.Comparer(func(x, y float64) bool { return x == y || math.Abs(x-y) <= 1e-4*max(1e-2, math.Abs(x), math.Abs(y)) })
+	was, is := metricsOf(t, one, "tiny-sft"), metricsOf(t, two, "tiny-sft")
+	last := was[len(was)-1]
+	if d := cmp.Diff(was, is, near); d != "" || last["val/loss"] == nil {
+		t.Errorf("the metrics differ, or the last line has no loss (%v):\n%s", last["val/loss"], d)
+	}
+}
+
 // closeRuns checks that two runs with other numbers of processes have the same episodes in the first step, and equal metrics
 // and weights up to rounding.
 func closeRuns(t *testing.T, a, b string) {

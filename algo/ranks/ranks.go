@@ -182,7 +182,8 @@ func (r *Ranks) Close(outcome error) (err error) {
 	return err
 }
 
-// Gather calls f on every rank and returns the results of all ranks, in their order.
+// Gather calls f on every rank and returns the results of all ranks, in their order. T is a type that gob encodes, and not
+// a pointer: gob does not distinguish nil from a pointer to a zero value.
 func Gather[T any](ctx context.Context, r *Ranks, f func() (T, error)) ([]T, error) {
 	v, err := f()
 	if r == nil {
@@ -196,7 +197,7 @@ func Gather[T any](ctx context.Context, r *Ranks, f func() (T, error)) ([]T, err
 	return all, nil
 }
 
-// Share calls f on rank 0 and returns its result on all ranks.
+// Share calls f on rank 0 and returns its result on all ranks. See Gather for T.
 func Share[T any](ctx context.Context, r *Ranks, f func() (T, error)) (v T, err error) {
 	if r == nil {
 		return f()

@@ -190,6 +190,31 @@ libtorch() {
   stamp libtorch "$h"
 }
 
+# cuda_headers: unpacks the headers of the CUDA runtime, for the collectives of GPUs.
+cuda_headers() {
+  local h
+  h=$(hash_of third_party/libtorch.lock)
+  fresh cuda-headers "$h" "$build/cuda-runtime/include/cuda_runtime_api.h" && return
+  rm -rf "$build/cuda-runtime"
+  unpack "$(wheel libtorch.lock nvidia-cuda-runtime)" "$build/cuda-runtime" nvidia/cu13/include/=include/
+  stamp cuda-headers "$h"
+}
+
+# check_nccl: compiles the collectives of GPUs with NVIDIA's headers, and links them to libtorch_cuda.
+check_nccl() {
+  local h out=$build/obj/nccl_check
+  h=$(hash_of torch/shim/nccl/*.cc torch/shim/collectives.h third_party/cuda.lock third_party/libtorch.lock)-$(cat "$build/obj/nccl.hash")
+  fresh nccl_check "$h" && return
+  say "checking torch/shim/nccl with the headers and libraries of CUDA"
+  g++ "${cxx[@]}" -Itorch/shim -isystem "$build/nvidia/nccl/include" -isystem "$build/nvidia/cu13/include" -isystem "$build/cuda-runtime/include" \
+    -isystem "$build/libtorch/include" -isystem "$build/libtorch/include/torch/csrc/api/include" -c torch/shim/nccl/backend.cc -o "$out.o" ||
+    die "torch/shim/nccl/declarations differs from NVIDIA's headers; see the first error above"
+  g++ -shared -o "$out.so" "$build/obj/nccl.o" -L"$build/libtorch/lib" -ltorch_cuda -ltorch_cpu -lc10 -Wl,--unresolved-symbols=ignore-in-shared-libs ||
+    die "libtorch_cuda lacks symbols of torch/shim/nccl; see the first error above"
+  rm -f "$out.o" "$out.so"
+  stamp nccl_check "$h"
+}
+
 # cuda [--torch DIR]: adds the CUDA part of libtorch to build/libtorch and the CUDA libraries to build/nvidia, where the
 # run paths of libtorch find them. They come from the pinned wheels or, as links, from the installed PyTorch in DIR.
 cuda() {
@@ -210,6 +235,7 @@ cuda() {
   fi
   h=$(hash_of third_party/cuda.lock third_party/libtorch.lock)
   if fresh cuda "$h" "${files[@]/#/$build/libtorch/lib/}" "$build/nvidia/cu13/lib/libcublas.so.13"; then
+    check_nccl
     say "build/nvidia is up to date"
     return
   fi
@@ -226,6 +252,7 @@ cuda() {
   unpack "$(wheel libtorch.lock torch)" "$build/libtorch" "${rules[@]}"
   for name in "${wheels[@]}"; do unpack "$name" "$build/nvidia.tmp" nvidia/=; done
   mv "$build/nvidia.tmp" "$build/nvidia"
+  check_nccl
   stamp cuda "$h"
   say "build/openmanus computes on GPUs from now on; NVIDIA's driver must be installed"
 }
@@ -431,12 +458,14 @@ gotorch_dir() {
 
 native() {
   libtorch
-  local src obj=$build/obj cgotorch shim core fused protected all f
+  cuda_headers
+  local src obj=$build/obj cgotorch shim core fused protected nccl all f
   src=$(gotorch_dir)
   mkdir -p "$build/lib" "$obj"
   cgotorch=$(printf '%s %s' "$(cat "$build/stamps/libtorch")" "$src" | sha256sum | cut -c1-40)
   all=$(hash_of torch/shim/*.cc torch/*.h torch/shim/*.h torch/shim/cuda/* torch/shim/gloo/*.h torch/shim/gloo/*/*.h third_party/libtorch.lock)
-  protected=$(hash_of torch/shim/protected/* torch/shim/cuda/* torch/shim/gpu.h torch/*.h third_party/libtorch.lock)
+  protected=$(hash_of torch/shim/protected/* torch/shim/cuda/* torch/shim/{gpu,collectives,gloo_backend}.h torch/shim/gloo/*.h torch/shim/gloo/*/*.h torch/*.h third_party/libtorch.lock)
+  nccl=$(hash_of torch/shim/nccl/*.cc torch/shim/nccl/declarations/*.h torch/shim/nccl/declarations/*/*.h torch/shim/collectives.h third_party/libtorch.lock)
   fused=$(hash_of torch/shim/fused_*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
   kernel_source >"$obj/kernel_source.cpp.tmp"
   mv "$obj/kernel_source.cpp.tmp" "$obj/kernel_source.cpp"
@@ -449,7 +478,8 @@ native() {
     printf 'unit %q %q ' "$obj/cgotorch" "$cgotorch" && printf '%q ' -O1 -w -I"$src" -- "$src"/cgotorch/*.cc && echo
     printf 'unit %q %q ' "$obj/shim_core" "$(hash_of "${core[@]}" torch/*.h torch/shim/*.h torch/shim/gloo/*.h torch/shim/gloo/*/*.h third_party/libtorch.lock)" &&
       printf '%q ' "${shim[@]}" -- "${core[@]}" && echo
-    printf 'unit %q %q ' "$obj/protected" "$protected" && printf '%q ' -O1 -Itorch -- torch/shim/protected/*.cc && echo
+    printf 'unit %q %q ' "$obj/protected" "$protected" && printf '%q ' -O1 -Itorch -Itorch/shim -- torch/shim/protected/*.cc && echo
+    printf 'unit %q %q ' "$obj/nccl" "$nccl" && printf '%q ' -O1 -Itorch/shim -isystem torch/shim/nccl/declarations -isystem build/cuda-runtime/include -- torch/shim/nccl/*.cc && echo
   )
   # The hashes of the objects cover sources, flags and compiler.
   local link
@@ -469,6 +499,12 @@ native() {
   if ! fresh protected "$link" "$build/lib/libopenmanus_protected.so"; then
     share libopenmanus_protected.so "$obj/protected.o"
     stamp protected "$link"
+  fi
+  link=$(hash_of "$obj/nccl.hash")
+  if ! fresh nccl "$link" "$build/lib/libopenmanus_nccl.so"; then
+    # libtorch_cuda, which ./build.sh cuda adds, has the undefined symbols; the process has loaded it before.
+    share libopenmanus_nccl.so "$obj/nccl.o" -Wl,-z,undefs
+    stamp nccl "$link"
   fi
 }
 
@@ -494,8 +530,8 @@ kernel_source() {
 share() {
   local lib=$build/lib/$1
   shift
-  g++ -shared -fPIC -o "$lib.tmp" "$@" -L"$build/libtorch/lib" -ltorch_cpu -lc10 \
-    -Wl,-rpath,'$ORIGIN/../libtorch/lib' -Wl,-rpath,'$ORIGIN' -Wl,-rpath,'$ORIGIN/../nvidia/cu13/lib' -Wl,--no-undefined -Wl,-rpath-link,"$build/libtorch/lib"
+  g++ -shared -fPIC -Wl,--no-undefined -o "$lib.tmp" "$@" -L"$build/libtorch/lib" -ltorch_cpu -lc10 \
+    -Wl,-rpath,'$ORIGIN/../libtorch/lib' -Wl,-rpath,'$ORIGIN' -Wl,-rpath,'$ORIGIN/../nvidia/cu13/lib' -Wl,-rpath-link,"$build/libtorch/lib"
   mv "$lib.tmp" "$lib"
 }
 
@@ -627,7 +663,7 @@ binary() {
 }
 
 # The packages whose tests compute on the device of OPENMANUS_TEST_DEVICE.
-device_packages=(torch torch/nn torch/optim agent/llm/model agent/llm/generate algo/kl algo/loss algo/learner algo)
+device_packages=(torch torch/dist torch/nn torch/optim agent/llm/model agent/llm/generate algo/kl algo/loss algo/learner algo)
 
 # Makes build/gpu-check and its archive: everything that torch/gpu_check.sh needs on a machine without Go.
 pack() {
@@ -644,7 +680,7 @@ pack() {
     go test -c -trimpath -ldflags '-s -w' -o "$dir/$package/check" "./$package"
     [ ! -d "$package/testdata" ] || cp -r "$package/testdata" "$dir/$package/"
   done
-  cp "$build"/lib/lib{openmanus_torch,openmanus_protected,cgotorch}.so "$build/libtorch/version.py" "$dir/lib"
+  cp "$build"/lib/lib{openmanus_torch,openmanus_protected,openmanus_nccl,cgotorch}.so "$build/libtorch/version.py" "$dir/lib"
   # The sources are compiled again for a PyTorch of another commit.
   src=$(gotorch_dir)
   cp -r torch/shim/. torch/*.h "$dir/src/shim"

@@ -99,11 +99,13 @@ compile() {
   for f in "$here"/src/gotorch/cgotorch/*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/cgotorch.cpp"
   for f in "$here"/src/shim/*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/shim.cpp"
   for f in "$here"/src/shim/protected/*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/protected.cpp"
+  for f in "$here"/src/shim/nccl/*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/nccl.cpp"
   printf 'extern "C" const char* om_source_hash(void) { return "%s"; }\n' "$(cat "$here"/src/shim/*.* | sha256sum | cut -c1-40)" >>"$obj/shim.cpp"
-  for name in cgotorch shim protected; do
+  for name in cgotorch shim protected nccl; do
     say "compiling $name"
     flags=(-O2 -fopenmp -I"$here/src/shim")
     [ $name != cgotorch ] || flags=(-O1 -w -I"$here/src/gotorch")
+    [ $name != nccl ] || flags+=(-isystem "$here/src/shim/nccl/declarations" -isystem "$torch/../../nvidia/cu13/include")
     g++ -std=c++17 -fPIC -Wno-sign-compare -D_GLIBCXX_USE_CXX11_ABI=1 "${flags[@]}" \
       -isystem "$include" -isystem "$include/torch/csrc/api/include" -c "$obj/$name.cpp" -o "$obj/$name.o"
   done
@@ -112,6 +114,7 @@ compile() {
   gomp=$(find "$torch" "$torch/../../torch.libs" -maxdepth 1 -name 'libgomp*.so*' 2>/dev/null | head -n 1) || true
   share libopenmanus_torch.so "$obj/shim.o" ${gomp:+"$gomp"} -ldl -lpthread
   share libopenmanus_protected.so "$obj/protected.o"
+  share libopenmanus_nccl.so "$obj/nccl.o" -Wl,-z,undefs # libtorch_cuda has them
   cp "$torch/../version.py" "$here/lib/version.py"
 }
 
@@ -119,7 +122,7 @@ share() { # share LIBRARY INPUTS...
   local lib=$here/lib/$1 links=() dir
   shift
   for dir in "$torch"/../../nvidia/*/lib; do links+=("-Wl,-rpath-link,$dir"); done
-  g++ -shared -fPIC -o "$lib" "$@" -L"$torch" -ltorch_cpu -lc10 -Wl,-rpath-link,"$torch" -Wl,--no-undefined "${links[@]}"
+  g++ -shared -fPIC -Wl,--no-undefined -o "$lib" "$@" -L"$torch" -ltorch_cpu -lc10 -Wl,-rpath-link,"$torch" "${links[@]}"
 }
 
 out=$here parts=()

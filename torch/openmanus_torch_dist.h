@@ -1,11 +1,15 @@
 /* Process groups of libopenmanus_torch (dist.cc). openmanus_torch.h includes this file; its conventions apply here.
  *
  * A group is `size` processes, numbered by rank from 0. Rank 0 opens a TCP store (c10d's TCPStore) through which the ranks find
- * each other; collectives on CPU tensors run over c10d's ProcessGroupGloo. Every rank calls the same collectives in the same
- * order with tensors of the same shape and type. A group does one call at a time; only om_group_interrupt may run beside another.
+ * each other. Collectives on CPU tensors run over c10d's ProcessGroupGloo, those on CUDA tensors over its ProcessGroupNCCL, which
+ * libopenmanus_nccl makes before the first one. Every rank calls the same collectives in the same order with tensors of the same
+ * shape and type. A group does one call at a time; only om_group_interrupt may run beside another.
  *
  * A collective that fails ends the group: its connections are closed, so that the other ranks fail at once, the ranks exchange
- * through the store which of them have noticed, and the message names those that have not. All later calls return this message. */
+ * through the store which of them have noticed, and the message names those that have not. All later calls return this message.
+ *
+ * A collective on a CUDA tensor returns when it is submitted to the thread's stream. If it fails later, the elements of its result
+ * are undefined; the next call of the group and the next copy of elements to the host on this thread return the message. */
 #ifndef OPENMANUS_TORCH_DIST_H
 #define OPENMANUS_TORCH_DIST_H
 
@@ -29,8 +33,14 @@ const char *om_group_new(int64_t rank, int64_t size, const char *store_host, int
  * have the same rank; ranks have different sizes; interrupted. */
 const char *om_group_join(om_group g, int64_t limit_ms);
 
-/* Collectives on contiguous CPU tensors of float32, float64, float16, bfloat16, int64, int32 or uint8. An unfit operand is an error
- * that leaves the group usable, but the ranks that called the collective wait until their time-out. */
+/* The name of the library that computes on tensors of a device. For a device other than the CPU it connects the devices of all
+ * ranks, each of which must call it. If ranks share a device, ProcessGroupGloo computes on copies in host memory, and the text
+ * names the ranks. The caller frees *out with om_free_string. */
+const char *om_group_backend(om_group g, int64_t device_kind, int64_t device_index, const char **out);
+
+/* Collectives on contiguous tensors of float32, float64, float16, bfloat16, int64, int32 or uint8, on the CPU or on the one device
+ * of this rank. An unfit operand is an error that leaves the group usable, but the ranks that called the collective wait until their
+ * time-out. */
 
 /* t of rank root replaces t on all ranks. */
 const char *om_group_broadcast(om_group g, om_tensor t, int64_t root);
@@ -40,7 +50,7 @@ const char *om_group_all_reduce(om_group g, om_tensor t);
 const char *om_group_reduce_scatter(om_group g, om_tensor out, om_tensor in);
 /* in [n,...]; out [size·n,...] receives the tensors of all ranks in the order of the ranks. `in` may be a view of out. */
 const char *om_group_all_gather(om_group g, om_tensor out, om_tensor in);
-/* Returns when all ranks have called it. */
+/* Returns when all ranks have called it. It does not wait for devices. */
 const char *om_group_barrier(om_group g);
 
 /* Ends the group: the call in progress and all later calls fail. It does not wait. */

@@ -54,6 +54,16 @@ func (p *ProcessGroup) Join(limit time.Duration) error {
 	return groupError(C.om_group_join(p.g, C.int64_t(limit.Milliseconds())))
 }
 
+// Backend returns the name of the library that computes on tensors of device d. All ranks call it at the same point.
+func (p *ProcessGroup) Backend(d Device) (string, error) {
+	var name *C.char
+	kind, index := d.c()
+	if err := groupError(C.om_group_backend(p.g, kind, index, &name)); err != nil {
+		return "", err
+	}
+	return takeText(name), nil
+}
+
 // Broadcast replaces t on all ranks by the t of rank root.
 func (p *ProcessGroup) Broadcast(t Tensor, root int) error {
 	return groupError(C.om_group_broadcast(p.g, t.in("Broadcast"), C.int64_t(root)))

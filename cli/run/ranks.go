@@ -213,18 +213,17 @@ func (t *training) sendWeights(ctx context.Context, m *model.Model) error {
 	if g == nil {
 		return nil
 	}
+	library, err := g.Backend(ctx, m.Thread().Device())
+	switch {
+	case err != nil:
+		return errext.With(errext.Native, "", fmt.Errorf("connect the devices of the processes: %w", err))
+	case !m.Thread().Device().IsCPU() && strings.HasPrefix(library, "gloo"):
+		t.host.Log.Warn("collectives are slow; start at most one process per GPU", "library", library)
+	default:
+		t.host.Log.Info("collectives", "library", library)
+	}
 	for _, p := range append(m.Params(), m.Adapters()...) {
-		err := torch.Run(ctx, m.Thread(), func(s *torch.Scope) error {
-			if m.Thread().Device().IsCPU() {
-				return g.Broadcast(ctx, p.Tensor, 0)
-			}
-			host := p.Tensor.ToDevice(torch.Device{})
-			if err := g.Broadcast(ctx, host, 0); err != nil {
-				return err
-			}
-			p.Tensor.Copy_(host.ToDevice(m.Thread().Device()))
-			return nil
-		})
+		err := torch.Run(ctx, m.Thread(), func(s *torch.Scope) error { return g.Broadcast(ctx, p.Tensor, 0) })
 		if err != nil {
 			return errext.With(errext.Native, "", fmt.Errorf("send the weight %s to all processes: %w", p.Name, err))
 		}

@@ -4,8 +4,8 @@
 // [Group]), and the start of several processes on one machine ([Launch]). It does not own the distribution of work: episodes,
 // micro-batches and shards are dealt by its callers.
 //
-// The work is done by libtorch's c10d: a TCPStore on rank 0, through which the ranks find each other, and ProcessGroupGloo for
-// tensors on the CPU. The store and the connections have neither authentication nor encryption, like PyTorch's: the network
+// The work is done by libtorch's c10d: a TCPStore on rank 0, through which the ranks find each other, ProcessGroupGloo for
+// tensors on the CPU, and ProcessGroupNCCL for tensors on GPUs. The store and the connections have neither authentication nor encryption, like PyTorch's: the network
 // between the processes must be private.
 //
 // # Use

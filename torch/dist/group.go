@@ -14,8 +14,16 @@ import (
 // Group is this process's connection to the other ranks. Collectives on tensors must be called inside torch.Run, on tensors
 // of its thread; they wait for the other ranks there. The context of a call ends the wait, and with it the group.
 //
-// Tensors are contiguous and of type float32, float64, float16, bfloat16, int64, int32 or uint8. Gloo works on the CPU, so
-// tensors on another device are copied to the host and back. Results are not recorded for gradients. A tensor that does not fit is an error on this rank only; the others then wait for the time-out.
+// Tensors are contiguous and of type float32, float64, float16, bfloat16, int64, int32 or uint8. Gloo computes on those in host
+// memory. Those of GPUs are computed on by NCCL, whose connections the first such collective makes; all tensors of a group that
+// are not in host memory are on the GPU of their rank. NCCL needs a GPU for every rank: if ranks share one, Gloo computes on
+// copies in host memory, which is slow ([Group.Backend]).
+//
+// A collective on a GPU may return before it is complete: operations of the thread that follow it wait for it on the GPU. Its
+// failure is the error of a later collective, and of the later copy of elements to the host, which panics in torch.Run.
+//
+// Results are not recorded for gradients. A tensor that does not fit is an error on this rank only; the others then wait for the
+// time-out.
 type Group struct {
 	rank, size int
 	timeout    time.Duration
@@ -103,30 +111,39 @@ func (g *Group) Size() int { return g.size }
 // Timeout returns the limit of every collective.
 func (g *Group) Timeout() time.Duration { return g.timeout }
 
+// Backend returns the name of the library that computes collectives on tensors of device d, "gloo" or "nccl". If ranks share a
+// GPU, it names them. The first call for a GPU makes its connections, so all ranks call Backend at the same point.
+func (g *Group) Backend(ctx context.Context, d torch.Device) (name string, err error) {
+	err = g.call(ctx, func() error {
+		name, err = g.p.Backend(d)
+		return err
+	})
+	return name, err
+}
+
 // Broadcast replaces the elements of t on all ranks by those of rank root.
 func (g *Group) Broadcast(ctx context.Context, t torch.Tensor, root int) error {
-	return g.onHost(ctx, t, func(t torch.Tensor) error { return g.p.Broadcast(t, root) })
+	return g.call(ctx, func() error { return g.p.Broadcast(t, root) })
 }
 
 // AllReduce replaces t by its sum over the ranks. All ranks get the same bits, but the order of the sum depends on their
 // number. bfloat16 and float16 are summed in their own precision.
 func (g *Group) AllReduce(ctx context.Context, t torch.Tensor) error {
-	return g.onHost(ctx, t, g.p.AllReduce)
+	return g.call(ctx, func() error { return g.p.AllReduce(t) })
 }
 
-// ReduceScatter sums src [Size·n,...] over the ranks and writes part Rank of the sum to dst [n,...].
+// ReduceScatter sums src [Size·n,...] over the ranks and writes part Rank of the sum to dst [n,...], on the same device.
 func (g *Group) ReduceScatter(ctx context.Context, dst, src torch.Tensor) error {
-	src = src.ToDevice(torch.Device{})
-	return g.onHost(ctx, dst, func(dst torch.Tensor) error { return g.p.ReduceScatter(dst, src) })
+	return g.call(ctx, func() error { return g.p.ReduceScatter(dst, src) })
 }
 
-// AllGather writes the src [n,...] of all ranks to dst [Size·n,...], in the order of the ranks. src may be a view of dst.
+// AllGather writes the src [n,...] of all ranks to dst [Size·n,...], on the same device, in the order of the ranks. src may be a
+// view of dst.
 func (g *Group) AllGather(ctx context.Context, dst, src torch.Tensor) error {
-	src = src.ToDevice(torch.Device{})
-	return g.onHost(ctx, dst, func(dst torch.Tensor) error { return g.p.AllGather(dst, src) })
+	return g.call(ctx, func() error { return g.p.AllGather(dst, src) })
 }
 
-// Barrier returns when all ranks have called it. It may be called outside torch.Run.
+// Barrier returns when all ranks have called it. It does not wait for GPUs. It may be called outside torch.Run.
 func (g *Group) Barrier(ctx context.Context) error { return g.call(ctx, g.p.Barrier) }
 
 // Close waits until all ranks have called Close and closes the connections. Without this wait, the end of one rank could break
@@ -152,19 +169,6 @@ func (g *Group) Abort() {
 	defer g.calls.Unlock()
 	g.closed = true
 	g.p.Close()
-}
-
-// onHost calls f with t or, if t is on another device, with a copy of it in host memory that replaces t afterwards.
-func (g *Group) onHost(ctx context.Context, t torch.Tensor, f func(torch.Tensor) error) error {
-	if t.Device().IsCPU() {
-		return g.call(ctx, func() error { return f(t) })
-	}
-	host := t.ToDevice(torch.Device{})
-	err := g.call(ctx, func() error { return f(host) })
-	if err == nil {
-		t.Copy_(host)
-	}
-	return err
 }
 
 // call runs one call of the native group, which ctx interrupts.

@@ -8,7 +8,9 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -23,7 +25,25 @@ const patient, short = time.Minute, 3 * time.Second
 // roles are the functions that the ranks of the tests run after they have joined.
 var roles = map[string]func(context.Context, member) error{
 	"collectives": collectives,
-	"joins":       func(context.Context, member) error { return nil },
+	"names the library": func(ctx context.Context, m member) error {
+		name, err := m.Backend(ctx, m.s.Thread().Device())
+		fmt.Println(name)
+		return err
+	},
+	"reads after a failure": func(ctx context.Context, m member) error {
+		t := m.s.Zeros(torch.Float32, 5)
+		if err := m.AllReduce(ctx, t); err != nil {
+			return err
+		}
+		if m.Rank() == 1 {
+			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		if err := m.AllReduce(ctx, t); err == nil {
+			return errors.New("a collective without rank 1 succeeded")
+		}
+		return fmt.Errorf("read %v", t.ToFloat64s())
+	},
+	"joins": func(context.Context, member) error { return nil },
 	"kills the last": func(ctx context.Context, m member) error {
 		return m.reduceUntil(ctx, m.Size()-1, syscall.SIGKILL)
 	},
@@ -205,20 +225,108 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
+// onProtected makes processes compute on the protected device, whose collectives are those of another library, as for GPUs.
+const onProtected = deviceVariable + "=protected"
+
+func TestCollectivesOnDevice(t *testing.T) {
+	for name, variables := range map[string][]string{
+		"a device for each rank": {onProtected},
+		"a shared device":        {onProtected, "OPENMANUS_PROTECTED_NAME=the only one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{1, 3} {
+				for _, p := range startRanks(t, n, "collectives", patient, variables...) {
+					p.succeed(t)
+				}
+			}
+		})
+	}
+}
+
+// TestLibrary compares the names of the libraries that compute. It logs those for the tests' device, which torch/gpu_check.py records.
+func TestLibrary(t *testing.T) {
+	type row struct {
+		ranks     int
+		variables []string
+		want      string
+	}
+	rows := []row{
+		{2, []string{deviceVariable + "=cpu"}, "gloo"},
+		{1, []string{onProtected}, "protected"},
+		{3, []string{onProtected}, "protected"},
+		{3, []string{onProtected, "OPENMANUS_PROTECTED_NAME=the only one"}, "gloo through host memory: ranks 0, 1, 2 share one device"},
+	}
+	switch device := os.Getenv(deviceVariable); {
+	case strings.HasPrefix(device, "cuda"):
+		gpus := 1
+		for ; device == "cuda"; gpus++ {
+			if _, err := torch.ParseDevice(fmt.Sprintf("cuda:%d", gpus)); err != nil {
+				break
+			}
+		}
+		for n := range gpus {
+			rows = append(rows, row{n + 1, nil, "nccl"})
+		}
+		rows = append(rows, row{gpus + 1, nil, "gloo through host memory: ranks 0"}) // the last rank has no GPU of its own
+	case device == "" || device == "cpu":
+		rows = append(rows, row{2, nil, "gloo"})
+	default:
+		rows = append(rows, row{2, nil, device})
+	}
+	for _, r := range rows {
+		for _, p := range startRanks(t, r.ranks, "names the library", patient, r.variables...) {
+			p.succeed(t)
+			name := strings.TrimSpace(p.stdout.String())
+			if exact := !strings.HasSuffix(r.want, " 0"); exact && name != r.want || !strings.HasPrefix(name, r.want) {
+				t.Errorf("%d ranks, %v: the library is %q, want %q", r.ranks, r.variables, name, r.want)
+			}
+			if r.variables == nil {
+				t.Logf("with %d ranks: %s", r.ranks, name)
+			}
+		}
+	}
+}
+
+func TestLibraryWithoutGPU(t *testing.T) {
+	if _, err := torch.ParseDevice("cuda"); err == nil {
+		t.Skip("this machine has a GPU")
+	}
+	g, err := Join(t.Context(), Env{Rank: 0, Size: 1, Host: "127.0.0.1", Port: freePort(t)}, patient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Abort()
+	name, err := g.Backend(t.Context(), torch.Device{CUDA: true})
+	if err == nil || !regexp.MustCompile("libtorch_cuda|driver|GPU").MatchString(err.Error()) {
+		t.Errorf("%q, %v; want an error that names the missing library, driver or GPU", name, err)
+	}
+}
+
+func TestReadingFailsAfterFailureOnDevice(t *testing.T) {
+	ps := startRanks(t, 2, "reads after a failure", patient, onProtected)
+	ps[0].fails(t, "rank 1", "all-reduce")
+	if strings.Contains(ps[0].stderr.String(), "read [") {
+		t.Errorf("the result of a failed collective was read: %s", &ps[0].stderr)
+	}
+}
+
 func TestLostRankIsNamed(t *testing.T) {
 	for _, c := range []struct {
-		role    string
-		victim  int
-		timeout time.Duration
+		role      string
+		victim    int
+		timeout   time.Duration
+		variables []string
 	}{
-		{"kills the last", 2, patient}, // noticed before the time-out
-		{"kills the first", 0, patient},
-		{"stops the last", 2, short},
-		{"stops the first", 0, short}, // its store does not answer
+		{"kills the last", 2, patient, nil}, // noticed before the time-out
+		{"kills the first", 0, patient, nil},
+		{"stops the last", 2, short, nil},
+		{"stops the first", 0, short, nil}, // its store does not answer
+		{"kills the first", 0, patient, []string{onProtected}},
+		{"stops the last", 2, short, []string{onProtected}},
 	} {
-		t.Run(c.role, func(t *testing.T) {
+		t.Run(fmt.Sprint(c.role, c.variables), func(t *testing.T) {
 			t.Parallel()
-			ps := startRanks(t, 3, c.role, c.timeout)
+			ps := startRanks(t, 3, c.role, c.timeout, c.variables...)
 			for r, p := range ps {
 				if r != c.victim {
 					p.fails(t, fmt.Sprintf("rank %d", c.victim), fmt.Sprintf("rank %d of 3", r), "all-reduce", c.timeout.String()[:1])
@@ -236,11 +344,15 @@ func TestCollectivesThatDifferAreNamed(t *testing.T) {
 }
 
 func TestContextEndsCollective(t *testing.T) {
-	t.Parallel()
-	ps := startRanks(t, 3, "cancels", patient)
-	ps[1].fails(t, "cancelled")
-	ps[0].fails(t, "rank 1", "all-reduce")
-	ps[2].fails(t, "rank 1", "all-reduce")
+	for name, variables := range map[string][]string{"tests' device": nil, "protected": {onProtected}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ps := startRanks(t, 3, "cancels", patient, variables...)
+			ps[1].fails(t, "cancelled")
+			ps[0].fails(t, "rank 1", "all-reduce")
+			ps[2].fails(t, "rank 1", "all-reduce")
+		})
+	}
 }
 
 func TestMissingRankIsNamed(t *testing.T) {
@@ -324,6 +436,10 @@ func TestOperandsThatDoNotFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer th.Close()
+	protected, err := torch.ParseDevice("protected")
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx := t.Context()
 	err = torch.Run(ctx, th, func(s *torch.Scope) error {
 		a := s.Zeros(torch.Float32, 4, 2)
@@ -335,6 +451,7 @@ func TestOperandsThatDoNotFit(t *testing.T) {
 			"other types":        g.AllGather(ctx, a, s.Zeros(torch.Float64, 4, 2)),
 			"other sizes":        g.ReduceScatter(ctx, s.Zeros(torch.Float32, 3, 2), a),
 			"other inner sizes":  g.AllGather(ctx, a, s.Zeros(torch.Float32, 4, 1)),
+			"other devices":      g.AllGather(ctx, a, s.Zeros(torch.Float32, 4, 2).ToDevice(protected)),
 			"without dimensions": g.AllGather(ctx, s.Zeros(torch.Float32), s.Zeros(torch.Float32)),
 		} {
 			if err == nil {

@@ -18,6 +18,9 @@ import (
 // The tests start this binary again as the ranks of a group: roleVariable names the role that a process plays.
 const roleVariable, timeoutVariable = "OPENMANUS_DIST_TEST_ROLE", "OPENMANUS_DIST_TEST_TIMEOUT"
 
+// deviceVariable names the device of the processes, as in torchtest.
+const deviceVariable = "OPENMANUS_TEST_DEVICE"
+
 func TestMain(m *testing.M) {
 	name := os.Getenv(roleVariable)
 	if name == launcherRole {
@@ -52,7 +55,11 @@ func play(role func(context.Context, member) error) error {
 	if err != nil {
 		return err
 	}
-	th, err := torch.NewThread(torch.Device{})
+	device, err := deviceOf(env)
+	if err != nil {
+		return err
+	}
+	th, err := torch.NewThread(device)
 	if err != nil {
 		return err
 	}
@@ -69,19 +76,34 @@ func play(role func(context.Context, member) error) error {
 	return g.Close(ctx)
 }
 
+// deviceOf returns the device of a rank: the one that OPENMANUS_TEST_DEVICE names, of several GPUs the one with the rank's number.
+func deviceOf(env Env) (torch.Device, error) {
+	name := os.Getenv(deviceVariable)
+	switch name {
+	case "":
+		return torch.Device{}, nil
+	case "cuda":
+		if d, err := torch.ParseDevice(fmt.Sprintf("cuda:%d", env.LocalRank)); err == nil {
+			return d, nil
+		}
+	}
+	return torch.ParseDevice(name)
+}
+
 // process is a started rank.
 type process struct {
 	*exec.Cmd
-	stderr bytes.Buffer
+	stdout, stderr bytes.Buffer
 }
 
-// startRank starts a process with the role. It ends at the latest with the test.
-func startRank(t testing.TB, role string, timeout time.Duration, env Env) *process {
+// startRank starts a process with the role and variables. It ends at the latest with the test.
+func startRank(t testing.TB, role string, timeout time.Duration, env Env, variables ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0])}
 	p.Env = append(os.Environ(), env.Variables()...)
 	p.Env = append(p.Env, roleVariable+"="+role, timeoutVariable+"="+timeout.String())
-	p.Stderr = &p.stderr
+	p.Env = append(p.Env, variables...)
+	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
@@ -96,12 +118,12 @@ func startRank(t testing.TB, role string, timeout time.Duration, env Env) *proce
 }
 
 // startRanks starts the ranks of a group of n processes on this machine.
-func startRanks(t *testing.T, n int, role string, timeout time.Duration) []*process {
+func startRanks(t *testing.T, n int, role string, timeout time.Duration, variables ...string) []*process {
 	t.Helper()
 	port := freePort(t)
 	ps := make([]*process, n)
 	for r := range ps {
-		ps[r] = startRank(t, role, timeout, Env{Rank: r, Size: n, LocalRank: r, LocalSize: n, Host: "127.0.0.1", Port: port})
+		ps[r] = startRank(t, role, timeout, Env{Rank: r, Size: n, LocalRank: r, LocalSize: n, Host: "127.0.0.1", Port: port}, variables...)
 	}
 	return ps
 }

@@ -183,6 +183,7 @@ const char *om_to_data(om_tensor t, int64_t dtype, void *data, int64_t nbytes) {
   OM_TRY {
     c10::NoGradGuard no_grad;
     at::Tensor x = om::ref(t).detach().to(at::Device(at::kCPU), om::scalar_type(dtype)).contiguous();
+    om::check_collectives();
     TORCH_CHECK(static_cast<int64_t>(x.nbytes()) == nbytes, "room for ", nbytes, " bytes, the tensor has ", x.nbytes());
     if (nbytes > 0) std::memcpy(data, x.const_data_ptr(), static_cast<size_t>(nbytes));
   }
@@ -190,7 +191,10 @@ const char *om_to_data(om_tensor t, int64_t dtype, void *data, int64_t nbytes) {
 }
 
 const char *om_item(om_tensor t, double *out) {
-  OM_TRY { *out = om::ref(t).item().toDouble(); }
+  OM_TRY {
+    *out = om::ref(t).item().toDouble();
+    om::check_collectives();
+  }
   OM_END
 }
 

@@ -49,17 +49,6 @@ constexpr int SignalKeeper::kSignals[];
 std::mutex cuda_mu;
 bool cuda_loaded = false;
 
-// ATen looks its hooks up once, at the first device query, so libtorch_cuda must register before.
-void load_cuda() {
-  std::lock_guard<std::mutex> lock(cuda_mu);
-  if (cuda_loaded) return;
-  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-    const char *why = dlerror();
-    TORCH_CHECK(false, "libtorch_cuda.so cannot be loaded: ", why == nullptr ? "unknown reason" : why);
-  }
-  cuda_loaded = true;
-}
-
 // The protected device's own function for the counts; NULL until its library is loaded.
 std::atomic<void (*)(om_counts *)> protected_counts{nullptr};
 std::atomic<const char *(*)(int)> protected_trace{nullptr};
@@ -94,6 +83,17 @@ struct Marks {
 thread_local Marks marks;
 
 }  // namespace
+
+// ATen looks its hooks up once, at the first device query, so libtorch_cuda must register before.
+void om::load_cuda() {
+  std::lock_guard<std::mutex> lock(cuda_mu);
+  if (cuda_loaded) return;
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    const char *why = dlerror();
+    TORCH_CHECK(false, "libtorch_cuda.so cannot be loaded: ", why == nullptr ? "unknown reason" : why);
+  }
+  cuda_loaded = true;
+}
 
 extern "C" {
 
@@ -132,7 +132,7 @@ const char *om_device_count(int64_t device_kind, int64_t *out) {
       return nullptr;
     }
     SignalKeeper keep;
-    load_cuda();
+    om::load_cuda();
     if (!at::globalContext().hasCUDA()) {
       if (dlopen("libcuda.so.1", RTLD_LAZY) == nullptr) {
         const char *why = dlerror();

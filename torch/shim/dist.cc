@@ -1,21 +1,36 @@
-// Groups of processes over c10d: TCPStore for the start and for the causes of failures, ProcessGroupGloo for CPU tensors.
-#define USE_C10D_GLOO
-#define USE_DISTRIBUTED
+// Groups of processes over c10d: TCPStore for the start and for the causes of failures, ProcessGroupGloo for CPU tensors, and
+// the back end of another library for tensors of a device.
+//
+// A collective on a GPU is only submitted: it runs in the order of the thread's stream, and the call returns before. One thread
+// watches all collectives that are not complete. If one exceeds the time-out, or a rank is lost, this thread ends the group: it
+// aborts the collectives on the device, which lets the work of the stream go on with undefined elements. Thereafter every
+// collective and every copy of elements to the host fails, so that these elements are not used.
+#include "gloo_backend.h"
+
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <c10/core/Event.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Logging.h>
+
+#include <dlfcn.h>
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
+#include <cstring>
+#include <deque>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <thread>
 
+#include "collectives.h"
 #include "internal.h"
 
 C10_DECLARE_int(caffe2_log_level);
@@ -34,21 +49,6 @@ constexpr milliseconds kLinger{2000};
 // The time by which a wait for several ranks may exceed its limit.
 constexpr milliseconds kSlack{1000};
 
-class Gloo : public c10d::ProcessGroupGloo {
- public:
-  using ProcessGroupGloo::ProcessGroupGloo;
-  // Makes the collective in progress fail, here and on the connected ranks.
-  void close() {
-    for (auto &context : contexts_) {
-      for (int r = 0; r < getSize(); r++) {
-        // As Gloo's own time-outs do it; its closeConnections does not wake the waiting thread.
-        auto *pair = reinterpret_cast<gloo::transport::tcp::Pair *>(context->getPair(r).get());
-        if (pair != nullptr) pair->signalExceptionExternal("the group has ended on this rank");
-      }
-    }
-  }
-};
-
 std::string seconds(milliseconds t) {
   std::ostringstream s;
   s << static_cast<double>(t.count()) / 1000 << " s";
@@ -64,6 +64,22 @@ std::string list(const std::vector<int> &ranks) {
 
 std::vector<uint8_t> bytes(const std::string &s) { return {s.begin(), s.end()}; }
 std::string text(const std::vector<uint8_t> &b) { return {b.begin(), b.end()}; }
+
+// The library with the collectives of a type of device.
+const om::Collectives &collectives(at::DeviceType type) {
+  TORCH_CHECK(type == at::kCUDA || type == at::kPrivateUse1, "there are no collectives for tensors on ", type);
+  if (type == at::kCUDA) om::load_cuda();  // the library has its symbols from libtorch_cuda
+  const char *name = type == at::kCUDA ? "libopenmanus_nccl.so" : "libopenmanus_protected.so";
+  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  void *function = library == nullptr ? nullptr : dlsym(library, "om_collectives");
+  if (function == nullptr) {
+    const char *why = dlerror();
+    TORCH_CHECK(false, name, ", which has the collectives for tensors on ", type, ", cannot be loaded: ", why == nullptr ? "unknown reason" : why);
+  }
+  return *reinterpret_cast<const om::Collectives *(*)()>(function)();
+}
+
+const c10::impl::DeviceGuardImplInterface &guard(at::Device d) { return *c10::impl::getDeviceGuardImpl(d.type()); }
 
 // The message of the exception that is being handled.
 std::string current_message() {
@@ -93,11 +109,32 @@ struct Group : std::enable_shared_from_this<Group> {
   milliseconds timeout;
 
   std::atomic<bool> interrupted{false};
-  std::mutex mu;  // guards the pointer gloo
-  c10::intrusive_ptr<Gloo> gloo;
+  std::mutex mu;  // guards the pointers gloo and backend
+  c10::intrusive_ptr<om::Gloo> gloo;
   c10::intrusive_ptr<c10d::Store> store;
-  int64_t calls = 0;   // number of collectives so far
-  std::string broken;  // the message of the failure that ended the group
+  int64_t calls = 0;  // number of collectives so far
+
+  std::atomic<bool> failed{false};
+  std::mutex failure_mu;
+  std::condition_variable diagnosed;
+  std::string broken;  // the message of the failure that ended the group; guarded by failure_mu
+
+  at::Device device{at::kCPU};                // of the tensors of the group; the CPU until a tensor on a device comes
+  std::string sharing;                        // the ranks that share a device, or empty
+  c10::intrusive_ptr<c10d::Backend> backend;  // the collectives of the device; NULL if ranks share one
+  std::atomic<bool> aborted{false};
+
+  // A collective of the device that may not be complete.
+  struct Running {
+    std::string call;
+    Clock::time_point end;            // the time-out
+    std::optional<c10::Event> after;  // recorded when the collective is submitted
+  };
+  std::deque<std::shared_ptr<Running>> running;  // guarded by running_mu, as are the events
+  std::mutex running_mu;
+  std::condition_variable changed;
+  bool closed = false;  // guarded by running_mu
+  std::thread watcher;
 
   std::string me() const { return "rank " + std::to_string(rank) + " of " + std::to_string(size); }
   std::string place() const { return host + ":" + std::to_string(port); }
@@ -106,18 +143,25 @@ struct Group : std::enable_shared_from_this<Group> {
   void check_interrupt() const { TORCH_CHECK(!interrupted, me(), ": interrupted"); }
 
   // Returns f(), which uses the store, or throws after `limit`: the store's client waits without limit on a connection whose
-  // other end has vanished. f then goes on in its thread, and shares the group with it.
+  // other end has vanished. f then goes on in its thread, and shares the group with it. With `connected`, it throws as soon as
+  // a connection of Gloo is closed.
   template <typename F>
-  auto within(milliseconds limit, F f) {
+  auto within(milliseconds limit, F f, bool connected = false) {
     auto task = std::make_shared<std::packaged_task<decltype(f())()>>(f);
     auto result = task->get_future();
     std::thread([task, self = shared_from_this()] { (*task)(); }).detach();
     const auto end = Clock::now() + limit;
     while (result.wait_for(kSlice) != std::future_status::ready) {
       check_interrupt();
-      TORCH_CHECK(Clock::now() < end, "the store at ", place(), " does not answer within ", seconds(limit));
+      if (connected) check_connections();
+      TORCH_CHECK(Clock::now() < end, "no answer within ", seconds(limit), " from the store at ", place(), " or the ranks");
     }
     return result.get();
+  }
+
+  void check_connections() {
+    const auto ranks = gloo->lost();
+    TORCH_CHECK(ranks.empty(), "the connection to ", list(ranks), " is closed");
   }
 
   // Waits for a key of the store until `end`; false if it is not set by then.
@@ -145,20 +189,24 @@ struct Group : std::enable_shared_from_this<Group> {
   }
 
   void open_store(Clock::time_point end) {
-    c10d::TCPStoreOptions o;
-    o.port = port;
-    o.isServer = serve;
-    o.waitWorkers = false;
-    o.timeout = std::max(std::chrono::duration_cast<milliseconds>(end - Clock::now()), milliseconds(1));
-    c10::intrusive_ptr<c10d::Store> tcp;
     try {
-      tcp = c10::make_intrusive<c10d::TCPStore>(serve ? "127.0.0.1" : host, o);
+      store = connect_store(serve, end);
     } catch (const std::exception &) {
       TORCH_CHECK(!serve, me(), " cannot open the store at port ", port, ": ", current_message());
       TORCH_CHECK(false, me(), " cannot connect to the store of rank 0 at ", place(), ": ", current_message());
     }
+  }
+
+  // Connects to the store, which this process opens first if it is the server.
+  c10::intrusive_ptr<c10d::Store> connect_store(bool server, Clock::time_point end) {
+    c10d::TCPStoreOptions o;
+    o.port = port;
+    o.isServer = server;
+    o.waitWorkers = false;
+    o.timeout = std::max(std::chrono::duration_cast<milliseconds>(end - Clock::now()), milliseconds(1));
+    auto tcp = c10::make_intrusive<c10d::TCPStore>(serve ? "127.0.0.1" : host, o);
     tcp->setTimeout(timeout);
-    store = c10::make_intrusive<c10d::PrefixStore>(prefix, tcp);
+    return c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(tcp));
   }
 
   // Waits until all ranks are in the store, and checks that they belong to one group.
@@ -186,7 +234,7 @@ struct Group : std::enable_shared_from_this<Group> {
       meet(end);
       auto options = c10d::ProcessGroupGloo::Options::create(timeout);
       options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(interface));
-      auto made = c10::make_intrusive<Gloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store), rank, size, options);
+      auto made = c10::make_intrusive<om::Gloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store), rank, size, options);
       std::lock_guard<std::mutex> lock(mu);
       gloo = std::move(made);
     } catch (const c10::DistError &) {
@@ -225,7 +273,7 @@ struct Group : std::enable_shared_from_this<Group> {
     }
   }
 
-  // Ends the group after a failed collective. Returns which ranks have failed.
+  // Closes the connections after a failed collective. Returns which ranks have failed.
   std::string diagnose(const std::string &call) {
     if (interrupted) return "interrupted";
     gloo->close();
@@ -256,33 +304,232 @@ struct Group : std::enable_shared_from_this<Group> {
       const std::string other = text(store->get(key("failed", r)));
       if (other != call) return "the ranks are in different collectives: rank " + std::to_string(r) + " is in " + other;
     }
-    return "all ranks are alive, but a connection between them is lost";
+    return "all ranks are alive";
   }
 
-  // Runs one collective: start submits it to the backend of the tensors' device.
-  template <typename F>
-  void collect(const std::string &call, F start) {
-    TORCH_CHECK(broken.empty(), broken);
+  // Ends the group because a collective has failed. Returns the message, which is that of the first failure.
+  std::string end(const std::string &call, const std::string &cause) {
+    std::unique_lock<std::mutex> lock(failure_mu);
+    if (failed.exchange(true)) {
+      // Another thread may still be looking for the lost ranks.
+      const bool known = diagnosed.wait_for(lock, 2 * kGrace + kLinger + 2 * kSlack, [this] { return !broken.empty(); });
+      return known ? broken : me() + ": the group has failed";
+    }
+    lock.unlock();
+    abort_device();
+    const std::string message = call + " failed on " + me() + ", time-out " + seconds(timeout) + ": " + diagnose(call) + " (" + cause + ")";
+    lock.lock();
+    broken = message;
+    diagnosed.notify_all();
+    return broken;
+  }
+
+  // Throws if the group has failed or is interrupted.
+  void check() {
+    if (failed) TORCH_CHECK(false, end("", ""));
     check_interrupt();
-    TORCH_CHECK(gloo != nullptr, me(), ": the group has not been joined");
-    c10::intrusive_ptr<c10d::Work> work = start(*gloo);
-    calls++;
+  }
+
+  // Ends the collectives of the device. Returns false if the library does not answer.
+  bool abort_device() {
+    c10::intrusive_ptr<c10d::Backend> b;
+    {
+      std::lock_guard<std::mutex> lock(mu);
+      b = backend;
+    }
+    if (b == nullptr || aborted.exchange(true)) return true;
+    return detached([b, d = device] {
+      guard(d).setDevice(d);  // a thread without a device would start one of its own
+      b->abort();
+    });
+  }
+
+  // Runs f in a thread of its own, and waits for it at most kGrace.
+  template <typename F>
+  static bool detached(F f) {
+    auto task = std::make_shared<std::packaged_task<void()>>(std::move(f));
+    auto result = task->get_future();
+    std::thread([task] { (*task)(); }).detach();
+    return result.wait_for(kGrace) == std::future_status::ready;
+  }
+
+  // Prepares collectives on tensors of device d for `call`. All ranks do it at the same point.
+  void use(at::Device d, const std::string &call) {
+    if (d == device) return;
+    TORCH_CHECK(device.is_cpu(), me(), ": the tensors of the group are on ", device, ", this one is on ", d);
+    try {
+      const om::Collectives &library = collectives(d.type());
+      struct Found {
+        std::string sharing;
+        c10::intrusive_ptr<c10d::Backend> backend;
+      };
+      Found found = within(
+          timeout + kSlack,
+          [this, d, &library] {
+            const auto limit = Clock::now() + timeout;
+            guard(d).setDevice(d);
+            store->set(key("device", rank), bytes(library.hardware(d)));
+            std::map<std::string, std::vector<int>> ranks;
+            for (int r = 0; r < size; r++) {
+              while (!wait(key("device", r), std::min(limit, Clock::now() + kSlice))) {
+                check_connections();  // it must not use the store for longer than the group
+                if (Clock::now() < limit) continue;
+                TORCH_CHECK(false, list(missing("device")), " did not come to the first collective on a device within ", seconds(timeout));
+              }
+              ranks[text(store->get(key("device", r)))].push_back(r);
+            }
+            Found f;
+            for (const auto &[name, same] : ranks) {
+              if (same.size() > 1) f.sharing += (f.sharing.empty() ? "" : "; ") + list(same) + " share one device";
+            }
+            if (f.sharing.empty()) {
+              // It may wait for a lost rank, during which its store cannot be used.
+              f.backend = library.connect(c10::make_intrusive<c10d::PrefixStore>("device", connect_store(false, limit)), rank, size, d);
+            }
+            return f;
+          },
+          true);
+      sharing = std::move(found.sharing);
+      device = d;
+      std::lock_guard<std::mutex> lock(mu);
+      backend = std::move(found.backend);
+    } catch (...) {
+      TORCH_CHECK(false, end(call, current_message()));
+    }
+    check_interrupt();  // it may have come before the back end was set
+    if (backend != nullptr) watcher = std::thread([this] { watch(); });
+  }
+
+  // Removes the collectives that are complete; the others have begun after them. running_mu must be held.
+  void prune() {
+    while (!running.empty() && running.front()->after.has_value() && running.front()->after->query()) running.pop_front();
+  }
+
+  // Ends the group if a collective of the device does not complete.
+  void watch() {
+    guard(device).setDevice(device);
+    std::unique_lock<std::mutex> lock(running_mu);
+    while (!closed) {
+      std::string cause;
+      try {
+        prune();
+        if (running.empty()) {
+          changed.wait(lock);
+          continue;
+        }
+        check_connections();
+        TORCH_CHECK(backend->getError() == c10d::ErrorType::SUCCESS, backend->getBackendName(), " reports that the communication has failed");
+        TORCH_CHECK(Clock::now() < running.front()->end, "not complete within the time-out");
+      } catch (...) {
+        cause = current_message();
+      }
+      if (!cause.empty()) {
+        const std::string call = running.empty() ? "a collective" : running.front()->call;
+        lock.unlock();
+        end(call, cause);
+        return;
+      }
+      changed.wait_for(lock, kSlice);
+    }
+  }
+
+  // Waits until all collectives of the device are complete.
+  void drain() {
+    const auto limit = Clock::now() + timeout + kSlack;
+    for (;;) {
+      check();
+      {
+        std::lock_guard<std::mutex> lock(running_mu);
+        prune();
+        if (running.empty()) return;
+      }
+      TORCH_CHECK(Clock::now() < limit, me(), ": the collectives are not complete within ", seconds(timeout));
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  }
+
+  // Runs one collective: start submits it to the back end of the tensors' device. ts[0] is the result.
+  template <typename F>
+  void collect(const std::string &name, std::vector<at::Tensor> ts, F start);
+
+  // Runs one collective on tensors in host memory.
+  template <typename F>
+  void collect_on_host(const std::string &name, std::vector<at::Tensor> &ts, F start) {
+    c10::intrusive_ptr<c10d::Work> work = start(*gloo, ts);
+    const std::string call = name + " (collective " + std::to_string(++calls) + ")";
     try {
       work->wait();
     } catch (...) {
-      const std::string cause = current_message();
-      const std::string full = call + " (collective " + std::to_string(calls) + ")";
-      broken = full + " failed on " + me() + ", time-out " + seconds(timeout) + ": " + diagnose(full) + " (" + cause + ")";
-      TORCH_CHECK(false, broken);
+      TORCH_CHECK(false, end(call, current_message()));
     }
+  }
+
+  // Submits one collective on tensors of the device.
+  template <typename F>
+  void submit(const std::string &name, std::vector<at::Tensor> &ts, F start) {
+    auto r = std::make_shared<Running>();
+    r->call = name + " (collective " + std::to_string(++calls) + ")";
+    r->end = Clock::now() + timeout;
+    {
+      std::lock_guard<std::mutex> lock(running_mu);
+      if (running.empty()) changed.notify_all();
+      running.push_back(r);
+    }
+    try {
+      start(*backend, ts)->wait();  // the stream waits
+      c10::Event after(device.type());
+      after.record(guard(device).getStream(device));
+      std::lock_guard<std::mutex> lock(running_mu);
+      r->after.emplace(std::move(after));
+    } catch (...) {
+      TORCH_CHECK(false, end(r->call, current_message()));
+    }
+    check();
   }
 
   void interrupt() {
     interrupted = true;
+    abort_device();
     std::lock_guard<std::mutex> lock(mu);
     if (gloo != nullptr) gloo->close();
   }
+
+  // Ends the thread and the connections of the device.
+  void close() {
+    {
+      std::lock_guard<std::mutex> lock(running_mu);
+      closed = true;
+    }
+    changed.notify_all();
+    if (watcher.joinable()) watcher.join();
+    if (backend == nullptr) return;
+    abort_device();
+    // Its destructor waits for threads of the library.
+    detached([b = std::move(backend), d = device]() mutable {
+      guard(d).setDevice(d);
+      b.reset();
+    });
+  }
 };
+
+// The group of the last collective that this thread has submitted to a device.
+thread_local std::weak_ptr<Group> submitted;
+
+template <typename F>
+void Group::collect(const std::string &name, std::vector<at::Tensor> ts, F start) {
+  check();
+  TORCH_CHECK(gloo != nullptr, me(), ": the group has not been joined");
+  if (ts.empty() || ts[0].is_cpu()) return collect_on_host(name, ts, start);
+  use(ts[0].device(), name + " (collective " + std::to_string(calls + 1) + ")");
+  if (backend != nullptr) {
+    submitted = weak_from_this();
+    return submit(name, ts, start);
+  }
+  std::vector<at::Tensor> host;
+  for (const at::Tensor &t : ts) host.push_back(t.cpu());
+  collect_on_host(name, host, start);
+  ts[0].copy_(host[0]);
+}
 
 Group &group(om_group g) {
   TORCH_CHECK(g != nullptr, "the group is missing");
@@ -292,8 +539,6 @@ Group &group(om_group g) {
 // The operand t for a collective, which writes its elements without recording for gradients.
 at::Tensor operand(om_tensor t) {
   at::Tensor x = om::ref(t).detach();
-  // NCCL will be chosen here for CUDA tensors.
-  TORCH_CHECK(x.is_cpu(), "collectives need tensors on the CPU, this one is on ", x.device());
   TORCH_CHECK(x.is_contiguous(), "collectives need contiguous tensors");
   TORCH_CHECK(x.scalar_type() != at::kBool, "collectives do not support bool");
   return x;
@@ -307,6 +552,7 @@ std::string describe(const char *name, const at::Tensor &t) {
 
 // Checks that `all` is `size` times as long as `part`.
 void check_parts(const Group &g, const at::Tensor &all, const at::Tensor &part) {
+  TORCH_CHECK(all.device() == part.device(), "the tensors are on ", all.device(), " and ", part.device());
   TORCH_CHECK(all.scalar_type() == part.scalar_type(), "the tensors have the types ", all.scalar_type(), " and ", part.scalar_type());
   TORCH_CHECK(part.dim() >= 1 && all.dim() == part.dim() && all.size(0) == g.size * part.size(0) &&
                   all.sizes().slice(1) == part.sizes().slice(1),
@@ -351,10 +597,11 @@ const char *om_group_join(om_group g, int64_t limit_ms) {
 const char *om_group_broadcast(om_group g, om_tensor t, int64_t root) {
   OM_TRY {
     TORCH_CHECK(root >= 0 && root < group(g).size, "rank ", root, " of a group of ", group(g).size);
-    std::vector<at::Tensor> ts{operand(t)};
-    group(g).collect(describe("broadcast", ts[0]), [&](Gloo &b) {
+    const at::Tensor x = operand(t);
+    group(g).collect(describe("broadcast", x), {x}, [root](c10d::Backend &b, std::vector<at::Tensor> &ts) {
       c10d::BroadcastOptions o;
       o.rootRank = root;
+      o.asyncOp = false;
       return b.broadcast(ts, o);
     });
   }
@@ -363,33 +610,58 @@ const char *om_group_broadcast(om_group g, om_tensor t, int64_t root) {
 
 const char *om_group_all_reduce(om_group g, om_tensor t) {
   OM_TRY {
-    std::vector<at::Tensor> ts{operand(t)};
-    group(g).collect(describe("all-reduce", ts[0]), [&](Gloo &b) { return b.allreduce(ts); });
+    const at::Tensor x = operand(t);
+    group(g).collect(describe("all-reduce", x), {x}, [](c10d::Backend &b, std::vector<at::Tensor> &ts) {
+      c10d::AllreduceOptions o;
+      o.asyncOp = false;
+      return b.allreduce(ts, o);
+    });
   }
   OM_END
 }
 
 const char *om_group_reduce_scatter(om_group g, om_tensor out, om_tensor in) {
   OM_TRY {
-    at::Tensor to = operand(out), from = operand(in);
+    const at::Tensor to = operand(out), from = operand(in);
     check_parts(group(g), from, to);
-    group(g).collect(describe("reduce-scatter", from), [&](Gloo &b) { return b._reduce_scatter_base(to, from); });
+    group(g).collect(describe("reduce-scatter", from), {to, from}, [](c10d::Backend &b, std::vector<at::Tensor> &ts) {
+      c10d::ReduceScatterOptions o;
+      o.asyncOp = false;
+      return b._reduce_scatter_base(ts[0], ts[1], o);
+    });
   }
   OM_END
 }
 
 const char *om_group_all_gather(om_group g, om_tensor out, om_tensor in) {
   OM_TRY {
-    at::Tensor to = operand(out), from = operand(in);
+    const at::Tensor to = operand(out), from = operand(in);
     check_parts(group(g), to, from);
-    group(g).collect(describe("all-gather", from), [&](Gloo &b) { return b._allgather_base(to, from); });
+    group(g).collect(describe("all-gather", from), {to, from}, [](c10d::Backend &b, std::vector<at::Tensor> &ts) {
+      c10d::AllgatherOptions o;
+      o.asyncOp = false;
+      return b._allgather_base(ts[0], ts[1], o);
+    });
   }
   OM_END
 }
 
 const char *om_group_barrier(om_group g) {
   OM_TRY {
-    group(g).collect("barrier", [&](Gloo &b) { return b.barrier(); });
+    group(g).collect("barrier", {}, [](c10d::Backend &b, std::vector<at::Tensor> &) { return b.barrier(); });
+  }
+  OM_END
+}
+
+const char *om_group_backend(om_group g, int64_t device_kind, int64_t device_index, const char **out) {
+  OM_TRY {
+    Group &x = group(g);
+    x.check();
+    TORCH_CHECK(x.gloo != nullptr, x.me(), ": the group has not been joined");
+    const at::Device d = om::device(device_kind, device_index);
+    if (!d.is_cpu()) x.use(d, "the start of the collectives on devices");
+    const c10d::Backend &b = d.is_cpu() || x.backend == nullptr ? static_cast<const c10d::Backend &>(*x.gloo) : *x.backend;
+    *out = strdup((b.getBackendName() + (d.is_cpu() || x.sharing.empty() ? "" : " through host memory: " + x.sharing)).c_str());
   }
   OM_END
 }
@@ -405,8 +677,9 @@ void om_group_interrupt(om_group g) {
 const char *om_group_leave(om_group g) {
   OM_TRY {
     Group &x = group(g);
-    TORCH_CHECK(x.broken.empty(), x.broken);
+    TORCH_CHECK(!x.failed, x.end("", ""));
     TORCH_CHECK(x.store != nullptr, x.me(), ": the group has not been joined");
+    x.drain();
     x.within(2 * x.timeout + kSlack, [&x] {
       const bool all = x.part("left", x.timeout);
       TORCH_CHECK(all, x.me(), ": ", list(x.missing("left")), " did not leave the group within ", seconds(x.timeout));
@@ -415,6 +688,18 @@ const char *om_group_leave(om_group g) {
   OM_END
 }
 
-void om_group_free(om_group g) { delete static_cast<std::shared_ptr<Group> *>(g); }
+void om_group_free(om_group g) {
+  auto *p = static_cast<std::shared_ptr<Group> *>(g);
+  try {
+    if (p != nullptr) (*p)->close();
+  } catch (...) {
+    // The connections of the device are lost already.
+  }
+  delete p;
+}
 
 }  // extern "C"
+
+void om::check_collectives() {
+  if (auto g = submitted.lock()) g->check();
+}

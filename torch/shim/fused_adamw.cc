@@ -239,6 +239,7 @@ double global_norm(std::vector<at::Tensor> ts) {
     t = at::Tensor();
   }
   if (!sums.empty()) sum = (sums.size() == 1 ? sums[0] : at::stack(sums).sum()).item<double>();  // one wait for the device
+  om::check_collectives();
   const auto slabs = cut(ts);
   std::vector<double> parts(slabs.size());
   at::parallel_for(0, static_cast<int64_t>(slabs.size()), 1, [&](int64_t b, int64_t e) {

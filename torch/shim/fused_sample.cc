@@ -214,6 +214,7 @@ void sample(const at::Tensor &logits, const om_sample_row *rows, int64_t n, int3
   TORCH_CHECK(logits.dim() == 2 && logits.size(0) == n && logits.size(1) > 0, "sample: ", n,
               " rows need logits [R,V], not ", logits.sizes());
   const at::Tensor zt = logits.detach().to(at::kCPU, at::kFloat).contiguous();
+  om::check_collectives();
   const float *z = zt.const_data_ptr<float>();
   const int64_t v = zt.size(1);
   std::vector<char> bad(n);

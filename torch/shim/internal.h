@@ -31,6 +31,13 @@ inline at::IntArrayRef shape(const int64_t *dims, int64_t n) {
   return at::IntArrayRef(dims, static_cast<size_t>(n));
 }
 
+// Loads libtorch_cuda if it is not yet loaded.
+void load_cuda();
+
+// Throws if a collective that this thread has submitted to a device has failed. Functions that copy elements of a device to the
+// host call it after the copy: the elements are undefined then.
+void check_collectives();
+
 // A malloc'ed copy of the message without libtorch's C++ backtrace.
 const char *fail(const char *what);
 

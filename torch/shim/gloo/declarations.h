@@ -31,6 +31,7 @@ class Pair {
  public:
   // Closes the connection; the operation in progress and all later ones throw the exception that is returned.
   std::exception_ptr signalExceptionExternal(const std::string &message);
+  bool isConnected();
 };
 
 }  // namespace tcp

@@ -1,0 +1,4 @@
+// See nccl.h in this folder.
+#pragma once
+
+#include <cuda_runtime_api.h>

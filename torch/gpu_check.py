@@ -163,6 +163,20 @@ def bfloat16():
     return {"passed": passed}
 
 
+def collectives():
+    """Compares every collective of groups of 1 to 4 processes with expected values; on GPUs, ranks also die and hang. NCCL
+    computes if every rank has a GPU, otherwise Gloo, on the CPU or on copies in host memory."""
+    cwd = os.path.join(pack, "torch/dist")
+    names = ["TestCollectives", "TestLibrary"]
+    if full:
+        names += ["TestOperandsThatDoNotFit", "TestLostRankIsNamed", "TestContextEndsCollective"]
+    out = run([os.path.join(cwd, "check"), "-test.v", "-test.run", "^(%s)$" % "|".join(names)], 120, cwd=cwd)
+    libraries = {int(ranks): library for ranks, library in re.findall(r"with (\d+) ranks: (.*)", out)}
+    if full and libraries.get(1) != "nccl":
+        raise Failed("one rank computed with %s, want nccl\n%s" % (libraries, out))
+    return {"library_by_ranks": libraries, "passed": len(re.findall(r"^ *--- PASS", out, re.M))}
+
+
 # --------------------------------------------------------------- training
 
 def train(name, limit, *settings, until=None):
@@ -394,6 +408,7 @@ def main():
         for package, limit in PACKAGES:
             pool.submit(part, "tests of " + package, tests, package, limit)
         pool.submit(part, "bfloat16 like float32", bfloat16)
+        pool.submit(part, "collectives", collectives)
         pool.submit(lambda: (part("PPO with a critic", ppo), part("LoRA in bfloat16", lora)))
         pool.submit(part, "resume after kill -9", resume)
     part("profile", profile)

@@ -403,7 +403,7 @@ func TestHungRank(t *testing.T) {
 	}
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", learningRun)
-	ps := startEach(t, dir, 2, torchrun(freePort(t)), "train", "run.toml", "--set", "dist.timeout_s=4", "--set", "trainer.total_steps=10000")
+	ps := startEach(t, dir, 2, torchrun(freePort(t)), "train", "run.toml", "--set", "dist.timeout_s=8", "--set", "trainer.total_steps=10000")
 	ps[0].signalOnce(t, func() bool { return bytes.Contains(metricsText(dir), []byte(`"training/global_step":2`)) }, func() {
 		if err := ps[1].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)

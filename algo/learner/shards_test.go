@@ -172,7 +172,7 @@ func TestShardsOfBFloat16(t *testing.T) {
 			if i == 3 {
 				must(t, a.GatherWeights(t.Context())) // the step refreshes gathered weights
 			}
-			st, err := a.UpdateActor(t.Context(), trainRows(8), 1e-3, policyOptions(MicroBatching{Rows: 1, Group: g}))
+			st, err := a.UpdateActor(t.Context(), trainRows(8), 1e-4, policyOptions(MicroBatching{Rows: 1, Group: g}))
 			must(t, err)
 			out.norms = append(out.norms, st.GradNorm)
 		}
@@ -217,7 +217,7 @@ func TestShardsOfBFloat16(t *testing.T) {
 				moved = math.Max(moved, math.Abs(got[0].weights[name][i]-w[i]))
 			}
 		}
-		if !(moved < 1e-3) { // less than one of the six steps of 1e-3
+		if !(moved < 2e-4) { // less than two of the six steps of 1e-4
 			t.Errorf("shards of %s: a weight differs by %v", level, moved)
 		}
 	}

@@ -162,7 +162,7 @@ type Episode struct {
 	Cumulative    bool    `json:"cumulative,omitempty"`
 	Outcome       Outcome `json:"outcome"`
 	Err           string  `json:"error,omitempty"`
-	WeightVersion int64   `json:"weight_version"` // of the weights that sampled the last token; see Turn.Behind
+	WeightVersion int64   `json:"weight_version"`    // of the weights that sampled the last token; see Turn.Behind
 	Attempts      int     `json:"attempts"`          // 1 + retries after infrastructure failures
 	Replays       int     `json:"replays,omitempty"` // number of lost environment instances that were replaced
 	Millis        float64 `json:"ms"`

@@ -33,6 +33,9 @@ func (t *Trainer) begin(ctx, soft context.Context) error {
 			return err
 		}
 		t.newWeights()
+		if err := t.publish(ctx, nil); err != nil {
+			return err
+		}
 	}
 	if t.o.FreezeReference && !t.state.WarmStarted {
 		if err := t.freezeReference(ctx); err != nil {
@@ -107,12 +110,14 @@ func (t *Trainer) reportWarm(ctx context.Context, steps int) error {
 func (t *Trainer) freezeReference(ctx context.Context) error {
 	t.Events.Phase(Phase{Name: PhaseReference})
 	return t.Engine.Exclusive(ctx, func() error {
-		err := torch.Run(ctx, t.Ref.Thread(), func(s *torch.Scope) error {
-			t.Ref.CopyFrom(s, t.Actor.Master())
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("copy the reference: %w", err)
+		if t.Ref != nil { // a worker has none
+			err := torch.Run(ctx, t.Ref.Thread(), func(s *torch.Scope) error {
+				t.Ref.CopyFrom(s, t.Actor.Master())
+				return nil
+			})
+			if err != nil {
+				return fmt.Errorf("copy the reference: %w", err)
+			}
 		}
 		return t.onWriter(ctx, func() error { return t.writeReference(ctx) }, func() error { return t.Save(ctx, "") })
 	})

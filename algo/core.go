@@ -25,6 +25,7 @@ type core struct {
 	// elsewhere is the work of the engines of other ranks.
 	elsewhere engine.Stats
 	tokens    map[string]float64 // number of tokens in all passes of a phase of the step, by phase
+	published int64              // version of the weights that the workers have
 	ahead     *ahead             // plays the episodes of later steps; nil: no steps are played ahead
 }
 
@@ -111,7 +112,11 @@ func (c *core) actorCost() learner.Cost {
 // utilization reports the share of the device's peak that a phase reached. It does
 // nothing if the peak is unknown.
 func (c *core) utilization(m Metrics, of, phase string, flops float64) {
+	_, devices := c.Ranks.Player()
+	if of != "rollout" {
+		devices = c.Ranks.Size() - c.Ranks.Workers()
+	}
 	if s := m[track.Timing(phase)]; c.o.PeakFLOPS > 0 && s > 0 && flops > 0 {
-		m[track.Utilization+"/"+of] = flops / s / c.o.PeakFLOPS
+		m[track.Utilization+"/"+of] = flops / s / (c.o.PeakFLOPS * float64(devices))
 	}
 }

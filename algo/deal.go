@@ -1,6 +1,6 @@
 package algo
 
-// Groups of episodes are dealt to the ranks: rank r plays the groups r, r+N, r+2N, … of N ranks. All ranks draw the same tasks, and
+// Groups of episodes are dealt to the ranks that play: the r-th plays the groups r, r+N, r+2N, … of N. All ranks draw the same tasks, and
 // get all episodes in the order of one process. The ranks then repeat the same computations on them.
 
 import (
@@ -37,7 +37,13 @@ func interrupted(err error) error {
 }
 
 // dealt returns how many of n groups this rank plays.
-func (c *core) dealt(n int) int { return (n - c.Ranks.Rank() + c.Ranks.Size() - 1) / c.Ranks.Size() }
+func (c *core) dealt(n int) int {
+	index, of := c.Ranks.Player()
+	if index < 0 {
+		return 0
+	}
+	return (n - index + of - 1) / of
+}
 
 // playedPart has the episodes that one rank has played.
 type playedPart struct {
@@ -78,7 +84,7 @@ func (s *sentEpisode) receive(tasks []data.Task) (*data.Episode, error) {
 
 // wholeWeights gathers divided weights on every rank, so that each generates for itself, until release is called.
 func (c *core) wholeWeights(ctx context.Context) (release func() error, err error) {
-	if !c.divided() {
+	if !c.Actor.Compute().Lockstep() {
 		return func() error { return nil }, nil
 	}
 	return func() error { return c.Actor.ReleaseWeights(ctx) }, c.Actor.GatherWeights(ctx)
@@ -89,17 +95,23 @@ func (c *core) rollOut(ctx, play context.Context, envs map[string]rollout.Env, t
 	if c.Ranks == nil {
 		return rollout.RunEpisodes(play, envs, tasks, o)
 	}
-	o.Part.Index, o.Part.Of = c.Ranks.Rank(), c.Ranks.Size()
+	o.Part.Index, o.Part.Of = c.Ranks.Player()
 	group := map[string]int{}
 	for i, uid := range rollout.GroupIDs(tasks, o) {
 		group[uid] = i
 	}
-	release, err := c.wholeWeights(ctx)
-	if err != nil {
-		return nil, rollout.Stats{}, err
+	release := func() error { return nil }
+	var err error
+	if o.Part.Index >= 0 {
+		if release, err = c.wholeWeights(ctx); err != nil {
+			return nil, rollout.Stats{}, err
+		}
 	}
 	var own []*data.Episode
 	parts, err := ranks.Gather(ctx, c.Ranks, func() (p playedPart, err error) {
+		if o.Part.Index < 0 { // the workers play
+			return p, nil
+		}
 		before := c.Engine.Stats()
 		if own, p.Stats, err = rollout.RunEpisodes(play, envs, tasks, o); err != nil {
 			return p, err

@@ -48,7 +48,7 @@ func (t *Trainer) newCounts(ctx context.Context) ([]map[string]pool.Counts, erro
 		since[e.Name] = now.Since(t.counted[e.Name])
 		t.counted[e.Name] = now
 	}
-	if len(since) == 0 {
+	if len(since) == 0 && t.Ranks.Workers() == 0 { // on all ranks
 		return nil, nil
 	}
 	return ranks.Gather(ctx, t.Ranks, func() (map[string]pool.Counts, error) { return since, nil })

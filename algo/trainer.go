@@ -67,7 +67,6 @@ func New(p Parts, o Options, resumed *rundir.State) (*Trainer, error) {
 	if t.Events == nil {
 		t.Events = noEvents{}
 	}
-	t.o.PeakFLOPS *= float64(p.Ranks.Size())
 	t.state = rundir.State{Seed: o.Seed}
 	if resumed != nil {
 		t.state = *resumed
@@ -88,7 +87,7 @@ func New(p Parts, o Options, resumed *rundir.State) (*Trainer, error) {
 		return nil, err
 	}
 	t.steps = t.method.Steps()
-	if o.AsyncSteps > 0 && t.Actor.Compute().Lockstep() {
+	if o.AsyncSteps > 0 && t.Ranks.Workers() == 0 && t.Actor.Compute().Lockstep() {
 		return nil, errors.New("episodes cannot be played ahead while the weights are divided over the ranks: every batch of the engine would be a collective")
 	}
 	if o.AsyncSteps > 0 {

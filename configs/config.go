@@ -405,8 +405,9 @@ type Trainer struct {
 
 // Dist configures a run of several processes.
 type Dist struct {
-	TimeoutS float64 `toml:"timeout_s"`
-	Shard    string  `toml:"shard"`
+	TimeoutS         float64 `toml:"timeout_s"`
+	Shard            string  `toml:"shard"`
+	RolloutProcesses int     `toml:"rollout_processes"`
 }
 
 // Perf has the properties of the machine for utilization metrics.

@@ -16,7 +16,7 @@ var mayChange = []struct {
 		"trainer.project", "trainer.experiment", "trainer.experiment_suffix", "trainer.output_dir", "log.backends", "log.level", "actor.calculate_entropy", "perf.peak_tflops",
 	}},
 	{"the devices and servers of the run, and its speed", []string{
-		"model.device", "dist.timeout_s", "dist.shard", "model.gradient_checkpointing", "actor.offload_optimizer", "ref.offload_params",
+		"model.device", "dist.timeout_s", "dist.shard", "dist.rollout_processes", "model.gradient_checkpointing", "actor.offload_optimizer", "ref.offload_params",
 		"critic.gradient_checkpointing", "critic.offload_optimizer",
 		"env.servers", "env.timeout_s", "env.create_timeout_s", "env.reset_timeout_s", "env.step_timeout_s",
 		"env.observe_timeout_s", "env.close_timeout_s", "env.retries", "env.max_instances", "env.max_requests", "env.quarantine_after",

@@ -23,6 +23,7 @@ func (c *Config) faults() Faults {
 	c.checkEvol(&across)
 	c.checkServe(&across)
 	c.checkAsync(&across)
+	c.checkWorkers(&across)
 	return fs.with(across)
 }
 
@@ -483,12 +484,21 @@ func (c *Config) checkAsync(fs *Faults) {
 	case c.Trainer.AsyncSteps == 0:
 	case c.Rollout.Deterministic:
 		fs.add(key, "the progress of an update decides which weights sample a reply, which conflicts with rollout.deterministic: set one of the two to 0 or false")
+	case c.Dist.Shard == "weights" && c.Dist.RolloutProcesses == 0:
+		fs.add(key, "with dist.shard = \"weights\" the processes cannot play while they train, since every process has only a part of the weights: set dist.rollout_processes, or another dist.shard")
 	case c.Data.FromDump != "":
 		fs.add(key, "training from data.from_dump plays no episodes: set it to 0")
 	case c.Serve.Listen != "":
 		fs.add(key, "the agents of serve.listen play when they want to: set it to 0")
 	case c.Curriculum.Sampler == "success_rate" || c.Curriculum.Failures > 0:
 		fs.add(key, "the curriculum chooses the tasks of a step by the results of the step before it, which are not known when the episodes begin: set it to 0, or take out curriculum.sampler and curriculum.failures")
+	}
+}
+
+// checkWorkers checks the keys that do not go with processes that only play.
+func (c *Config) checkWorkers(fs *Faults) {
+	if c.Dist.RolloutProcesses > 0 && c.Data.FromDump != "" {
+		fs.add("dist.rollout_processes", "training from data.from_dump plays no episodes: set it to 0")
 	}
 }
 

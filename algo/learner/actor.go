@@ -26,6 +26,7 @@ type Actor struct {
 	extra        []optim.Param // float32 weights that the optimiser also updates: a critic's head
 	sharedHead   []optim.Param // head of a shared critic, which has another optimiser
 	inconsistent bool          // the weights may be between two training steps
+	follows      bool          // made by NewFollower: adamw is nil
 
 	around func(ctx context.Context, change func() error) error // argument of AroundStep; nil: none
 
@@ -67,9 +68,16 @@ func NewActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.
 	return a, nil
 }
 
+// NewFollower makes an actor whose weights are those of an actor in another process (Broadcast). It takes ownership of m. It has no
+// optimiser: UpdateSFT does nothing, and other updates must not be called.
+func NewFollower(m *model.Model) *Actor { return &Actor{master: m, compute: m, follows: true} }
+
 // ResetOptimizer replaces the optimiser by one with zero moments, for a new stage of
 // training.
 func (a *Actor) ResetOptimizer(ctx context.Context, o optim.AdamWOptions) error {
+	if a.follows {
+		return nil
+	}
 	err := torch.Run(ctx, a.master.Thread(), func(*torch.Scope) error {
 		units := a.master.TrainedUnits()
 		list := a.extra
@@ -113,6 +121,9 @@ func (a *Actor) Bytes() (weights, optimizer float64) {
 	}
 	for _, p := range a.extra {
 		weights += float64(p.Tensor.Numel() * p.Tensor.DType().Size())
+	}
+	if a.follows {
+		return weights, 0
 	}
 	return weights, float64(a.adamw.Bytes())
 }
@@ -164,7 +175,12 @@ func (a *Actor) SetInconsistent() { a.inconsistent = true }
 
 // OptimizerSteps returns the number of optimiser steps since the optimiser was
 // made.
-func (a *Actor) OptimizerSteps() int { return a.adamw.Steps() }
+func (a *Actor) OptimizerSteps() int {
+	if a.follows {
+		return 0
+	}
+	return a.adamw.Steps()
+}
 
 // SpoilLoss passes every loss through f before its backward pass, for fault
 // injection. If f is nil, no loss is changed.
@@ -184,7 +200,9 @@ func (a *Actor) AroundStep(f func(ctx context.Context, change func() error) erro
 
 // Close frees the optimiser, the shadow and the model.
 func (a *Actor) Close() {
-	a.adamw.Close()
+	if !a.follows {
+		a.adamw.Close()
+	}
 	a.closeShadow()
 	a.master.Close()
 }

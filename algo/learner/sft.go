@@ -137,6 +137,9 @@ func (a *Actor) UpdateSFT(ctx context.Context, rows []data.Row, lr, gradClip flo
 	if st.Tokens == 0 {
 		return st, errors.New("no token of the batch is in the loss")
 	}
+	if a.follows {
+		return st, nil
+	}
 	norms, skipped, err := a.optimize(ctx, rows, micro, []*float64{&st.Loss}, func() error {
 		return a.accumulateSFT(ctx, rows, micro, &st)
 	}, optim.Share{Of: a.adamw, LR: lr, MaxNorm: gradClip})

@@ -28,6 +28,10 @@ type Ranks struct {
 	apart  bool     // a call of the group has failed
 	agreed bool     // all ranks have an error, with which they leave the loop
 	others []*Ranks // of Connect
+
+	workers  int    // number of last ranks that only play; 0: all ranks play and train
+	trainers *Ranks // the ranks that train; nil if this is no such rank, or the only one
+	updates  *Ranks // rank 0 and the workers, which receive its weights; nil on other ranks
 }
 
 // New returns the ranks of a group that this process has joined as env. All ranks call it. The function code returns the exit
@@ -60,7 +64,7 @@ func (r *Ranks) Connect(ctx context.Context, name string, members []int, timeout
 		return nil, nil
 	}
 	at := r.env
-	at.Rank, at.Size, at.LocalSize = rank, len(members), 0
+	at.Rank, at.Size, at.LocalRank, at.LocalSize = rank, len(members), 0, 0
 	at.StarterStore, at.Attempt = true, at.Attempt+"/"+name // the store of the first connection
 	g, err := dist.Join(ctx, at, timeout)
 	if err != nil {
@@ -71,8 +75,73 @@ func (r *Ranks) Connect(ctx context.Context, name string, members []int, timeout
 		g.Abort()
 		return nil, err
 	}
+	if len(members) == r.Size() {
+		own.workers = r.workers
+	}
 	r.others = append(r.others, own)
 	return own, nil
+}
+
+// Divide makes the last ranks, of the given number, workers that only play, and the others trainers. Without Divide every rank
+// plays and trains.
+func (r *Ranks) Divide(ctx context.Context, workers int, timeout time.Duration) (err error) {
+	var trainers, updates []int
+	for rank := range r.Size() {
+		if rank < r.Size()-workers {
+			trainers = append(trainers, rank)
+		}
+		if rank == 0 || rank >= r.Size()-workers {
+			updates = append(updates, rank)
+		}
+	}
+	r.workers = workers
+	if len(trainers) > 1 {
+		if r.trainers, err = r.Connect(ctx, "trainers", trainers, timeout); err != nil {
+			return err
+		}
+	}
+	r.updates, err = r.Connect(ctx, "updates", updates, timeout)
+	return err
+}
+
+// Workers returns the number of ranks that only play.
+func (r *Ranks) Workers() int {
+	if r == nil {
+		return 0
+	}
+	return r.workers
+}
+
+// Trains reports whether this rank updates the weights.
+func (r *Ranks) Trains() bool { return r.Rank() < r.Size()-r.Workers() }
+
+// Player returns the index of this rank among the ranks that play, and their number. The index is -1 on a rank that does not play.
+func (r *Ranks) Player() (index, of int) {
+	if r.Workers() == 0 {
+		return r.Rank(), r.Size()
+	}
+	return max(-1, r.Rank()-(r.Size()-r.workers)), r.workers
+}
+
+// Trainers returns the group of the ranks that train, or nil if this is the only one or a worker.
+func (r *Ranks) Trainers() *dist.Group {
+	if r.Workers() == 0 {
+		return r.Group()
+	}
+	return r.trainers.Group()
+}
+
+// Update calls f with the group in which rank 0 sends its weights to the workers. It does nothing on a rank that has no part in it.
+func (r *Ranks) Update(f func(g *dist.Group) error) error {
+	if r.updates == nil {
+		return nil
+	}
+	err := f(r.updates.group)
+	if err == nil {
+		return nil
+	}
+	r.Break()
+	return r.updates.whose(err)
 }
 
 // Group returns the group of processes, or nil for one process.
@@ -120,11 +189,9 @@ func (r *Ranks) Settle(ctx context.Context, err error) error {
 	if r == nil || err == nil || r.agreed || r.apart {
 		return err
 	}
-	_, native := errors.AsType[*torch.Error](err)
-	_, group := errors.AsType[*dist.Error](err)
-	if native || group || ctx.Err() != nil {
+	if alone(err) || ctx.Err() != nil {
 		r.Break()
-		if group {
+		if _, group := errors.AsType[*dist.Error](err); group {
 			return r.whose(err)
 		}
 		return err
@@ -132,11 +199,14 @@ func (r *Ranks) Settle(ctx context.Context, err error) error {
 	return r.Each(ctx, func() error { return err })
 }
 
-// Break ends the connection to the other ranks, which may be inside a collective, after an error of this rank.
+// Break ends all connections to the other ranks, which may be inside a collective, after an error of this rank.
 func (r *Ranks) Break() {
-	if r != nil {
-		r.apart = true
-		r.group.Abort()
+	if r == nil {
+		return
+	}
+	r.apart = true
+	for _, other := range append(r.others, r) {
+		other.group.Abort()
 	}
 }
 
@@ -159,6 +229,26 @@ func (r *Ranks) whose(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w; %s", err, strings.Join(named, ", "))
+}
+
+// alone reports whether the other ranks may be inside a collective while this rank has the error err.
+func alone(err error) bool {
+	_, native := errors.AsType[*torch.Error](err)
+	_, group := errors.AsType[*dist.Error](err)
+	return native || group
+}
+
+// AfterUpdate is called on every rank after the trainers have made an update, with the error of this rank and the version of its
+// weights. It returns the version of rank 0. An error that a trainer has alone breaks the connections, as in Settle.
+func (r *Ranks) AfterUpdate(ctx context.Context, version int64, err error) (int64, error) {
+	if alone(err) {
+		return 0, err
+	}
+	all, err := Gather(ctx, r, func() (int64, error) { return version, err })
+	if err != nil {
+		return 0, err
+	}
+	return all[0], nil
 }
 
 // farewell bounds the wait for the other ranks at the end of a run.

@@ -18,7 +18,7 @@ const criticSeed = 0x637269746963
 // loads the decoder of critic.path, or copies the actor's decoder. The trainer
 // repeats the copy after a warm start.
 func (t *training) critic(ctx context.Context) (*learner.Critic, error) {
-	if !t.cfg.UsesCritic() || t.mode == supervised {
+	if !t.cfg.UsesCritic() || t.mode == supervised || !t.host.Ranks.Trains() {
 		return nil, nil
 	}
 	c, err := t.newCritic(ctx)

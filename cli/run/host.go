@@ -39,6 +39,7 @@ type Host struct {
 
 	// Ranks are the processes of a training run. nil: this one alone.
 	Ranks *ranks.Ranks
+	ahead *ranks.Ranks // another connection of the Ranks, for episodes that are played ahead; nil: none
 
 	// Events shows training: its phases, steps and validations.
 	Events algo.Events

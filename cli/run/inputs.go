@@ -21,6 +21,9 @@ import (
 	"github.com/openmanus/openmanus/reward/external"
 )
 
+// referenceInput is the key of the digest of the reference's weights.
+const referenceInput = "the reference of the KL"
+
 // inputDigests returns digests of the files that the configuration names, by
 // key: tasks, instructions, recorded conversations, the files of score
 // functions, and the weights of the KL reference. ref is nil if there is no
@@ -83,7 +86,7 @@ func (t *training) inputDigests(ctx context.Context, ref *model.Model) (map[stri
 		if err != nil {
 			return nil, errext.With(errext.Native, "", err)
 		}
-		out["the reference of the KL"] = hash
+		out[referenceInput] = hash
 	}
 	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/ranks"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
@@ -231,24 +233,53 @@ func (t *training) sendWeights(ctx context.Context, m *model.Model) error {
 	return nil
 }
 
-// connectAhead connects the processes once more for the episodes that are played ahead.
-func (t *training) connectAhead(ctx context.Context, asyncSteps int) (*ranks.Ranks, error) {
-	r := t.host.Ranks
-	if r == nil || asyncSteps == 0 {
-		return nil, nil
+// divide makes the last processes workers that only play, and connects the processes once more for the episodes that are played
+// ahead.
+func divide(ctx context.Context, h *Host, cfg configs.Config, m mode) error {
+	n, timeout := cfg.Dist.RolloutProcesses, Seconds(cfg.Dist.TimeoutS)
+	switch {
+	case n == 0:
+	case m != reinforced:
+		return errext.With(errext.Input, "set dist.rollout_processes to 0", errors.New("supervised training plays no episodes for dist.rollout_processes to play"))
+	case n >= h.Ranks.Size():
+		return errext.With(errext.Input, "start more processes (openmanus train --processes), or lower dist.rollout_processes",
+			fmt.Errorf("dist.rollout_processes is %d, but the run has %d in all, and one at least must train", n, h.Ranks.Size()))
+	default:
+		if err := h.Ranks.Divide(ctx, n, timeout); err != nil {
+			return errext.With(errext.Native, "", err)
+		}
 	}
-	all := make([]int, r.Size())
+	if h.Ranks == nil || cfg.Trainer.AsyncSteps == 0 || m != reinforced {
+		return nil
+	}
+	all := make([]int, h.Ranks.Size())
 	for i := range all {
 		all[i] = i
 	}
-	playing, err := r.Connect(ctx, "ahead", all, Seconds(t.cfg.Dist.TimeoutS))
-	return playing, errext.With(errext.Native, "", err)
+	var err error
+	h.ahead, err = h.Ranks.Connect(ctx, "ahead", all, timeout)
+	return errext.With(errext.Native, "", err)
+}
+
+// openFollower makes the actor of a worker, which has the weights in the compute type only.
+func (t *training) openFollower(ctx context.Context) error {
+	if m := t.bundle.Model; m.DType() != t.compute && !m.HasLoRA() {
+		shadow, err := m.Shadow(ctx, t.compute)
+		if err != nil {
+			return errext.With(errext.Native, "", err)
+		}
+		m.Close()
+		t.bundle.Model = shadow
+	}
+	t.actor = learner.NewFollower(t.bundle.Model)
+	t.open.AddFunc(t.actor.Close)
+	return nil
 }
 
 // shard divides a model over the ranks as dist.shard says. frozen models are not trained.
 func (t *training) shard(ctx context.Context, m *model.Model, frozen bool) error {
 	level, err := shard.ParseLevel(t.cfg.Dist.Shard)
-	if g := t.host.Ranks.Group(); err == nil && g != nil {
+	if g := t.host.Ranks.Trainers(); err == nil && g != nil {
 		err = m.Shard(ctx, shard.Options{Group: g, Level: level, Compute: t.compute, Frozen: frozen})
 	}
 	return errext.With(errext.Native, "", err)
@@ -257,8 +288,8 @@ func (t *training) shard(ctx context.Context, m *model.Model, frozen bool) error
 // sharedServers divides the limits of servers that all processes use, so that the processes together respect them. If a limit is
 // smaller than the number of processes, it divides the servers.
 func sharedServers(h *Host, e configs.Env, spec env.Spec) (configs.Env, error) {
-	n, rank := h.Ranks.Size(), h.Ranks.Rank()
-	if len(e.Servers) == 0 || n == 1 {
+	rank, n := h.Ranks.Player()
+	if len(e.Servers) == 0 || n == 1 || rank < 0 {
 		return e, nil
 	}
 	e.MaxInstances = cmp.Or(e.MaxInstances, spec.MaxInstances)
@@ -312,8 +343,12 @@ func rankError(err error) (_ error, found bool) {
 	return err, false
 }
 
-// sameData returns a digest of the files that the configuration names and of the initial weights of the critic.
+// sameData returns a digest of the files that the configuration names. A worker does not open the reference.
 func (t *training) sameData(st rundir.State) (string, error) {
-	text, err := json.Marshal(st.Inputs)
+	inputs := maps.Clone(st.Inputs)
+	if t.host.Ranks.Workers() > 0 {
+		delete(inputs, referenceInput)
+	}
+	text, err := json.Marshal(inputs)
 	return eval.Digest(text), err
 }

@@ -238,6 +238,9 @@ func (t *training) openModel(ctx context.Context) error {
 // openActor makes the actor of the model, and loads the optimiser state of a checkpoint.
 func (t *training) openActor(ctx context.Context) (err error) {
 	cfg := t.cfg
+	if !t.host.Ranks.Trains() {
+		return t.openFollower(ctx)
+	}
 	optimizer := adamW(cfg.Actor.Optim)
 	if t.mode == supervised || t.run.inWarmStart() {
 		optimizer = adamW(cfg.SFT.Optim)
@@ -362,6 +365,9 @@ func (t *training) trainerEnvs() []algo.Env {
 // training plays val_tasks, expert_tasks and the walks of a fresh model.
 func (t *training) plays(e configs.Env) bool {
 	fresh := t.cfg.Model.Fresh
+	if player, _ := t.host.Ranks.Player(); player < 0 { // rank 0 plays for the supervised training
+		return t.host.Ranks.First() && (len(e.ExpertTasks) > 0 || fresh.Layers > 0 && fresh.Walks > 0 && t.run.checkpoint == nil)
+	}
 	return t.mode != supervised || len(e.ValTasks) > 0 || len(e.ExpertTasks) > 0 ||
 		fresh.Layers > 0 && fresh.Walks > 0 && t.run.checkpoint == nil
 }
@@ -369,7 +375,7 @@ func (t *training) plays(e configs.Env) bool {
 // sessions returns the maximum number of concurrent sessions. It is 1 if the run
 // plays nothing, since the engine needs at least one.
 func (t *training) sessions() int {
-	if !t.playsAny() {
+	if player, _ := t.host.Ranks.Player(); player < 0 || !t.playsAny() {
 		return 1
 	}
 	return rolloutOptions(t.host, t.cfg).Concurrency
@@ -378,7 +384,7 @@ func (t *training) sessions() int {
 // reference loads the reference policy of the KL, or returns nil if the run has
 // none.
 func (t *training) reference(ctx context.Context) (*model.Model, error) {
-	if !t.cfg.UsesReference() || t.mode == supervised {
+	if !t.cfg.UsesReference() || t.mode == supervised || !t.host.Ranks.Trains() {
 		return nil, nil
 	}
 	path, frozen := cmp.Or(t.cfg.Ref.Path, t.cfg.Model.Path), t.freezesReference()
@@ -421,7 +427,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if err != nil {
 		return nil, err
 	}
-	group := t.host.Ranks.Group()
+	group := t.host.Ranks.Trainers()
 	o.Policy.Micro.Group, o.RefMicro.Group = group, group
 	if o.Critic != nil {
 		o.Critic.Micro.Group = group
@@ -442,6 +448,9 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		if err := t.fromDump(ctx, &o); err != nil {
 			return nil, err
 		}
+	}
+	if !t.host.Ranks.Trains() {
+		o.Method = algo.Worker{}
 	}
 	switch {
 	case t.agents != nil:
@@ -485,13 +494,9 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if !t.host.Ranks.First() { // the messages of rank 0
 		log = nil
 	}
-	playing, err := t.connectAhead(ctx, o.AsyncSteps)
-	if err != nil {
-		return nil, err
-	}
 	trainer, err := algo.New(algo.Parts{
 		Ranks:            t.host.Ranks,
-		Ahead:            playing,
+		Ahead:            t.host.ahead,
 		Actor:            t.actor,
 		Critic:           critic,
 		Ref:              ref,

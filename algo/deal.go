@@ -38,11 +38,30 @@ func interrupted(err error) error {
 
 // dealt returns how many of n groups this rank plays.
 func (c *core) dealt(n int) int {
-	index, of := c.Ranks.Player()
-	if index < 0 {
+	index, of, plays := c.seat()
+	if !plays {
 		return 0
 	}
 	return (n - index + of - 1) / of
+}
+
+// seat returns the number of this rank's engine among the engines that play, -1 if other ranks play. Of the ranks that
+// generate together only the first plays.
+func (c *core) seat() (index, of int, plays bool) {
+	size := c.Together.Size
+	if size <= 1 {
+		index, of = c.Ranks.Player()
+		return index, of, index >= 0
+	}
+	return c.Ranks.Rank() / size, c.Ranks.Size() / size, c.Ranks.Rank()%size == 0
+}
+
+// generate calls play, which plays with the engine, on the ranks that have one.
+func (c *core) generate(ctx context.Context, play func() error) error {
+	if c.Together.Size > 1 {
+		return c.Together.Play(ctx, play)
+	}
+	return play()
 }
 
 // playedPart has the episodes that one rank has played.
@@ -84,7 +103,7 @@ func (s *sentEpisode) receive(tasks []data.Task) (*data.Episode, error) {
 
 // wholeWeights gathers divided weights on every rank, so that each generates for itself, until release is called.
 func (c *core) wholeWeights(ctx context.Context) (release func() error, err error) {
-	if !c.Actor.Compute().Lockstep() {
+	if !c.Actor.Compute().Lockstep() || c.Together.Size > 1 { // Together.Play gathers them weight by weight
 		return func() error { return nil }, nil
 	}
 	return func() error { return c.Actor.ReleaseWeights(ctx) }, c.Actor.GatherWeights(ctx)
@@ -95,7 +114,7 @@ func (c *core) rollOut(ctx, play context.Context, envs map[string]rollout.Env, t
 	if c.Ranks == nil {
 		return rollout.RunEpisodes(play, envs, tasks, o)
 	}
-	o.Part.Index, o.Part.Of = c.Ranks.Player()
+	o.Part.Index, o.Part.Of, _ = c.seat()
 	group := map[string]int{}
 	for i, uid := range rollout.GroupIDs(tasks, o) {
 		group[uid] = i
@@ -113,7 +132,11 @@ func (c *core) rollOut(ctx, play context.Context, envs map[string]rollout.Env, t
 			return p, nil
 		}
 		before := c.Engine.Stats()
-		if own, p.Stats, err = rollout.RunEpisodes(play, envs, tasks, o); err != nil {
+		err = c.generate(ctx, func() (err error) {
+			own, p.Stats, err = rollout.RunEpisodes(play, envs, tasks, o)
+			return err
+		})
+		if err != nil {
 			return p, err
 		}
 		p.Engine = workSince(before, c.Engine.Stats())

@@ -30,12 +30,14 @@ type Parts struct {
 	// Ranks are the processes of the run. nil: this one alone. Rank 0 writes the run folder.
 	Ranks *ranks.Ranks
 	// Ahead is another connection of the Ranks, for the episodes that are played ahead. It is nil if Ranks is nil or AsyncSteps is 0.
-	Ahead   *ranks.Ranks
-	Actor   *learner.Actor
-	Critic  *learner.Critic // nil: no critic
-	Ref     *model.Model    // frozen reference of the KL; nil: none
-	Engine  *engine.Scheduler
-	KVBytes int64 // size of the engine's KV cache; 0: unknown
+	Ahead  *ranks.Ranks
+	Actor  *learner.Actor
+	Critic *learner.Critic // nil: no critic
+	Ref    *model.Model    // frozen reference of the KL; nil: none
+	Engine *engine.Scheduler
+	// Together are the ranks with which this one generates; the zero value: none.
+	Together Together
+	KVBytes  int64 // size of the engine's KV cache; 0: unknown
 	// RewardModelBytes is the size of the reward model behind Scoring.Scorer.
 	RewardModelBytes int64
 	// Updated is called with the new version after every change of the weights.
@@ -52,6 +54,13 @@ type Parts struct {
 	Sink       track.File // nil on ranks other than 0
 	Events     Events     // nil: none
 	Log        *slog.Logger
+}
+
+// Together describes the ranks that hold one model for generation, each a part of it. Size successive ranks hold a model.
+type Together struct {
+	Size int
+	// Play calls play on the first of these ranks. The others run the steps of its engine. All ranks of the run call Play.
+	Play func(ctx context.Context, play func() error) error
 }
 
 // New checks the options and, if resumed is not nil, continues from that state of

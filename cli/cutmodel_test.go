@@ -176,3 +176,40 @@ func TestInterruptedCutModel(t *testing.T) {
 		t.Errorf("%d episodes before the interrupt, want 1 to 11", n)
 	}
 }
+
+// TestTrainWithACutModel checks that processes that generate together train as one process does, with the whole weights on each of
+// them, and with divided weights and two engines.
+func TestTrainWithACutModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("this test trains three models")
+	}
+	args := append([]string{"train", "run.toml"}, shortWarmStart...)
+	one := t.TempDir()
+	writeFile(t, one, "run.toml", learningRun)
+	openmanus(t, one, args...).wait(t)
+	for name, more := range map[string][]string{
+		"2 processes": {"--processes", "2", "--set", "rollout.tensor_parallel_size=2"},
+		"4 processes": {"--processes", "4", "--set", "rollout.tensor_parallel_size=2", "--set", "dist.shard=weights"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeFile(t, dir, "run.toml", learningRun)
+			openmanus(t, dir, append(args, more...)...).wait(t)
+			closeRuns(t, one, dir)
+		})
+	}
+}
+
+// TestInvalidTensorParallelSizes checks settings with which processes cannot generate together.
+func TestInvalidTensorParallelSizes(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", learningRun)
+	code, _, stderr := inProcess(t, dir, "train", "run.toml", "--set", "rollout.tensor_parallel_size=2")
+	if code != int(errext.Input) || !strings.Contains(stderr, "--processes 2") {
+		t.Errorf("exit code %d, want %d and a message with --processes 2\n%s", code, errext.Input, stderr)
+	}
+	code, _, stderr = inProcess(t, dir, "train", "run.toml", "--set", "rollout.tensor_parallel_size=0")
+	if code == 0 || !strings.Contains(stderr, "rollout.tensor_parallel_size") {
+		t.Errorf("exit code %d, want an error that names the key\n%s", code, stderr)
+	}
+}

@@ -192,6 +192,7 @@ type Rollout struct {
 	PrefixCaching    bool       `toml:"enable_prefix_caching"`
 	KVCacheFraction  float64    `toml:"kv_cache_fraction"`
 	GPUUtilization   float64    `toml:"gpu_memory_utilization"`
+	TensorParallel   int        `toml:"tensor_parallel_size"`
 	IgnoreEOS        bool       `toml:"ignore_eos"`
 	Deterministic    bool       `toml:"deterministic"`
 	MaxLogprobGap    float64    `toml:"max_logprob_gap"`

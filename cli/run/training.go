@@ -49,6 +49,7 @@ type training struct {
 	bundle      *model.Bundle
 	actor       *learner.Actor
 	sampler     *Sampler
+	part        *model.Model  // this rank's part of the model that generates; nil: the actor generates
 	agents      *remote.Store // nil: the run plays its episodes itself
 	sink        track.File    // writes metrics.jsonl; nil until metrics opens it
 	ended       track.End     // set before close
@@ -306,8 +307,11 @@ func (t *training) openSampler(ctx context.Context) error {
 	if !t.thread.Device().IsCPU() {
 		share = "rollout.gpu_memory_utilization"
 	}
-	var err error
-	t.sampler, err = NewSampler(ctx, t.bundle, t.actor.Compute(), SamplerOptions{
+	generator, err := t.generator(ctx)
+	if err != nil {
+		return err
+	}
+	t.sampler, err = NewSampler(ctx, t.bundle, generator, SamplerOptions{
 		Sequences:     t.sessions(),
 		MaxContext:    maxContext,
 		PrefillTokens: cfg.Rollout.MaxBatchTokens,
@@ -501,6 +505,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		Critic:           critic,
 		Ref:              ref,
 		Engine:           t.sampler.Scheduler,
+		Together:         t.together(),
 		KVBytes:          t.sampler.KVBytes,
 		RewardModelBytes: t.rewardBytes,
 		Updated:          t.sampler.Backend.SetVersion,

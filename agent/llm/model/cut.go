@@ -268,28 +268,26 @@ func (m *Model) whole(p Param) torch.Tensor {
 	return all.Narrow(0, 0, at.whole[at.dim]).Transpose(0, at.dim).Contiguous()
 }
 
-// sum returns the sum of x over the ranks, which all get the same bits. It may overwrite x. The collectives of
-// torch/dist are on the CPU. The time-out of the group limits them.
+// sum returns the sum of x over the ranks, which all get the same bits. It may overwrite x. The time-out of the group limits the wait.
 func (c *cut) sum(x torch.Tensor) torch.Tensor {
-	y := x.Contiguous().ToDevice(torch.Device{})
-	if err := c.group.AllReduce(context.Background(), y); err != nil {
+	x = x.Contiguous()
+	if err := c.group.AllReduce(context.Background(), x); err != nil {
 		torch.FailWith("AllReduce", err, x)
 	}
-	return y.ToDevice(x.Device())
+	return x
 }
 
 // gather concatenates the contiguous x of all ranks along dimension 0.
 func (c *cut) gather(x torch.Tensor) torch.Tensor {
-	y := x.ToDevice(torch.Device{})
 	parts := make([]torch.Tensor, c.group.Size())
 	for i := range parts {
-		parts[i] = y
+		parts[i] = x
 	}
 	all := torch.Cat(parts, 0) // only its memory is used
-	if err := c.group.AllGather(context.Background(), all, y); err != nil {
+	if err := c.group.AllGather(context.Background(), all, x); err != nil {
 		torch.FailWith("AllGather", err, x)
 	}
-	return all.ToDevice(x.Device())
+	return all
 }
 
 // embed returns the embeddings [N,D] of ids.

@@ -8,7 +8,7 @@ import (
 // TestImportReportOrder checks that the rows that need attention are last in the report of an import, and that the last
 // line counts them.
 func TestImportReportOrder(t *testing.T) {
-	code, _, stderr := inProcess(t, t.TempDir(), "config", "import", "algorithm.use_kl_in_rewrad=True", "trainer.n_gpus_per_node=4",
+	code, _, stderr := inProcess(t, t.TempDir(), "config", "import", "algorithm.use_kl_in_rewrad=True", "critic.ulysses_sequence_parallel_size=4",
 		"algorithm.adv_estimator=grpo", "data.train_files=${nowhere.set}", "trainer.total_epochs=3", "trainer.project_name=x")
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
@@ -29,7 +29,7 @@ func TestImportReportOrder(t *testing.T) {
 	if got := strings.Join(doubts, ", "); got != "open, not supported, unknown" {
 		t.Errorf("the report ends with %s:\n%s", got, stderr)
 	}
-	const want = "1 unknown (algorithm.use_kl_in_rewrad), 1 not supported (trainer.n_gpus_per_node), 1 open (data.train_files)"
+	const want = "1 unknown (algorithm.use_kl_in_rewrad), 1 not supported (critic.ulysses_sequence_parallel_size), 1 open (data.train_files)"
 	if last := lines[len(lines)-1]; !strings.Contains(last, want) {
 		t.Errorf("the last line is %q, want %q", last, want)
 	}

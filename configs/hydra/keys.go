@@ -89,7 +89,9 @@ func refused(source, key, instead string, fine ...any) row {
 }
 
 const (
-	oneDevice   = "everything is on one device"
+	oneDevice   = "a sequence is on one device"
+	processes   = "--processes of openmanus train or a starter such as torchrun sets the number of processes (docs/distributed.md)"
+	shards      = "dist.shard divides the model over the processes"
 	engineOwn   = "it configures an engine that is not used here: sampling and training share the weights in one process"
 	weightsOnce = "sampling and training share one copy of the weights, which is never moved"
 	formats     = "used by forward and backward passes; the optimiser updates float32 weights"
@@ -153,7 +155,7 @@ var ppoKeys = []row{
 	dropped(verl, modelAt+"{use_shm,use_liger,use_fused_kernels,enable_activation_offload,exclude_modules,fused_kernel_options.impl_backend}", engineOwn),
 
 	// ---- actor (spec 1.3, 1.6)
-	refused(omrl, actorAt+"strategy", oneDevice, "fsdp", "fsdp2"),
+	refused(omrl, actorAt+"strategy", shards, "fsdp", "fsdp2"),
 	taken(omrl, actorAt+"ppo_mini_batch_size", "actor.mini_batch_size", "256", hold),
 	mapped(omrl, actorAt+"{ppo_micro_batch_size,ppo_micro_batch_size_per_gpu}", "actor.micro_batch_size", none),
 	mapped(omrl, actorAt+"use_dynamic_bsz", "actor.dynamic_batch", none),
@@ -185,19 +187,19 @@ var ppoKeys = []row{
 	dropped(omrl, actorAt+"optim.total_training_steps", "trainer.total_steps sets it"),
 	mapped(omrl, actorAt+"optim.{betas,weight_decay}", "actor.optim.*", none),
 	refused(verl, actorAt+"optim.num_cycles", "the cosine schedule is half a cycle", 0.5),
-	dropped(omrl, actorAt+"fsdp_config.wrap_policy.min_num_params", oneDevice),
+	dropped(omrl, actorAt+"fsdp_config.wrap_policy.min_num_params", shards),
 	refused(omrl, actorAt+"fsdp_config.param_offload", weightsOnce, true, false),
 	refused(omrl, actorAt+"fsdp_config.grad_offload", "gradients are freed after every step", true, false),
 	mapped(omrl, actorAt+"fsdp_config.optimizer_offload", "actor.offload_optimizer", none),
-	forgotten(omrl, actorAt+"fsdp_config.fsdp_size", oneDevice),
+	forgotten(omrl, actorAt+"fsdp_config.fsdp_size", shards),
 	dropped(omrl, actorAt+"fsdp_config.{model_dtype,torch_dtype}", "the optimiser updates float32 weights"),
 	taken(omrl, actorAt+"fsdp_config.mixed_precision.param_dtype", "model.compute_dtype", none, notNull(computeDtype)).noting(formats),
 	dropped(omrl, actorAt+"fsdp_config.mixed_precision.{reduce_dtype,buffer_dtype}", "gradients are accumulated in float32"),
-	dropped(verl, actorAt+"fsdp_config.{forward_prefetch,reshard_after_forward,offload_policy}", oneDevice),
+	dropped(verl, actorAt+"fsdp_config.{forward_prefetch,reshard_after_forward,offload_policy}", shards),
 
 	// ---- reference (spec 1.3)
 	mapped(omrl, refAt+"fsdp_config.param_offload", "ref.offload_params", none),
-	dropped(omrl, refAt+"fsdp_config.{wrap_policy.min_num_params,fsdp_size,forward_prefetch}", oneDevice),
+	dropped(omrl, refAt+"fsdp_config.{wrap_policy.min_num_params,fsdp_size,forward_prefetch}", shards),
 	mapped(omrl, refAt+"{log_prob_micro_batch_size,log_prob_micro_batch_size_per_gpu}", "ref.micro_batch_size", none),
 	dropped(omrl, refAt+"{log_prob_use_dynamic_bsz,log_prob_max_token_len_per_gpu}", "the reference follows actor.dynamic_batch"),
 	refused(omrl, refAt+"ulysses_sequence_parallel_size", oneDevice, int64(1)),
@@ -259,7 +261,7 @@ var ppoKeys = []row{
 	taken(omrl2, "{env.use_staged_format,use_staged_format}", "agent.format", none, stagedFormat),
 
 	// ---- critic (spec 1.3)
-	refused(omrl, "critic.strategy", oneDevice, "fsdp", "fsdp2"),
+	refused(omrl, "critic.strategy", shards, "fsdp", "fsdp2"),
 	mapped(omrl, "critic.optim.lr", "critic.optim.lr", none),
 	mapped(omrl, "critic.optim.lr_warmup_steps_ratio", "critic.optim.warmup_ratio", "0.0"),
 	taken(verl, "critic.optim.lr_warmup_steps", "critic.optim.warmup_steps", none, warmupSteps),
@@ -277,7 +279,7 @@ var ppoKeys = []row{
 	dropped(omrl, "critic.model.{torch_dtype,trust_remote_code}", "the critic uses the actor's number formats"),
 	mapped(omrl, "critic.model.fsdp_config.optimizer_offload", "critic.offload_optimizer", none),
 	refused(omrl, "critic.model.fsdp_config.{param_offload,grad_offload}", "the critic is not offloaded; if memory runs out, lower critic.micro_batch_size or set critic.gradient_checkpointing", true, false),
-	dropped(omrl, "critic.model.fsdp_config.{wrap_policy.min_num_params,fsdp_size}", oneDevice),
+	dropped(omrl, "critic.model.fsdp_config.{wrap_policy.min_num_params,fsdp_size}", shards),
 	mapped(omrl, "critic.ppo_mini_batch_size", "critic.mini_batch_size", none),
 	mapped(omrl, "critic.{ppo_micro_batch_size,ppo_micro_batch_size_per_gpu}", "critic.micro_batch_size", none),
 	dropped(omrl, "critic.{forward_micro_batch_size,forward_micro_batch_size_per_gpu}", "values are computed with critic.micro_batch_size"),
@@ -338,8 +340,7 @@ var ppoKeys = []row{
 	mapped(omrl, "trainer.project_name", "trainer.project", none),
 	taken(omrl, "trainer.experiment_name", "trainer.experiment", none, notNull(folder)),
 	taken(omrl, "trainer.logger", "log.backends", none, loggers),
-	refused(omrl, "trainer.nnodes", oneDevice, int64(1)),
-	refused(omrl, "trainer.n_gpus_per_node", oneDevice, int64(1)),
+	dropped(omrl, "trainer.{nnodes,n_gpus_per_node}", processes),
 	taken(omrl, "trainer.save_freq", "trainer.save_every", "-1", every),
 	taken(omrl, "trainer.test_freq", "trainer.test_every", "-1", every),
 	taken(omrl, "trainer.critic_warmup", "trainer.critic_warmup", none, notNull(criticWarmup)),
@@ -347,7 +348,8 @@ var ppoKeys = []row{
 	taken(omrl, "trainer.default_local_dir", "trainer.output_dir", none, notNull(localDir)).noting(allRuns),
 	dead(omrl, "trainer.val_before_train", "trainer.val_before_train", none),
 	refused(omrl, "trainer.val_only", "use openmanus eval CONFIG.toml", false),
-	dropped(verl, "trainer.{balance_batch,device,ray_wait_register_center_timeout,use_legacy_worker_impl,profile_steps,critic_device}", oneDevice),
+	dropped(verl, "trainer.balance_batch", "rows are always dealt by their tokens"),
+	dropped(verl, "trainer.{device,ray_wait_register_center_timeout,use_legacy_worker_impl,profile_steps,critic_device}", "it configures workers of Ray"),
 	dropped(verl, "trainer.{log_val_generations,rollout_data_dir,validation_data_dir}", keepEvery),
 	taken(verl, "trainer.resume_mode", "trainer.resume", none, resumeMode),
 	taken(verl, "trainer.resume_from_path", "trainer.resume", none, resumePath),
@@ -367,13 +369,13 @@ var sftKeys = []row{
 	taken(sft, "data.prompt_dict_keys", "sft.prompt_key", none, inStruct("data.prompt_key")),
 	taken(sft, "data.response_dict_keys", "sft.response_key", none, inStruct("data.response_key")),
 	mapped(sft, "data.{max_length,truncation}", "sft.*", none),
-	refused(sft, "data.balance_dp_token", oneDevice, false),
+	dropped(sft, "data.balance_dp_token", "rows are always dealt by their tokens"),
 	taken(sft, "model.partial_pretrain", "model.path", "", notNull(modelPath)),
 	mapped(sft, "model.{lora_rank,lora_alpha}", "model.*", none),
 	mapped(sft, "model.target_modules", "model.target_modules", `["q_proj","v_proj"]`),
 	mapped(sft, "model.enable_gradient_checkpointing", "model.gradient_checkpointing", none),
 	refused(sft, "model.external_lib", "Python modules cannot be imported", nil),
-	dropped(sft, "model.{trust_remote_code,use_liger,strategy,fsdp_config.*}", oneDevice),
+	dropped(sft, "model.{trust_remote_code,use_liger,strategy,fsdp_config.*}", shards),
 	mapped(sft, "optim.{lr,betas,weight_decay}", "sft.optim.*", none),
 	mapped(sft, "optim.{warmup_steps_ratio,lr_warmup_steps_ratio}", "sft.optim.warmup_ratio", none),
 	mapped(sft, "optim.clip_grad", "sft.grad_clip", none),
@@ -389,6 +391,6 @@ var sftKeys = []row{
 	mapped(sft, "trainer.seed", "trainer.seed", none),
 	taken(sft, "trainer.save_freq", "trainer.save_every", none, every),
 	taken(sft, "trainer.test_freq", "trainer.test_every", none, every),
-	refused(sft, "trainer.{nnodes,n_gpus_per_node}", oneDevice, int64(1)),
+	dropped(sft, "trainer.{nnodes,n_gpus_per_node}", processes),
 	dropped(sft, "{ulysses_sequence_parallel_size,use_remove_padding}", oneDevice),
 }

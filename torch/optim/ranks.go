@@ -23,15 +23,13 @@ func (a *AdamW) count() int {
 }
 
 // held reports for each parameter, first those that are not divided, whether this rank has a gradient.
-func (a *AdamW) held() []bool {
+func (a *AdamW) held(s *torch.Scope) []bool {
 	var list []bool
 	for _, p := range a.params {
 		list = append(list, !p.Tensor.Grad().None())
 	}
 	for _, u := range a.units {
-		for i := range u.Len() {
-			list = append(list, u.Held(i))
-		}
+		list = append(list, u.Held(s)...)
 	}
 	return list
 }
@@ -41,7 +39,7 @@ func (a *AdamW) held() []bool {
 // for each share, the parameters with a gradient on at least one rank.
 func sumGrads(ctx context.Context, s *torch.Scope, g *dist.Group, shares []Share) (held [][]bool, err error) {
 	for _, p := range shares {
-		held = append(held, p.Of.held())
+		held = append(held, p.Of.held(s))
 	}
 	if g == nil {
 		return held, nil

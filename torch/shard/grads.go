@@ -39,13 +39,13 @@ func (u *Unit) KeepGrads(s *torch.Scope) {
 }
 
 // HasGrads reports whether a parameter has a gradient that SumGrads would sum.
-func (u *Unit) HasGrads() bool {
-	for i := range u.params {
-		if !u.grad(i).None() {
-			return true
+func (u *Unit) HasGrads(s *torch.Scope) (has bool) {
+	s.Do(func(*torch.Scope) { // frees the handles of gradients, which would keep their memory
+		for i := range u.params {
+			has = has || !u.grad(i).None()
 		}
-	}
-	return false
+	})
+	return has
 }
 
 // grad returns the gradient of the whole parameter i on this rank.
@@ -65,15 +65,17 @@ func (u *Unit) SumGrads(s *torch.Scope) {
 	s.Do(func(s *torch.Scope) {
 		s.NoGrad(func() {
 			flat := s.Zeros(u.master.DType(), u.size)
-			var places, grads []torch.Tensor
-			for i := range u.params {
-				p := &u.params[i]
-				if g := u.grad(i); !g.None() {
-					places, grads = append(places, flat.Narrow(0, p.start, p.n)), append(grads, g.Reshape(p.n))
-					p.held = true
+			s.Do(func(*torch.Scope) { // frees the handles of gradients before the collective
+				var places, grads []torch.Tensor
+				for i := range u.params {
+					p := &u.params[i]
+					if g := u.grad(i); !g.None() {
+						places, grads = append(places, flat.Narrow(0, p.start, p.n)), append(grads, g.Reshape(p.n))
+						p.held = true
+					}
 				}
-			}
-			torch.CopyAll(places, grads)
+				torch.CopyAll(places, grads)
+			})
 			u.dropFull()
 			sum := s.Empty(u.master.DType(), u.length)
 			u.must("SumGrads", u.o.Group.ReduceScatter(context.Background(), sum, flat))
@@ -87,8 +89,16 @@ func (u *Unit) SumGrads(s *torch.Scope) {
 	})
 }
 
-// Held reports whether parameter i has had a gradient on this rank since the last DropGrads.
-func (u *Unit) Held(i int) bool { return u.params[i].held || !u.grad(i).None() }
+// Held reports for each parameter whether it has had a gradient on this rank since the last DropGrads.
+func (u *Unit) Held(s *torch.Scope) []bool {
+	held := make([]bool, len(u.params))
+	s.Do(func(*torch.Scope) {
+		for i := range u.params {
+			held[i] = u.params[i].held || !u.grad(i).None()
+		}
+	})
+	return held
+}
 
 // Grads returns the gradients of this rank's part, or the zero Tensor before SumGrads.
 func (u *Unit) Grads() torch.Tensor { return u.grads }

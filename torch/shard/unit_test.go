@@ -118,8 +118,8 @@ func checkUnit(s *torch.Scope, g *dist.Group, level Level) (err error) {
 			u.SumGrads(s)
 		}
 	}
-	if u.Held(1) != (g.Rank() == last) || !u.Held(0) {
-		fail("held: %v and %v", u.Held(0), u.Held(1))
+	if held := u.Held(s); held[1] != (g.Rank() == last) || !held[0] {
+		fail("held: %v", held)
 	}
 	if level == Optimizer {
 		u.SumGrads(s)
@@ -129,7 +129,7 @@ func checkUnit(s *torch.Scope, g *dist.Group, level Level) (err error) {
 		check("gradient", u.Whole(s, u.Grads(), i), func(int) float64 { return want }, torch.Float32)
 	}
 	u.DropGrads()
-	if u.HasGrads() || !u.Grads().None() || u.Held(0) || u.GradBytes() != 0 {
+	if u.HasGrads(s) || !u.Grads().None() || u.Held(s)[0] || u.GradBytes() != 0 {
 		fail("gradients are left")
 	}
 

@@ -277,7 +277,7 @@ func (m *Model) TakeGrads(ctx context.Context, s *torch.Scope) error {
 	}
 	has := make([]int32, len(units))
 	for i, u := range units {
-		if u.HasGrads() {
+		if u.HasGrads(s) {
 			has[i] = 1
 		}
 	}

@@ -22,7 +22,7 @@ const usage = `Usage: bench [OPTIONS] [speed | grpo | latency | job | shards]
   grpo        GRPO steps of a real model, all weights and adapters, ours and TRL's: seconds and memory
   job         the job that --job describes, on any device and in any type of the weights, with its memory; the model needs no
               tokenizer. torch/gpu_check.sh measures a GPU with it
-  shards      memory of a rank in a GRPO step of a model with 343 million parameters: 1, 2 and 4 processes, each level of sharding
+  shards      memory of a rank in a GRPO step of a model with 341 million parameters: 1, 2 and 4 processes, each level of sharding
   latency     many maze episodes against a server that answers late: waiting must overlap with generation
 
 Without a name: speed, then latency. Options may stand anywhere. The result is on stdout; the exit status is 1 if latency is not hidden.

@@ -35,7 +35,7 @@ type ShardJob struct {
 	Tokens int    `json:"tokens"` // of a row
 }
 
-// shardJobs returns the default jobs: a model of 343 million parameters, as large as OPT-350M.
+// shardJobs returns the default jobs: a model of 341 million parameters, as large as OPT-350M.
 func shardJobs() []ShardJob {
 	var list []ShardJob
 	for _, ranks := range []int{1, 2, 4} {

@@ -522,7 +522,7 @@ nvrtc() {
 # kernel_source: prints a C++ function that returns the kernels for GPUs as one text, which NVRTC compiles.
 kernel_source() {
   printf 'extern "C" const char *om_kernel_source(void) {\n  return R"om('
-  (cd torch/shim/cuda && cat common.h rotate.h decode.cu dropout.cu layers.cu logprobs.cu many.cu) | grep -vE '^#(include "|pragma once)'
+  (cd torch/shim/cuda && cat common.h rotate.h decode.cu dropout.cu layers.cu logprobs.cu many.cu sample.cu) | grep -vE '^#(include "|pragma once)'
   printf ')om";\n}\n'
 }
 
@@ -632,6 +632,8 @@ run_tests() {
   step "computing packages on the protected device"
   OPENMANUS_TEST_DEVICE=protected go_test "tests on the protected device" -short -count=1 -p 1 -timeout 20m -- \
     ./torch ./torch/nn ./torch/optim ./agent/llm/generate ./algo/kl ./algo/learner ./algo/loss
+  OPENMANUS_PROTECTED_THREADS=1 OPENMANUS_TEST_DEVICE=protected go_test "kernels with all threads of a block" -count=1 -timeout 10m \
+    -run 'TestSampleLikeTheCPU/(ties|equal|blocks)|TestAttentionCached$|TestRoPEHeads' -- ./torch
   OPENMANUS_TEST_DEVICE=protected go_test "training on the protected device" -count=1 -timeout 20m -run 'TestCriticIsResumed|TestPassesAreResumed' -- ./algo
 
   step "package torch with its debug checks"

@@ -42,6 +42,9 @@ func AttentionCached(q, kc, vc Tensor, seqs CachedSeqs, scale float64) Tensor {
 	if len(seqs.QOffsets) != n+1 || len(seqs.Blocks) != n {
 		Fail(op, fmt.Sprintf("%d lengths need %d offsets and %d block lists, not %d and %d", n, n+1, n, len(seqs.QOffsets), len(seqs.Blocks)), q, kc)
 	}
+	if PagedKernels(kc) && q.DType() == kc.DType() {
+		return kc.h.t.cur.Upload(Step{Seqs: seqs}, kc.Size(0), kc.Size(1)).Attention(q, kc, vc, scale)
+	}
 	blocks, offsets := flatten(seqs.Blocks)
 	var out C.om_tensor
 	qo, _ := dims(seqs.QOffsets)

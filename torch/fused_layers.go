@@ -62,8 +62,8 @@ func RoPEHeads(q, k, v, cos, sin Tensor, qn, kn HeadNorm) (qr, kr, vr Tensor) {
 	return q.out(out[0]), q.out(out[1]), q.out(out[2])
 }
 
-// RoPEWrite returns q rotated as by RoPEHeads, and writes k rotated and v to the caches kc and vc as CacheWrite does, in one
-// operation on a GPU. There is no gradient.
+// RoPEWrite returns q rotated as by RoPEHeads, and writes k rotated and v to the caches kc and vc as CacheWrite does. There is no
+// gradient.
 func RoPEWrite(q, k, v, cos, sin, kc, vc Tensor, slots []int64) Tensor {
 	const op = "RoPEWrite"
 	var out C.om_tensor

@@ -24,16 +24,11 @@ type SampleRow struct {
 // the softmax to a subset of the vocabulary: kept[i] holds row i's subset in ascending order, or nil if it is the whole vocabulary.
 func Sample(logits Tensor, rows []SampleRow) (ids []int32, logps []float32, kept [][]int32) {
 	const op = "Sample"
-	crows := make([]C.om_sample_row, len(rows))
-	for i, r := range rows {
-		crows[i] = C.om_sample_row{
-			key: C.uint64_t(r.Key), position: C.uint64_t(r.Position),
-			temperature: C.double(r.Temperature), top_p: C.double(r.TopP), top_k: C.int64_t(r.TopK),
-		}
-		if r.Greedy {
-			crows[i].greedy = 1
-		}
+	if HasKernels(logits) {
+		words := drawWords(rows)
+		return draw(logits, logits.h.t.cur.Int32s(words, len(words)), rows).Get()
 	}
+	crows := sampleRows(rows)
 	ids, logps = make([]int32, len(rows)), make([]float32, len(rows))
 	counts := make([]int64, len(rows))
 	var all C.om_tensor
@@ -48,6 +43,21 @@ func Sample(logits Tensor, rows []SampleRow) (ids []int32, logps []float32, kept
 		}
 	}
 	return ids, logps, kept
+}
+
+// sampleRows returns the rows for the C interface.
+func sampleRows(rows []SampleRow) []C.om_sample_row {
+	out := make([]C.om_sample_row, len(rows))
+	for i, r := range rows {
+		out[i] = C.om_sample_row{
+			key: C.uint64_t(r.Key), position: C.uint64_t(r.Position),
+			temperature: C.double(r.Temperature), top_p: C.double(r.TopP), top_k: C.int64_t(r.TopK),
+		}
+		if r.Greedy {
+			out[i].greedy = 1
+		}
+	}
+	return out
 }
 
 // philox computes the random numbers of Sample.

@@ -226,3 +226,54 @@ func TestSampleAlone(t *testing.T) {
 		}
 	})
 }
+
+// TestSampleLikeTheCPU checks 10,000 draws of the device against those of the CPU, with many ties, and rows of several blocks of
+// threads.
+func TestSampleLikeTheCPU(t *testing.T) {
+	if torchtest.Device(t).IsCPU() {
+		t.Skip("the test compares another device with the CPU")
+	}
+	cuts := []torch.SampleRow{
+		{Temperature: 1, TopP: 1}, {Temperature: 0.7, TopP: 1}, {Temperature: 1, TopP: 1, Greedy: true}, {TopP: 1},
+		{Temperature: 1, TopP: 1, TopK: 7}, {Temperature: 1, TopP: 0.6}, {Temperature: 2, TopP: 0.9, TopK: 30}, {Temperature: 1, TopP: 1e-6},
+	}
+	for _, tt := range []struct {
+		name string
+		n, v int
+		step float64 // logits are multiples of it
+	}{
+		{"keys", 10000, 131, 1e-6},
+		{"ties", 400, 300, 0.5},
+		{"all equal", 40, 130, 100},
+		{"several blocks", 16, 20000, 1e-6},
+		{"several blocks with ties", 16, 20000, 0.25},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			torchtest.Run(t, func(s *torch.Scope) {
+				z := s.RandN(3, tt.n, tt.v).ToFloat32s()
+				rows := make([]torch.SampleRow, tt.n)
+				for i := range z {
+					z[i] = float32(math.Round(float64(2*z[i])/tt.step) * tt.step)
+				}
+				for i := range rows {
+					rows[i] = cuts[i%len(cuts)]
+					rows[i].Key, rows[i].Position = uint64(i)*0x9e3779b97f4a7c15, uint64(i%7)<<31
+					if i%5 == 4 {
+						z[i*tt.v+i%tt.v] = float32(math.Inf(-1))
+					}
+				}
+				logits := s.Float32s(z, tt.n, tt.v)
+				ids, logps, kept := torch.Sample(logits, rows)
+				wantIDs, wantLogps, wantKept := torch.Sample(logits.ToDevice(torch.Device{}), rows)
+				for i := range rows {
+					if ids[i] != wantIDs[i] || math.Abs(float64(logps[i]-wantLogps[i])) > 1e-6*max(1, math.Abs(float64(wantLogps[i]))) {
+						t.Errorf("row %d, %+v: token %d with log-prob %v, the CPU drew %d with %v", i, rows[i], ids[i], logps[i], wantIDs[i], wantLogps[i])
+					}
+					if !slices.Equal(kept[i], wantKept[i]) {
+						t.Errorf("row %d, %+v: %d tokens are kept, by the CPU %d", i, rows[i], len(kept[i]), len(wantKept[i]))
+					}
+				}
+			})
+		})
+	}
+}

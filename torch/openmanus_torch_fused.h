@@ -63,6 +63,24 @@ const char *om_attention_cached(om_tensor q, om_tensor kc, om_tensor vc, int64_t
                                 const int64_t *lens, const int64_t *block_offsets, const int32_t *blocks, double scale,
                                 om_tensor *out);
 
+/* Sets out to 1 if t is on a device other than the CPU that has the kernels of shim/cuda for t's type. The functions from here to
+ * om_attention_paged need them. */
+const char *om_has_gpu_kernels(om_tensor t, int64_t *out);
+
+/* om_rope_write with tables cos, sin [positions,Dh/2], from int32 arrays on the device: token i is at position positions[i], its
+ * key and value belong to slots[i]. The caller has checked the arrays of this function and of the next one. */
+const char *om_rope_write_paged(om_tensor q, om_tensor k, om_tensor v, om_tensor cos, om_tensor sin, om_tensor kc, om_tensor vc,
+                                om_tensor positions, om_tensor slots, om_tensor *out);
+
+/* om_attention_cached from int32 arrays on the device, for Dh up to OM_PAGED_MAX_DIM: the context of token i is the first lens[i]
+ * places of the blocks blocks[starts[i]], blocks[starts[i] + 1], …. It computes the tokens listed in `tokens`, whose longest
+ * context has `longest` places, and those in the tiles [t,2]: the first token and the number of tokens, at most OM_ATTENTION_TILE, of
+ * one sequence. */
+#define OM_ATTENTION_TILE 16
+#define OM_PAGED_MAX_DIM 256
+const char *om_attention_paged(om_tensor q, om_tensor kc, om_tensor vc, om_tensor tokens, om_tensor lens, om_tensor starts,
+                               om_tensor blocks, om_tensor tiles, int64_t longest, double scale, om_tensor *out);
+
 /* The logits [R,V] of hidden [R,D] and weight [V,D] of one type, with bias [V] or NULL, in float32, or in float64 for float64.
  * No gradient. */
 const char *om_logits(om_tensor hidden, om_tensor weight, om_tensor bias, om_tensor *out);
@@ -92,6 +110,17 @@ typedef struct {
  * +inf, or without a finite logit. */
 const char *om_sample(om_tensor logits, const om_sample_row *rows, int64_t n, int32_t *ids, float *logps,
                       int64_t *kept_counts, om_tensor *kept);
+
+/* om_sample in steps, for devices other than the CPU that have the kernels of shim/cuda. om_draw_words writes the parameters of n
+ * rows to words [n,OM_DRAW_WORDS], from which the caller makes the tensor draws. om_draw draws without a transfer: out [3,R] int32
+ * has the ids, or -1 for a row for which om_sample is an error, the bits of the log-probs, and the numbers of kept tokens. cut
+ * is 1 if a row has top_k or top_p; cuts is NULL otherwise, and the operand of om_draw_kept, which returns the `total` kept tokens
+ * of all rows. A draw differs from that of om_sample only if two scores are closer than 1e-14, or if rounding decides if
+ * top_p keeps a token. */
+#define OM_DRAW_WORDS 10
+const char *om_draw_words(const om_sample_row *rows, int64_t n, int32_t *words);
+const char *om_draw(om_tensor logits, om_tensor draws, int64_t cut, om_tensor *out, om_tensor *cuts);
+const char *om_draw_kept(om_tensor logits, om_tensor cuts, int64_t total, om_tensor *out);
 
 /* Ten rounds of Philox 4x32, the generator of om_sample, for tests. */
 void om_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);

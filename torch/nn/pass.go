@@ -30,6 +30,10 @@ type KV struct {
 	K, V  torch.Tensor     // [Blocks,BlockSize,Hkv,Dh]
 	Slots []int64          // [N]: the slot for the key and value of each new token
 	Seqs  torch.CachedSeqs // how the N tokens divide into sequences, with their context lengths and blocks
+
+	// Step replaces Slots and Seqs on a device with kernels for a paged cache, where Cos and Sin of the Pass have the angles
+	// of all positions instead of those of the N tokens. Elsewhere it is nil.
+	Step *torch.DeviceStep
 }
 
 // Linear applies linear layers to the same x [N,I]. The results are [N,O] each, and differentiable in a pass without KV.
@@ -66,6 +70,11 @@ func (p *Pass) AttendNormed(q, k, v torch.Tensor, qNorm, kNorm *RMSNorm, scale f
 		}
 		if kNorm != nil {
 			k = kNorm.Forward(k)
+		}
+		if c.Step != nil {
+			q = c.Step.RoPEWrite(q, k, v, p.Cos, p.Sin, c.K, c.V)
+			h = c.Step.Attention(q, c.K, c.V, scale)
+			return h.Reshape(h.Size(0), -1)
 		}
 		q = torch.RoPEWrite(q, k, v, p.Cos, p.Sin, c.K, c.V, c.Slots)
 		h = torch.AttentionCached(q, c.K, c.V, c.Seqs, scale)

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "fused_attention_tile.h"
-#include "gpu.h"
 
 namespace om {
 namespace {
@@ -268,55 +267,6 @@ at::Tensor chunk(const Shape &s, const at::Tensor &q, const at::Tensor &kc, cons
       .transpose(0, 1);
 }
 
-// A host array on a device. The last array of each type is kept, because every layer of a step passes the same ones.
-template <class T>
-at::Tensor on_device(const T *values, int64_t n, at::ScalarType type, at::Device device) {
-  struct Kept {
-    std::vector<T> values;
-    at::Tensor tensor;
-  };
-  static thread_local Kept k;
-  if (!k.tensor.defined() || k.tensor.device() != device || static_cast<int64_t>(k.values.size()) != n ||
-      std::memcmp(k.values.data(), values, n * sizeof(T)) != 0) {
-    k.values.assign(values, values + n);
-    k.tensor = at::from_blob(k.values.data(), {n}, at::TensorOptions().dtype(type)).to(device);
-  }
-  return k.tensor;
-}
-
-// Computes the sequences listed in `which` token by token with the kernel of cuda/decode.cu and writes their rows of out.
-void one_query_gpu(const Shape &s, const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, const Sequences &seqs,
-                   const std::vector<int64_t> &which, double scale, const at::Tensor &out) {
-  constexpr int64_t part = 512;  // kPart of decode.cu; a smaller number here would leave out keys
-  std::vector<int32_t> lens(q.size(0), 0), starts(q.size(0), 0), all;
-  int64_t longest = 0;
-  for (const int64_t i : which) {
-    const int64_t end = seqs.q_offsets[i + 1];
-    for (int64_t t = seqs.q_offsets[i]; t < end; t++) {
-      lens[t] = static_cast<int32_t>(seqs.lens[i] - (end - 1 - t));
-      starts[t] = static_cast<int32_t>(all.size());
-    }
-    const int32_t *from = seqs.blocks + seqs.block_offsets[i];
-    all.insert(all.end(), from, from + ceil_div(seqs.lens[i], s.block_size));
-    longest = std::max(longest, seqs.lens[i]);
-  }
-  const int64_t n = q.size(0), parts = ceil_div(longest, part), group = std::min<int64_t>(s.group(), 4);
-  const int64_t chunks = ceil_div(s.group(), group), blocks = static_cast<int64_t>(all.size());
-  std::vector<int32_t> meta(lens);
-  meta.insert(meta.end(), starts.begin(), starts.end());
-  meta.insert(meta.end(), all.begin(), all.end());
-  const at::Tensor m = on_device(meta.data(), static_cast<int64_t>(meta.size()), at::kInt, q.device());
-  const at::Tensor partial = at::empty({n, s.heads, parts, s.dim + 2}, q.options().dtype(at::kFloat));
-  // A kernel leaves the counters at 0, and the kernels of a device run one after another.
-  static thread_local at::Tensor counters;
-  const int64_t places = n * s.kv_heads * chunks;
-  if (!counters.defined() || counters.device() != q.device() || counters.numel() < places) counters = at::zeros({places}, m.options());
-  gpu::Call("attention", q)(q.contiguous())(kc)(vc)(m.narrow(0, 0, n))(m.narrow(0, n, n))(m.narrow(0, 2 * n, blocks))(out)(
-      partial)(counters)(static_cast<int>(s.heads))(static_cast<int>(s.kv_heads))(static_cast<int>(s.dim))(
-      static_cast<int>(s.block_size))(static_cast<int>(group))(static_cast<float>(scale))
-      .run(n, s.kv_heads * chunks, parts, 128);
-}
-
 void check(const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, const Sequences &seqs) {
   TORCH_CHECK(q.dim() == 3 && kc.dim() == 4 && kc.sizes() == vc.sizes() && kc.size(3) == q.size(2) && kc.size(2) > 0 &&
                   q.size(1) % kc.size(2) == 0,
@@ -357,16 +307,7 @@ at::Tensor attention_cached(const at::Tensor &q, const at::Tensor &kc, const at:
   };
   if (!kernel) {
     const at::Tensor out = at::empty(q.sizes(), q.options());
-    const bool ready = gpu::ready(q) && kc.scalar_type() == q.scalar_type() && s.dim <= 256;
-    std::vector<int64_t> few;
-    for (int64_t i = 0; i < seqs.n; i++) {
-      const int64_t n = seqs.q_offsets[i + 1] - seqs.q_offsets[i];
-      if (ready && n <= OM_ATTENTION_ONE_QUERY)
-        few.push_back(i);
-      else
-        attend_whole(i, out);
-    }
-    if (!few.empty()) one_query_gpu(s, q, kc, vc, seqs, few, scale, out);
+    for (int64_t i = 0; i < seqs.n; i++) attend_whole(i, out);
     return out;
   }
   // ATen multiplies bfloat16 on the matrix unit, which outweighs its copies if the chunk is long.
@@ -406,26 +347,16 @@ void cache_write(const at::Tensor &cache, const at::Tensor &values, const int64_
     for (int64_t i = 0; i < n; i++) std::memcpy(to + slots[i] * bytes, from + i * bytes, bytes);
     return;
   }
-  const at::Tensor index = on_device(slots, n, at::kLong, cache.device());
+  const at::Tensor index = at::from_blob(const_cast<int64_t *>(slots), {n}, at::kLong).to(cache.device());
   cache.view({places, cache.size(2), cache.size(3)}).index_copy_(0, index, source);
 }
 
 // Rotates q and k, writes k and v to the caches and returns q.
 at::Tensor rope_write(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v, const at::Tensor &cos, const at::Tensor &sin,
                       const at::Tensor &kc, const at::Tensor &vc, const int64_t *slots, int64_t n) {
-  if (!gpu::ready(q) || kc.scalar_type() != q.scalar_type() || vc.scalar_type() != q.scalar_type()) {
-    cache_write(kc, rope(k, cos, sin), slots, n);
-    cache_write(vc, v, slots, n);
-    return rope(q, cos, sin);
-  }
-  check_write(kc, k, slots, n);
-  check_write(vc, v, slots, n);
-  check_rope(q, cos, sin);
-  const at::Tensor out = at::empty(q.sizes(), q.options());
-  gpu::Call("rope_write", q)(q.contiguous())(k.contiguous())(v.contiguous())(cos)(sin)(out)(kc)(vc)(
-      on_device(slots, n, at::kLong, q.device()))(static_cast<int>(q.size(1)))(static_cast<int>(k.size(1)))(
-      static_cast<int>(q.size(2) / 2)).run(n, 1, 1, gpu::threads_for(q.size(1) * q.size(2) / 2));
-  return out;
+  cache_write(kc, rope(k, cos, sin), slots, n);
+  cache_write(vc, v, slots, n);
+  return rope(q, cos, sin);
 }
 
 }  // namespace

@@ -99,19 +99,14 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 	out := make([]engine.Sampled, len(batch))
 	err = torch.Run(ctx, b.model.Thread(), func(s *torch.Scope) error {
 		s.NoGrad(func() {
-			hidden := b.model.Decode(s, b.cache, p.decode)
-			if len(p.rows) == 0 {
-				return
-			}
-			logits := b.model.Logits(hidden)
-			ids, logps, kept := torch.Sample(logits, p.rows)
+			logits, ids, logps, kept := b.model.Sample(s, b.cache, p.decode)
 			for i, w := range p.owner {
 				out[w] = engine.Sampled{Token: ids[i], LogProb: logps[i], Kept: kept[i]}
 				if b.teacher != nil {
-					b.teach(logits.Narrow(0, i, 1), p.rows[i], batch[w].Draw, &out[w])
+					b.teach(logits.Narrow(0, i, 1), p.decode.Draws[i], batch[w].Draw, &out[w])
 				}
 				if n := batch[w].Top; n > 0 {
-					out[w].Top = mostProbable(logits.Narrow(0, i, 1).To(torch.Float32).ToFloat32s(), p.rows[i], n)
+					out[w].Top = mostProbable(logits.Narrow(0, i, 1).To(torch.Float32).ToFloat32s(), p.decode.Draws[i], n)
 				}
 			}
 		})
@@ -130,8 +125,7 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 // packed is a batch in the form that the model expects.
 type packed struct {
 	decode model.DecodeBatch
-	rows   []torch.SampleRow // one row per entry of decode.Outputs
-	owner  []int             // owner[i] is the batch index of the Work of rows[i]
+	owner  []int // owner[i] is the batch index of the Work of decode.Draws[i]
 }
 
 // pack validates a batch, assigns blocks to its sequences and concatenates their
@@ -167,7 +161,7 @@ func (b *Backend) pack(batch []engine.Work) (*packed, error) {
 		d.Seqs.Blocks = append(d.Seqs.Blocks, seq.blocks)
 		if w.Sample {
 			d.Outputs = append(d.Outputs, int64(len(d.IDs)-1))
-			p.rows = append(p.rows, torch.SampleRow{
+			d.Draws = append(d.Draws, torch.SampleRow{
 				Key: drawKey(w.Draw), Position: uint64(w.Draw.Position),
 				Temperature: w.Temperature, TopP: w.TopP, TopK: w.TopK, Greedy: w.Greedy,
 			})

@@ -8,29 +8,59 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// TestLaunchBudget checks on the protected device what a decoding step costs a GPU: at most 12 operations a layer and 5 besides,
-// whatever the batch, and one copy to the host, which is the only wait.
+// TestLaunchBudget checks on the protected device what a step costs a GPU, whatever the batch: 12 operations a layer and few
+// besides, one copy to the device and one to the host, which is the only wait. The tokens that top-k and top-p keep are a second
+// copy to the host.
 func TestLaunchBudget(t *testing.T) {
 	if os.Getenv("OPENMANUS_KERNELS") == "off" {
 		t.Skip("the budget holds with the kernels")
 	}
 	for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
 		m := openModelOn(t, torch.Device{Protected: true}, dt)
+		layers := len(m.Layers)
 		for _, batch := range []int{1, 5, 40} {
-			b := newBackend(t, m, Options{KVTokens: 4096})
-			work := func(pos int, tokens []int32) (out []engine.Work) {
-				for i := range batch {
-					out = append(out, sampling(engine.SeqID(i+1), tokens, pos, i))
+			for _, tt := range []struct {
+				name                           string
+				cached, tokens                 int
+				change                         func(*engine.Work)
+				operations, uploads, downloads int
+			}{
+				{"decode", 40, 1, nil, 12*layers + 4, 1, 1},  // the others: embedding, norm, logits, draw
+				{"prefill", 0, 40, nil, 12*layers + 5, 1, 1}, // and the selection of the last tokens
+				{"prefill after a context", 40, 30, nil, 12*layers + 5, 1, 1},
+				{"prefill without a draw", 40, 30, func(w *engine.Work) { w.Sample = false }, 12*layers + 2, 1, 0},
+				{"mixed", 40, 1, func(w *engine.Work) { // the two kinds of attention are an operation each
+					if w.Seq%2 == 1 {
+						w.Tokens = ids(20, 2)
+					}
+				}, 13*layers + 5, 1, 1},
+				{"top-p", 40, 1, func(w *engine.Work) { w.TopP = 0.9 }, 12*layers + 6, 1, 2},
+			} {
+				b := newBackend(t, m, Options{KVTokens: 8192})
+				works := func(tokens, pos int) (out []engine.Work) {
+					for i := range batch {
+						out = append(out, sampling(engine.SeqID(i+1), ids(tokens, 1), pos, i))
+					}
+					return out
 				}
-				return out
-			}
-			step(t, b, work(0, ids(40, 1))...)
-			before := torch.ProtectedCounts()
-			step(t, b, work(40, ids(1, 2))...)
-			now := torch.ProtectedCounts()
-			operations, downloads := now.Operations-before.Operations, now.Downloads-before.Downloads
-			if most := 12*len(m.Layers) + 5; operations > most || downloads > 1 {
-				t.Errorf("%v, batch %d: %d operations and %d copies to the host; want at most %d and 1", dt, batch, operations, downloads, most)
+				if tt.cached > 0 {
+					step(t, b, works(tt.cached, 0)...)
+				}
+				work := works(tt.tokens, tt.cached)
+				for i := range work {
+					if tt.change != nil {
+						tt.change(&work[i])
+					}
+				}
+				before := torch.ProtectedCounts()
+				step(t, b, work...)
+				now := torch.ProtectedCounts()
+				operations, up, down := now.Operations-before.Operations, now.Uploads-before.Uploads, now.Downloads-before.Downloads
+				// The first step of a thread makes the counters that the kernels share.
+				if operations > tt.operations+1 || tt.cached > 0 && operations > tt.operations || up > tt.uploads || down > tt.downloads {
+					t.Errorf("%v, batch %d, %s: %d operations, %d copies to the device and %d to the host; want at most %d, %d and %d",
+						dt, batch, tt.name, operations, up, down, tt.operations, tt.uploads, tt.downloads)
+				}
 			}
 		}
 	}

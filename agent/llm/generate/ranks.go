@@ -149,7 +149,7 @@ func (b *Backend) follow(ctx context.Context, batch []engine.Work) error {
 	}
 	err = torch.Run(ctx, b.model.Thread(), func(s *torch.Scope) error {
 		s.NoGrad(func() {
-			if hidden := b.model.Decode(s, b.cache, p.decode); len(p.rows) > 0 {
+			if hidden := b.model.Decode(s, b.cache, p.decode); len(p.decode.Draws) > 0 {
 				b.model.Logits(hidden)
 			}
 		})

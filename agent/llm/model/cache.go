@@ -14,7 +14,8 @@ type Cache struct {
 	Blocks    int
 	BlockSize int
 
-	owner *torch.Owner
+	cos, sin torch.Tensor // angles of all positions [positions, Dh/2], on a device with kernels for a paged cache; none elsewhere
+	owner    *torch.Owner
 }
 
 // CacheBytesPerToken returns the bytes of one token's keys and values on this rank.
@@ -38,6 +39,14 @@ func (m *Model) NewCache(ctx context.Context, blocks, blockSize int) (*Cache, er
 			c.owner.Own(k, v)
 			c.K, c.V = append(c.K, k), append(c.V, v)
 		}
+		if torch.PagedKernels(c.K[0]) {
+			positions := make([]int32, min(m.Config.MaxPositionEmbeddings, blocks*blockSize))
+			for i := range positions {
+				positions[i] = int32(i)
+			}
+			c.cos, c.sin = m.rope.Angles(s, positions)
+			c.owner.Own(c.cos, c.sin)
+		}
 		return nil
 	})
 	if err != nil {
@@ -45,6 +54,20 @@ func (m *Model) NewCache(ctx context.Context, blocks, blockSize int) (*Cache, er
 		return nil, fmt.Errorf("reserve a KV cache of %d tokens (%d MiB): %w", blocks*blockSize, blocks*blockSize*m.CacheBytesPerToken()>>20, err)
 	}
 	return c, nil
+}
+
+// upload copies a batch to a device with kernels for a paged cache. It returns nil elsewhere.
+func (c *Cache) upload(s *torch.Scope, b DecodeBatch) *torch.DeviceStep {
+	if c.cos.None() || !torch.PagedKernels(c.K[0]) {
+		return nil
+	}
+	rows := c.cos.Size(0)
+	for i, p := range b.Positions {
+		if p < 0 || int(p) >= rows {
+			torch.Fail("Decode", fmt.Sprintf("token %d is at position %d, the cache and the model have %d positions", i, p, rows))
+		}
+	}
+	return s.Upload(b, c.Blocks, c.BlockSize)
 }
 
 // Close frees the cache.

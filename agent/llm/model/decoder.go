@@ -48,52 +48,90 @@ func (m *Model) Forward(s *torch.Scope, ids, positions []int32, offsets []int) t
 	if (m.checkpointing || m.divided() && m.sharded.o.Level == shard.Weights) && s.GradEnabled() {
 		return m.forwardCheckpointed(s, ids, &p)
 	}
-	return m.run(s, ids, func(int) *nn.Pass { return &p })
+	return m.run(s, func() torch.Tensor { return m.embed(s, ids) }, func(int) *nn.Pass { return &p })
 }
 
 // newPass starts a pass over tokens at positions.
 func (m *Model) newPass(s *torch.Scope, positions []int32) (p nn.Pass) {
 	p.Cos, p.Sin = m.rope.Angles(s, positions)
-	if m.cut != nil {
-		m.cut.begin(&p)
-	}
+	m.begin(&p)
 	return p
+}
+
+// begin makes a pass sum over the ranks of a cut model.
+func (m *Model) begin(p *nn.Pass) {
+	if m.cut != nil {
+		m.cut.begin(p)
+	}
 }
 
 // DecodeBatch holds the new tokens of several cached sequences, packed one
 // sequence after another.
-type DecodeBatch struct {
-	IDs       []int32
-	Positions []int32
-	Slots     []int64          // the cache slot for each token's key and value
-	Seqs      torch.CachedSeqs // how the tokens divide into sequences, with context lengths and blocks
-	Outputs   []int64          // tokens whose hidden states are returned
-}
+type DecodeBatch = torch.Step
 
 // Decode appends tokens to cached sequences and returns the hidden states
 // [len(Outputs),D] after the last norm, or the zero Tensor if Outputs is
 // empty. It records nothing for gradients.
-func (m *Model) Decode(s *torch.Scope, c *Cache, b DecodeBatch) (hidden torch.Tensor) {
+func (m *Model) Decode(s *torch.Scope, c *Cache, b DecodeBatch) torch.Tensor {
+	return m.decode(s, c, b, c.upload(s, b))
+}
+
+// Sample appends tokens to cached sequences, as Decode does, and draws one token for each of b.Draws from the logits
+// [len(b.Draws),V]; see torch.Sample. Without draws it returns nothing. On a GPU it waits once, for the drawn tokens.
+func (m *Model) Sample(s *torch.Scope, c *Cache, b DecodeBatch) (logits torch.Tensor, ids []int32, logps []float32, kept [][]int32) {
 	s.NoGrad(func() {
-		p := m.newPass(s, b.Positions)
-		hidden = m.run(s, b.IDs, func(i int) *nn.Pass {
-			p.KV = &nn.KV{K: c.K[i], V: c.V[i], Slots: b.Slots, Seqs: b.Seqs}
+		step := c.upload(s, b)
+		hidden := m.decode(s, c, b, step)
+		if len(b.Draws) == 0 {
+			return
+		}
+		logits = m.Logits(hidden)
+		if step != nil && torch.HasKernels(logits) {
+			ids, logps, kept = step.Draw(logits).Get()
+		} else {
+			ids, logps, kept = torch.Sample(logits, b.Draws)
+		}
+	})
+	return logits, ids, logps, kept
+}
+
+// decode is Decode of a batch that was uploaded as step, or nil on a device without kernels.
+func (m *Model) decode(s *torch.Scope, c *Cache, b DecodeBatch, step *torch.DeviceStep) (hidden torch.Tensor) {
+	s.NoGrad(func() {
+		var p nn.Pass
+		if step != nil {
+			p.Cos, p.Sin = c.cos, c.sin
+			m.begin(&p)
+		} else {
+			p = m.newPass(s, b.Positions)
+		}
+		embed := func() torch.Tensor {
+			if step != nil && m.cut == nil {
+				return m.EmbedTokens.Forward(step.IDs)
+			}
+			return m.embed(s, b.IDs)
+		}
+		hidden = m.run(s, embed, func(i int) *nn.Pass {
+			p.KV = &nn.KV{K: c.K[i], V: c.V[i], Slots: b.Slots, Seqs: b.Seqs, Step: step}
 			return &p
 		})
 		switch {
 		case len(b.Outputs) == 0:
 			hidden = torch.Tensor{}
-		case len(b.Outputs) < len(b.IDs):
+		case len(b.Outputs) == len(b.IDs):
+		case step != nil:
+			hidden = hidden.IndexSelect(0, step.Outputs)
+		default:
 			hidden = hidden.IndexSelect(0, s.Int64s(b.Outputs, len(b.Outputs)))
 		}
 	})
 	return hidden
 }
 
-// run applies the decoder; pass(i) returns the pass for block i.
-func (m *Model) run(s *torch.Scope, ids []int32, pass func(i int) *nn.Pass) torch.Tensor {
+// run applies the decoder to the states that embed returns; pass(i) returns the pass for block i.
+func (m *Model) run(s *torch.Scope, embed func() torch.Tensor, pass func(i int) *nn.Pass) torch.Tensor {
 	var x torch.Tensor
-	m.using(s, embedding, func() { x = m.embed(s, ids) })
+	m.using(s, embedding, func() { x = embed() })
 	for i, block := range m.Layers {
 		m.using(s, layer(i), func() {
 			s.Do(func(s *torch.Scope) {

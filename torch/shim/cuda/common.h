@@ -1,7 +1,9 @@
 // Shared by the kernels. They are CUDA C++ without any header, compiled by NVRTC for GPUs, and as ordinary C++ with serial.h,
-// where a block has one thread and a warp one lane, for tests on the CPU. So a kernel is correct with any block size that is a
-// multiple of kLanes, and threads talk to each other only through the functions below.
-#pragma once
+// where a block has one thread and a warp one lane, or the threads of a block are fibers, for tests on the CPU. So a kernel is
+// correct with any block size that is a multiple of kLanes, and threads talk to each other only through shared memory and the
+// functions below.
+#ifndef OM_COMMON_H
+#define OM_COMMON_H
 
 #ifdef __CUDACC_RTC__
 #define OM_KERNEL extern "C" __global__ void
@@ -61,6 +63,9 @@ OM_DEVICE float warp_sum(float x) {
   return x;
 }
 
+#endif
+#if defined(__CUDACC_RTC__) || defined(OM_FIBERS)
+
 // The sum over the threads of a block, in every thread.
 OM_DEVICE float block_sum(float x) {
   __shared__ float part[32];
@@ -88,4 +93,5 @@ OM_DEVICE bool last_block(int *counter, int n) {
   return last;
 }
 
+#endif
 #endif

@@ -1,5 +1,5 @@
-// Generation against a paged key-value cache [blocks, blockSize, Hkv, Dh]: writing new keys and values, and the attention of
-// few new tokens of each sequence.
+// Generation against a paged key-value cache [blocks, blockSize, Hkv, Dh]: writing new keys and values, and the attention of new
+// tokens. Token n has a context of lens[n] tokens, itself included, in blocks[starts[n]], blocks[starts[n] + 1], ….
 #include "common.h"
 #include "rotate.h"
 
@@ -9,13 +9,16 @@ constexpr int kMaxWarps = 4;
 constexpr float kLowest = -3e38f;  // below every score
 
 // One block a token: rotates its query heads q [Hq, 2·half] to out and its key heads k [Hkv, 2·half] to the token's slot of kc, by
-// the angles of cos and sin [N, half], and copies its values v to the slot of vc. All are contiguous.
+// the angles of its position in the tables cos and sin [positions, half], and copies its values v to the slot of vc. All are
+// contiguous.
 template <class T>
 OM_DEVICE void rope_write_token(const T *q, const T *k, const T *v, const float *cos, const float *sin, T *out, T *kc, T *vc,
-                                const long long *slots, int heads, int kv_heads, int half) {
+                                const int *positions, const int *slots, int heads, int kv_heads, int half) {
   const long long t = blockIdx.x, width = static_cast<long long>(kv_heads) * half * 2, slot = slots[t];
-  rotate_heads(q + t * heads * half * 2, half * 2, cos + t * half, sin + t * half, 1, out + t * heads * half * 2, heads, half);
-  rotate_heads(k + t * width, half * 2, cos + t * half, sin + t * half, 1, kc + slot * width, kv_heads, half);
+  cos += static_cast<long long>(positions[t]) * half;
+  sin += static_cast<long long>(positions[t]) * half;
+  rotate_heads(q + t * heads * half * 2, half * 2, cos, sin, 1, out + t * heads * half * 2, heads, half);
+  rotate_heads(k + t * width, half * 2, cos, sin, 1, kc + slot * width, kv_heads, half);
   for (int i = threadIdx.x; i < width; i += blockDim.x) vc[slot * width + i] = v[t * width + i];
 }
 
@@ -31,25 +34,25 @@ OM_DEVICE void start(Softmax &s) {
   for (int i = 0; i < kMaxDim / kLanes; i++) s.acc[i] = 0;
 }
 
-// One block a (token, key head and chunk of its query heads, part of the context). q is [N, Hq, Dh], contiguous. Token n has a
-// context of lens[n] tokens in blocks[starts[n]], blocks[starts[n] + 1], …. A warp processes every kMaxWarps-th key; the
-// warps are combined in shared memory, and the parts, in order, by the block that finishes last. partial is
-// [N, Hq, parts, Dh + 2], counters [N, Hkv·chunks] is 0 before and after. The result of a token depends on its own context only.
+// One block a (token of tokens [F], key head and chunk of its query heads, part of the context). q is [N, Hq, Dh], contiguous. A
+// warp processes every kMaxWarps-th key; the warps are combined in shared memory, and the parts, in order, by the block that
+// finishes last. partial is [F, Hq, parts, Dh + 2], counters [F, Hkv·chunks] is 0 before and after. The result of a token depends
+// on its own context only.
 template <class T>
-OM_DEVICE void attend(const T *q, const T *kc, const T *vc, const int *lens, const int *starts, const int *blocks, T *out,
-                      float *partial, int *counters, int heads, int kv_heads, int dim, int block_size, int group, float scale) {
+OM_DEVICE void attend(const T *q, const T *kc, const T *vc, const int *tokens, const int *lens, const int *starts,
+                      const int *blocks, T *out, float *partial, int *counters, int heads, int kv_heads, int dim, int block_size,
+                      int group, float scale) {
   __shared__ float shared[kMaxWarps][kMaxDim + 2];
-  const int n = blockIdx.x, part = blockIdx.z, parts = gridDim.z;
+  const int n = tokens[blockIdx.x], part = blockIdx.z, parts = gridDim.z;
   const int per_head = heads / kv_heads, chunks = (per_head + group - 1) / group;
   const int kv = blockIdx.y / chunks, first = kv * per_head + blockIdx.y % chunks * group;
   const int here = min(group, (kv + 1) * per_head - first);
   const int len = lens[n], begin = part * kPart, end = min(begin + kPart, len);
-  if (len == 0) return;  // another operation computes this token
   const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
   const int mine = (dim + kLanes - 1) / kLanes;  // elements of a head that a lane has: lane, lane + kLanes, …
   const int *table = blocks + starts[n];
   const int used = (len + kPart - 1) / kPart;  // parts of this token; the others have no keys
-  float *rows = partial + (static_cast<long long>(n) * heads + first) * parts * (dim + 2);
+  float *rows = partial + (static_cast<long long>(blockIdx.x) * heads + first) * parts * (dim + 2);
 
   for (int g = 0; g < here && begin < end; g++) {
     const T *qh = q + (static_cast<long long>(n) * heads + first + g) * dim;
@@ -91,7 +94,7 @@ OM_DEVICE void attend(const T *q, const T *kc, const T *vc, const int *lens, con
       row[dim + 1] = sum;
     }
   }
-  if (!last_block(counters + static_cast<long long>(n) * gridDim.y + blockIdx.y, parts)) return;
+  if (!last_block(counters + static_cast<long long>(blockIdx.x) * gridDim.y + blockIdx.y, parts)) return;
   for (int g = 0; g < here; g++) {
     const float *row = rows + static_cast<long long>(g) * parts * (dim + 2);
     float top = kLowest, sum = 0;
@@ -105,15 +108,89 @@ OM_DEVICE void attend(const T *q, const T *kc, const T *vc, const int *lens, con
   }
 }
 
+// One block a (tile of at most kTile consecutive tokens of one sequence, query head), for chunks of many tokens. tiles [t, 2] has the
+// first token and the number of tokens of each. The keys pass through shared memory, the largest score and the sums of each token
+// are kept there (online softmax).
+template <class T>
+OM_DEVICE void attend_tile(const T *q, const T *kc, const T *vc, const int *tiles, const int *lens, const int *starts,
+                           const int *blocks, T *out, int heads, int kv_heads, int dim, int block_size, float scale) {
+  constexpr int kTile = 16, kKeys = 16;
+  __shared__ float queries[kTile * kMaxDim], acc[kTile * kMaxDim];
+  __shared__ float keys[kKeys * (kMaxDim / 2 + 1)];  // of size keys, or values
+  __shared__ float scores[kTile][kKeys], top[kTile], sum[kTile], old[kTile];
+  const int first = tiles[2 * blockIdx.x], count = tiles[2 * blockIdx.x + 1], head = blockIdx.y, kv = head / (heads / kv_heads);
+  const int width = dim <= kMaxDim / 2 ? kKeys : kKeys / 2;  // keys of a step
+  const int stride = dim + (width == kKeys);                 // of a key; odd for most Dh, which spreads the banks
+  const int *table = blocks + starts[first];
+  const int end = lens[first + count - 1];
+  for (int i = threadIdx.x; i < count * dim; i += blockDim.x) {
+    queries[i] = load(q + (static_cast<long long>(first + i / dim) * heads + head) * dim + i % dim) * scale;
+    acc[i] = 0;
+  }
+  for (int i = threadIdx.x; i < count; i += blockDim.x) {
+    top[i] = kLowest;
+    sum[i] = 0;
+  }
+  for (int begin = 0; begin < end; begin += width) {
+    const int n = min(width, end - begin);
+    // Copies the n keys or values of this step.
+    auto fetch = [&](const T *cache) {
+      for (int i = threadIdx.x; i < n * dim; i += blockDim.x) {
+        const int p = begin + i / dim;
+        const long long place = static_cast<long long>(table[p / block_size]) * block_size + p % block_size;
+        keys[i / dim * stride + i % dim] = load(cache + (place * kv_heads + kv) * dim + i % dim);
+      }
+    };
+    fetch(kc);
+    __syncthreads();
+    for (int i = threadIdx.x; i < count * n; i += blockDim.x) {
+      const int t = i / n, k = i % n;
+      float dot = 0;
+      for (int j = 0; j < dim; j++) dot += queries[t * dim + j] * keys[k * stride + j];
+      scores[t][k] = begin + k < lens[first + t] ? dot : kLowest;
+    }
+    __syncthreads();
+    fetch(vc);
+    for (int t = threadIdx.x; t < count; t += blockDim.x) {
+      float now = top[t];
+      for (int k = 0; k < n; k++) now = fmaxf(now, scores[t][k]);
+      old[t] = expf(top[t] - now);
+      top[t] = now;
+      float all = sum[t] * old[t];
+      for (int k = 0; k < n; k++) {
+        scores[t][k] = begin + k < lens[first + t] ? expf(scores[t][k] - now) : 0;
+        all += scores[t][k];
+      }
+      sum[t] = all;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < count * dim; i += blockDim.x) {
+      const int t = i / dim;
+      float a = acc[i] * old[t];
+      for (int k = 0; k < n; k++) a += scores[t][k] * keys[k * stride + i % dim];
+      acc[i] = a;
+    }
+    __syncthreads();
+  }
+  for (int i = threadIdx.x; i < count * dim; i += blockDim.x)
+    store(out + (static_cast<long long>(first + i / dim) * heads + head) * dim + i % dim, acc[i] / sum[i / dim]);
+}
+
 #define OM_DECODE(T, name)                                                                                              \
   OM_KERNEL rope_write_##name(const T *q, const T *k, const T *v, const float *cos, const float *sin, T *out, T *kc,    \
-                              T *vc, const long long *slots, int heads, int kv_heads, int half) {                       \
-    rope_write_token(q, k, v, cos, sin, out, kc, vc, slots, heads, kv_heads, half);                                     \
+                              T *vc, const int *positions, const int *slots, int heads, int kv_heads, int half) {       \
+    rope_write_token(q, k, v, cos, sin, out, kc, vc, positions, slots, heads, kv_heads, half);                          \
   }                                                                                                                     \
-  OM_KERNEL attention_##name(const T *q, const T *kc, const T *vc, const int *lens, const int *starts,                  \
-                             const int *blocks, T *out, float *partial, int *counters, int heads, int kv_heads,         \
-                             int dim, int block_size, int group, float scale) {                                         \
-    attend(q, kc, vc, lens, starts, blocks, out, partial, counters, heads, kv_heads, dim, block_size, group, scale);    \
+  OM_KERNEL attention_##name(const T *q, const T *kc, const T *vc, const int *tokens, const int *lens,                  \
+                             const int *starts, const int *blocks, T *out, float *partial, int *counters, int heads,    \
+                             int kv_heads, int dim, int block_size, int group, float scale) {                           \
+    attend(q, kc, vc, tokens, lens, starts, blocks, out, partial, counters, heads, kv_heads, dim, block_size, group,    \
+           scale);                                                                                                      \
+  }                                                                                                                     \
+  OM_KERNEL attention_tile_##name(const T *q, const T *kc, const T *vc, const int *tiles, const int *lens,              \
+                                  const int *starts, const int *blocks, T *out, int heads, int kv_heads, int dim,       \
+                                  int block_size, float scale) {                                                        \
+    attend_tile(q, kc, vc, tiles, lens, starts, blocks, out, heads, kv_heads, dim, block_size, scale);                  \
   }
 OM_DECODE(float, f32)
 OM_DECODE(bf16, bf16)

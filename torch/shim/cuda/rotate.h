@@ -1,5 +1,6 @@
 // Rotary position embedding of a token's heads.
-#pragma once
+#ifndef OM_ROTATE_H
+#define OM_ROTATE_H
 
 #include "common.h"
 
@@ -15,3 +16,5 @@ OM_DEVICE void rotate_heads(const T *q, long long stride, const float *cos, cons
     store(out + h * half * 2 + half + j, y * c + x * s);
   }
 }
+
+#endif

@@ -411,11 +411,11 @@ struct Register {
 }  // namespace
 
 // Runs every block of a kernel, one after another.
-void launch(const char *name, const unsigned grid[3], unsigned, void **args, const std::vector<at::Tensor> &tensors, at::Device) {
+void launch(const char *name, const unsigned grid[3], unsigned threads, void **args, const std::vector<at::Tensor> &tensors, at::Device) {
   operation(name);
   std::vector<std::unique_ptr<Open>> open;
   for (const at::Tensor &t : tensors) open.push_back(std::make_unique<Open>(t));
-  om::run_serially(name, grid, args);
+  om::run_kernel(name, grid, threads, args);
 }
 
 // The shim looks these functions up when it loads the library.

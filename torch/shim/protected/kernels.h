@@ -3,7 +3,8 @@
 
 namespace om {
 
-// run_serially runs the blocks of a kernel one after another with the arguments that args points to. Error: no such kernel.
-void run_serially(const char *name, const unsigned grid[3], void **args);
+// run_kernel runs the blocks of a kernel one after another with the arguments that args points to. A block has one thread or, if
+// OPENMANUS_PROTECTED_THREADS is set, as many as threads says. Error: no such kernel.
+void run_kernel(const char *name, const unsigned grid[3], unsigned threads, void **args);
 
 }  // namespace om

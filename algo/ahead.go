@@ -7,7 +7,7 @@ package algo
 //	                     - version of the weights that sampled its first token  ≤ k
 //
 // because the episodes of step s begin after the update of step s-k-1, and an update makes at
-// most one version. A reply that is in progress during an optimiser step goes on with the new
+// most one version. A reply that is in progress during an optimiser step continues with the new
 // weights, so an episode can span versions (data.Turn.Behind). Its recorded log-probs are exact: the
 // engine computes the context again with the new weights.
 //
@@ -17,7 +17,7 @@ package algo
 //
 // The recorded log-probs are the old log-probs of the update, as in AReaL's and verl's asynchronous
 // training without a recomputation; with rollout correction the old log-probs are computed again,
-// and the correction weighs their difference from the recorded ones (decoupled PPO, arXiv:2505.24298).
+// and the correction weights their difference from the recorded ones (decoupled PPO, arXiv:2505.24298).
 //
 // The state of a run holds the position in the order of tasks after the last trained step, so a
 // resumed run plays the steps again that were in progress.
@@ -44,7 +44,7 @@ type ahead struct {
 	events  *relay
 }
 
-// aheadStep is a collected step.
+// aheadStep is a step whose episodes have been collected.
 type aheadStep struct {
 	step    int
 	batch   Batch
@@ -110,7 +110,7 @@ func (p *player) takeAhead(ctx context.Context, step int, m Metrics) (Batch, err
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if s.step != step && s.err == nil { // ended before the step
+		if s.step != step && s.err == nil { // the goroutine ended before it played the step
 			return cmp.Or(ctx.Err(), errors.New("the episodes of the step were not played"))
 		}
 		return s.err

@@ -1,7 +1,7 @@
 package algo
 
-// Groups of episodes are dealt to the ranks that play: the r-th plays the groups r, r+N, r+2N, … of N. All ranks draw the same tasks, and
-// get all episodes in the order of one process. The ranks then repeat the same computations on them.
+// Groups of episodes are dealt to the N ranks that play: the r-th of them plays the groups r, r+N, r+2N, …. All ranks draw the same tasks,
+// and receive all episodes in the order of a run of one process. Every rank then does the same computations on them.
 
 import (
 	"cmp"
@@ -28,7 +28,7 @@ func stop(ctx, soft context.Context, r *ranks.Ranks) error {
 	}))
 }
 
-// interrupted makes the interrupt of another rank an ErrInterrupted.
+// interrupted returns ErrInterrupted for the interrupt of another rank, and other errors unchanged.
 func interrupted(err error) error {
 	if ranks.Interrupted(err) {
 		return ErrInterrupted
@@ -36,18 +36,18 @@ func interrupted(err error) error {
 	return err
 }
 
-// dealt returns how many of n groups this rank plays.
+// dealt returns the number of groups, of n, that this rank plays.
 func (c *core) dealt(n int) int {
-	index, of, plays := c.seat()
+	index, of, plays := c.engineIndex()
 	if !plays {
 		return 0
 	}
 	return (n - index + of - 1) / of
 }
 
-// seat returns the number of this rank's engine among the engines that play, -1 if other ranks play. Of the ranks that
-// generate together only the first plays.
-func (c *core) seat() (index, of int, plays bool) {
+// engineIndex returns the index of this rank's engine among the engines that play, and their number. The index is -1 on a trainer if
+// there are workers. plays is false on a rank that plays no episodes: of the ranks that hold a model together, only the first plays.
+func (c *core) engineIndex() (index, of int, plays bool) {
 	size := c.Together.Size
 	if size <= 1 {
 		index, of = c.Ranks.Player()
@@ -64,14 +64,14 @@ func (c *core) generate(ctx context.Context, play func() error) error {
 	return play()
 }
 
-// playedPart has the episodes that one rank has played.
+// playedPart holds the episodes that one rank has played.
 type playedPart struct {
 	Episodes []sentEpisode
 	Stats    rollout.Stats
 	Engine   engine.Stats // the work of the engine
 }
 
-// sentEpisode is an episode in a message. The arrays of tokens are apart from the JSON, which would be several times as large.
+// sentEpisode is an episode in a message. The arrays of tokens are outside the JSON, in which they would be several times as large.
 type sentEpisode struct {
 	Group    int // index of the task; -1: Task is set
 	Task     []byte
@@ -91,7 +91,7 @@ func send(ep *data.Episode, group int) (sentEpisode, error) {
 func (s *sentEpisode) receive(tasks []data.Task) (*data.Episode, error) {
 	ep := &data.Episode{}
 	if err := json.Unmarshal(s.Episode, ep); err != nil {
-		return nil, fmt.Errorf("an episode of another rank: %w", err)
+		return nil, fmt.Errorf("decode an episode of another rank: %w", err)
 	}
 	ep.Tokens, ep.Mask, ep.LogProbs = s.Tokens, s.Mask, s.LogProbs
 	if s.Group >= 0 {
@@ -101,7 +101,7 @@ func (s *sentEpisode) receive(tasks []data.Task) (*data.Episode, error) {
 	return ep, json.Unmarshal(s.Task, &ep.Task)
 }
 
-// wholeWeights gathers divided weights on every rank, so that each generates for itself, until release is called.
+// wholeWeights gathers sharded weights on every rank, so that each rank can generate with the whole model, until release is called.
 func (c *core) wholeWeights(ctx context.Context) (release func() error, err error) {
 	if !c.Actor.Compute().Lockstep() || c.Together.Size > 1 { // Together.Play gathers them weight by weight
 		return func() error { return nil }, nil
@@ -109,12 +109,13 @@ func (c *core) wholeWeights(ctx context.Context) (release func() error, err erro
 	return func() error { return c.Actor.ReleaseWeights(ctx) }, c.Actor.GatherWeights(ctx)
 }
 
-// rollOut is rollout.RunEpisodes on all ranks. The end of play ends only the playing.
+// rollOut plays the episodes of all ranks with rollout.RunEpisodes and returns them on every rank. The context play cancels only the
+// playing, not the exchange.
 func (c *core) rollOut(ctx, play context.Context, envs map[string]rollout.Env, tasks []data.Task, o rollout.Options) ([]*data.Episode, rollout.Stats, error) {
 	if c.Ranks == nil {
 		return rollout.RunEpisodes(play, envs, tasks, o)
 	}
-	o.Part.Index, o.Part.Of, _ = c.seat()
+	o.Part.Index, o.Part.Of, _ = c.engineIndex()
 	group := map[string]int{}
 	for i, uid := range rollout.GroupIDs(tasks, o) {
 		group[uid] = i
@@ -253,7 +254,7 @@ func (c *core) supplied(ctx context.Context, source rollout.Source, groups int, 
 	return own, p.Stats, err
 }
 
-// scoreOnce scores samples with Scoring.Scorer, each on one rank. The end of play ends the scoring.
+// scoreOnce scores samples with Scoring.Scorer, each on one rank. The context play cancels only the scoring, not the exchange.
 func (c *core) scoreOnce(ctx, play context.Context, samples []reward.Sample) (reward.Composed, error) {
 	if c.Ranks == nil {
 		return c.o.Scorer.Score(play, samples)

@@ -56,7 +56,7 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 	for t.state.Step < t.steps {
 		step := t.state.Step + 1
 		if err := stop(ctx, soft, t.Ranks); err != nil {
-			if t.Ranks.Apart() {
+			if t.Ranks.Broken() {
 				err = fmt.Errorf("step %d: %w", step, err)
 			}
 			return err
@@ -168,7 +168,7 @@ func (t *Trainer) saveAfter(ctx context.Context, err error) error {
 		return err
 	}
 	save := t.SaveCheckpoint
-	if t.Ranks.Apart() { // another rank has ended; the weights of a finished step are complete on every rank
+	if t.Ranks.Broken() { // another rank has ended; the weights of a finished step are complete on every rank
 		if !t.Ranks.First() || t.divided() {
 			return err
 		}

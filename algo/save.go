@@ -32,7 +32,7 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 	})
 	if err == nil {
 		t.unsaved = false
-	} else if t.Ranks.Apart() {
+	} else if t.Ranks.Broken() {
 		err = fmt.Errorf("save checkpoint of step %d: %w", t.state.Step, err)
 	}
 	return err

@@ -25,8 +25,8 @@ func (Worker) open(c *core) (Method, error) {
 // Learn does nothing: publish waits for the trainers and receives their weights.
 func (*worker) Learn(context.Context, int, Batch, Metrics) error { return nil }
 
-// publish sends the weights after an update from rank 0 to the workers, if there are any. It is called on every rank, with the
-// error of the update on this rank, which it returns.
+// publish sends the weights from rank 0 to the workers, if there are any, after an update. Every rank calls it with learned, the error
+// of its update; publish returns an error if an update or the transfer failed.
 func (c *core) publish(ctx context.Context, learned error) (err error) {
 	if c.Ranks.Workers() == 0 {
 		return learned

@@ -26,7 +26,7 @@ func cutProcessesFlag() cli.Flag {
 	return &cli.IntFlag{Name: "processes", Usage: "hold the model in `N` processes on this machine, each with 1/N of its weights and of the KV cache (docs/distributed.md); torchrun, srun and Kubernetes start them without this flag"}
 }
 
-// onRanks runs f in the processes that --processes or another starter requests: in this one, or in N that it starts. file and
+// onRanks runs f in the processes that --processes or a launcher requests: in this one, or in N that it starts. file and
 // configErr are the configuration's file and its error.
 func (s *State) onRanks(ctx context.Context, c *cli.Context, file string, cfg configs.Config, configErr error, f func() error) (err error) {
 	processes := c.Int("processes")
@@ -58,9 +58,9 @@ func (s *State) groupEnv(processes int) (env dist.Env, several bool, err error) 
 	case processes < 0:
 		return env, false, usagef("--processes %d: give the number of processes", processes)
 	case err != nil:
-		return env, true, errext.With(errext.Input, "correct the variables of the starter (docs/distributed.md), or unset RANK and WORLD_SIZE to start without one", err)
+		return env, true, errext.With(errext.Input, "correct the variables of the launcher (docs/distributed.md), or unset RANK and WORLD_SIZE to start without one", err)
 	case found && env.Size > 1 && processes > 0:
-		return env, true, usagef("--processes %d: this is process %d of %d that torchrun, srun or another starter has started: remove the flag", processes, env.Rank, env.Size)
+		return env, true, usagef("--processes %d: this is process %d of %d that torchrun, srun or another launcher has started: remove the flag", processes, env.Rank, env.Size)
 	}
 	return env, found && env.Size > 1, nil
 }
@@ -92,9 +92,9 @@ func (s *State) launch(n int, file string) error {
 // errPrinted is the error of a process that has printed its error.
 var errPrinted = errors.New("the process has printed its error")
 
-// processError is the end of a process that launch has started.
+// processError is the failure of a process that launch has started.
 type processError struct {
-	status int
+	status int // exit status; 128 plus the number of the signal that ended the process
 	err    error
 }
 
@@ -126,8 +126,8 @@ func withoutFlag(args []string, name string) []string {
 	return out
 }
 
-// join connects this process to the others of a run. configErr is the error of the configuration, which may be of this
-// process only. Processes other than rank 0 show only warnings and errors from then on, with their rank.
+// join connects this process to the others of a run, and sends them configErr, the error of the configuration, which may have
+// occurred only here. Processes other than rank 0 show only warnings and errors from then on, with their rank.
 func (s *State) join(ctx context.Context, env dist.Env, cfg configs.Config, configErr error) (*ranks.Ranks, error) {
 	if s.rank = env.Rank; env.Rank > 0 {
 		s.interrupts.Silence()

@@ -104,7 +104,7 @@ func slurm(port string) func(rank, size int) []string {
 	}
 }
 
-// startEach starts the ranks of a run as a starter does.
+// startEach starts the ranks of a run as a launcher does.
 func startEach(t *testing.T, dir string, n int, variables func(rank, size int) []string, args ...string) []*process {
 	t.Helper()
 	ps := make([]*process, n)
@@ -538,7 +538,7 @@ func TestProcessesFlag(t *testing.T) {
 }
 
 // TestDocumentedStarters runs the commands of docs/distributed.md and of configs/kubernetes with the variables of their
-// starters.
+// launchers.
 func TestDocumentedStarters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains three models")
@@ -547,10 +547,10 @@ func TestDocumentedStarters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := func(starter string) []string {
-		m := regexp.MustCompile(`(?m)^` + starter + ` .*openmanus (.*)$`).FindSubmatch(page)
+	command := func(launcher string) []string {
+		m := regexp.MustCompile(`(?m)^` + launcher + ` .*openmanus (.*)$`).FindSubmatch(page)
 		if m == nil {
-			t.Fatalf("docs/distributed.md has no command of %s", starter)
+			t.Fatalf("docs/distributed.md has no command of %s", launcher)
 		}
 		return strings.Fields(string(m[1]))
 	}

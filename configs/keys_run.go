@@ -49,7 +49,7 @@ func (s *Schema) trainerKeys() []entry {
 		ready("trainer.epochs", 15, "passes over the tasks, used if total_steps is 0", atLeast(1), zero("trainer.total_steps")),
 		ready("trainer.total_steps", 305, "number of steps of the run; 0: computed from epochs", atLeast(0)),
 		ready("trainer.critic_warmup", 0, "initial steps that train only the critic", atLeast(0), s.critic()),
-		ready("trainer.async_steps", 0, "later steps whose episodes may be played while the update of a step runs, so that waits for environments overlap with training; episodes are then up to this many versions of the weights old, their recorded log-probs are the old log-probs of the update (or see algo.rollout_correction), and runs are not reproducible; 0: episodes and updates take turns", between(0, 64)),
+		ready("trainer.async_steps", 0, "number of later steps whose episodes may be played while the update of a step runs, so that waits for environments overlap with training; episodes are then up to this many versions of the weights old, their recorded log-probs are the old log-probs of the update (or see algo.rollout_correction), and runs are not reproducible; 0: episodes and updates take turns", between(0, 64)),
 		ready("trainer.save_every", 100, "steps between checkpoints; 0: only at the end", atLeast(0)),
 		ready("trainer.test_every", 50, "steps between validations; 0: none during the run", atLeast(0)),
 		ready("trainer.val_before_train", true, "validate before the first step", anything),
@@ -72,9 +72,9 @@ func (s *Schema) trainerKeys() []entry {
 }
 
 var distKeys = []entry{
-	ready("dist.rollout_processes", 0, "of several processes the last ones that only play (docs/distributed.md): the others only train, and send the weights after every update; with trainer.async_steps both work at the same time; 0: every process plays and trains", between(0, 4096), drawsTasks),
+	ready("dist.rollout_processes", 0, "number of processes, the last ones of the run, that only play (docs/distributed.md); the others only train, and rank 0 sends the weights after every update; with trainer.async_steps both work at the same time; 0: every process plays and trains", between(0, 4096), drawsTasks),
 	ready("dist.timeout_s", 1800, "with several processes (docs/distributed.md): time after which a process that does not answer ends the run; it must exceed the longest time that the others wait for one of them, such as the writing of a checkpoint by rank 0 or the difference between the shortest and the longest play of a step", above(0)),
-	ready("dist.shard", "none", "with several processes, the tensors of actor, critic, reference and reward model that each process has only a part of: none; optimizer: moments and float32 masters (ZeRO 1); gradients: gradients too (ZeRO 2); weights: weights too, which are gathered layer by layer in a pass, and whole for rollouts (ZeRO 3)", oneOf([]string{"none", "optimizer", "gradients", "weights"})),
+	ready("dist.shard", "none", "with several processes, the tensors of actor, critic, reference and reward model that are divided over the processes: none; optimizer: moments and float32 masters (ZeRO 1); gradients: gradients too (ZeRO 2); weights: weights too, which are gathered layer by layer in a pass, and whole for rollouts (ZeRO 3)", oneOf([]string{"none", "optimizer", "gradients", "weights"})),
 }
 
 var perfKeys = []entry{

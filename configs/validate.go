@@ -477,7 +477,7 @@ func (c *Config) checkDump(fs *Faults) {
 	}
 }
 
-// checkAsync checks the keys that do not go with episodes that are played during updates.
+// checkAsync checks the keys that conflict with trainer.async_steps.
 func (c *Config) checkAsync(fs *Faults) {
 	const key = "trainer.async_steps"
 	switch {
@@ -489,13 +489,13 @@ func (c *Config) checkAsync(fs *Faults) {
 	case c.Data.FromDump != "":
 		fs.add(key, "training from data.from_dump plays no episodes: set it to 0")
 	case c.Serve.Listen != "":
-		fs.add(key, "the agents of serve.listen play when they want to: set it to 0")
+		fs.add(key, "the agents of serve.listen start their episodes independently of the steps: set it to 0")
 	case c.Curriculum.Sampler == "success_rate" || c.Curriculum.Failures > 0:
-		fs.add(key, "the curriculum chooses the tasks of a step by the results of the step before it, which are not known when the episodes begin: set it to 0, or take out curriculum.sampler and curriculum.failures")
+		fs.add(key, "the curriculum chooses the tasks of a step by the results of the step before it, which are not known when the episodes begin: set it to 0, or remove curriculum.sampler and curriculum.failures")
 	}
 }
 
-// checkWorkers checks the keys that do not go with processes that only play.
+// checkWorkers checks the keys that conflict with dist.rollout_processes.
 func (c *Config) checkWorkers(fs *Faults) {
 	if c.Dist.RolloutProcesses > 0 && c.Data.FromDump != "" {
 		fs.add("dist.rollout_processes", "training from data.from_dump plays no episodes: set it to 0")

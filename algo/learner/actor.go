@@ -222,7 +222,7 @@ func (a *Actor) optimize(ctx context.Context, rows []data.Row, micro MicroBatchi
 	err = accumulate()
 	bad, notFinite := errors.AsType[*NotFiniteError](err)
 	if err == nil || notFinite {
-		if err = micro.agree(ctx, a.master.Thread(), sums, bad); err == nil {
+		if err = micro.sumStats(ctx, a.master.Thread(), sums, bad); err == nil {
 			norms, err = a.step(ctx, micro.Group, shares...)
 		} else if failed := a.dropGradients(ctx); failed != nil {
 			err = failed

@@ -48,12 +48,12 @@ func (m MicroBatching) Split(rows []data.Row) ([][]data.Row, error) {
 // writes to the rows of a micro-batch are written to rows. In lockstep all ranks call f equally often: a rank with
 // fewer micro-batches calls it with idle ones.
 func eachMicroBatch(ctx context.Context, rows []data.Row, micro MicroBatching, lockstep bool, f func(p *packed) error) error {
-	hands, err := micro.deal(rows)
+	byRank, err := micro.deal(rows)
 	if err != nil {
 		return err
 	}
-	own, most := hands[micro.rank()], 0
-	for _, h := range hands {
+	own, most := byRank[micro.rank()], 0
+	for _, h := range byRank {
 		most = max(most, len(h.batches))
 	}
 	first := 0 // index in own.rows of the first row of the micro-batch
@@ -81,7 +81,7 @@ func eachMicroBatch(ctx context.Context, rows []data.Row, micro MicroBatching, l
 			}
 		}
 		if each, _ := ctx.Value(rowCounter{}).(func(int)); each != nil {
-			each(rowsOf(hands, i))
+			each(rowsOf(byRank, i))
 		}
 	}
 	return nil
@@ -103,16 +103,16 @@ func idle(rows []data.Row) (*packed, error) {
 	return p, err
 }
 
-// hand holds the rows of one rank.
-type hand struct {
+// rankRows holds the rows that are dealt to one rank.
+type rankRows struct {
 	index   []int        // indices of the rows, in increasing order
 	batches [][]data.Row // the micro-batches
 }
 
 // rowsOf returns the number of rows in the i-th micro-batches of all ranks.
-func rowsOf(hands []hand, i int) int {
+func rowsOf(byRank []rankRows, i int) int {
 	n := 0
-	for _, h := range hands {
+	for _, h := range byRank {
 		if i < len(h.batches) {
 			n += len(h.batches[i])
 		}
@@ -121,21 +121,21 @@ func rowsOf(hands []hand, i int) int {
 }
 
 // deal distributes rows over the ranks of the group.
-func (m MicroBatching) deal(rows []data.Row) ([]hand, error) { return m.dealTo(m.ranks(), rows) }
+func (m MicroBatching) deal(rows []data.Row) ([]rankRows, error) { return m.dealTo(m.ranks(), rows) }
 
 // dealTo distributes whole rows over the ranks by their number of tokens: the longest row first,
 // each to the rank with the fewest tokens so far. Of equal rows the first comes first, of equal
 // ranks the first gets it. Every rank computes the same result.
-func (m MicroBatching) dealTo(ranks int, rows []data.Row) ([]hand, error) {
-	hands := make([]hand, ranks)
+func (m MicroBatching) dealTo(ranks int, rows []data.Row) ([]rankRows, error) {
+	byRank := make([]rankRows, ranks)
 	order := make([]int, len(rows))
 	for i := range order {
 		order[i] = i
 	}
-	if len(hands) > 1 {
+	if len(byRank) > 1 {
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(rows[b].Tokens), len(rows[a].Tokens)) })
 	}
-	loads := make([]int, len(hands))
+	loads := make([]int, len(byRank))
 	for _, i := range order {
 		least := 0
 		for r, n := range loads {
@@ -144,10 +144,10 @@ func (m MicroBatching) dealTo(ranks int, rows []data.Row) ([]hand, error) {
 			}
 		}
 		loads[least] += len(rows[i].Tokens)
-		hands[least].index = append(hands[least].index, i)
+		byRank[least].index = append(byRank[least].index, i)
 	}
-	for r := range hands {
-		h := &hands[r]
+	for r := range byRank {
+		h := &byRank[r]
 		slices.Sort(h.index)
 		own := make([]data.Row, len(h.index))
 		for i, at := range h.index {
@@ -158,7 +158,7 @@ func (m MicroBatching) dealTo(ranks int, rows []data.Row) ([]hand, error) {
 			return nil, err
 		}
 	}
-	return hands, nil
+	return byRank, nil
 }
 
 // LossTokens counts the tokens in the loss: the tokens with mask 1, except the first of a

@@ -50,12 +50,12 @@ func (m MicroBatching) exchange(ctx context.Context, thread *torch.Thread, rows 
 	if m.ranks() == 1 || len(fields) == 0 {
 		return nil
 	}
-	hands, err := m.deal(rows)
+	byRank, err := m.deal(rows)
 	if err != nil {
 		return err
 	}
 	var own []byte
-	eachValue(rows, hands[m.rank()], fields, func(v *float32) {
+	eachValue(rows, byRank[m.rank()], fields, func(v *float32) {
 		own = binary.LittleEndian.AppendUint32(own, math.Float32bits(*v))
 	})
 	var all [][]byte
@@ -66,7 +66,7 @@ func (m MicroBatching) exchange(ctx context.Context, thread *torch.Thread, rows 
 	if err != nil {
 		return fmt.Errorf("exchange the results of the rows: %w", err)
 	}
-	for r, h := range hands {
+	for r, h := range byRank {
 		for _, i := range h.index {
 			for _, f := range fields {
 				if r != m.rank() || *f(&rows[i]) == nil { // nil: a row without a token in the loss
@@ -89,8 +89,8 @@ func (m MicroBatching) exchange(ctx context.Context, thread *torch.Thread, rows 
 	return nil
 }
 
-// eachValue calls f with the fields of every token in the loss of a hand.
-func eachValue(rows []data.Row, h hand, fields []field, f func(*float32)) {
+// eachValue calls f with the fields of every token in the loss of the rows h.
+func eachValue(rows []data.Row, h rankRows, fields []field, f func(*float32)) {
 	for _, i := range h.index {
 		r := &rows[i]
 		for _, of := range fields {
@@ -112,10 +112,10 @@ func lossTokensOf(rows []data.Row, index []int) int {
 	return n
 }
 
-// agree exchanges the statistics of a mini-batch and the verdict on its loss. It replaces each
-// of the sums by its total over the ranks, added in the order of the ranks. bad is nil, or a
-// loss of this rank that is not finite; agree returns that of the first rank with one.
-func (m MicroBatching) agree(ctx context.Context, thread *torch.Thread, sums []*float64, bad *NotFiniteError) error {
+// sumStats sums the statistics of a mini-batch over the ranks: it replaces each of the sums by its
+// total, added in the order of the ranks. bad is the error of a loss of this rank that is not finite,
+// or nil. All ranks return the error of the first rank that has one.
+func (m MicroBatching) sumStats(ctx context.Context, thread *torch.Thread, sums []*float64, bad *NotFiniteError) error {
 	if m.ranks() == 1 {
 		if bad != nil {
 			return bad

@@ -1,4 +1,4 @@
-// Package ranks lets the processes of a run decide together and exchange values.
+// Package ranks exchanges decisions, values and errors between the processes of a run.
 //
 // Every process (rank) runs the same program on the same configuration. A decision that depends on the
 // time, a signal, the disk or the network is made on rank 0 and sent to the others (Share), or the ranks exchange their

@@ -20,14 +20,14 @@ import (
 
 // Ranks is this process among the processes of a run. One goroutine at a time uses it.
 type Ranks struct {
-	group  *dist.Group
-	env    dist.Env
-	thread *torch.Thread // on the CPU; the models' thread may be on a GPU or in use
-	names  []string      // of the processes, by rank, in errors
-	code   func(error) errext.ExitCode
-	apart  bool     // a call of the group has failed
-	agreed bool     // all ranks have an error, with which they leave the loop
-	others []*Ranks // of Connect
+	group       *dist.Group
+	env         dist.Env
+	thread      *torch.Thread               // on the CPU; the models' thread may be on a GPU or in use
+	names       []string                    // names of the processes in errors, by rank
+	code        func(error) errext.ExitCode // exit code of an error of this process
+	broken      bool                        // a call of the group has failed, or Break was called
+	settled     bool                        // all ranks have exchanged an error, with which they leave the loop
+	connections []*Ranks                    // made by Connect
 
 	workers  int    // number of last ranks that only play; 0: all ranks play and train
 	trainers *Ranks // the ranks that train; nil if this is no such rank, or the only one
@@ -55,9 +55,9 @@ func New(ctx context.Context, g *dist.Group, env dist.Env, code func(error) erre
 	return r, nil
 }
 
-// Connect connects the processes with the given ranks, which all call Connect with the same arguments, once more: for another
-// goroutine, or because they do a part of the work. Their ranks in the new connection follow the order of the argument. The new
-// connection ends with r; the names of several connections of one process differ. On other processes it returns nil.
+// Connect makes another group of the ranks in members, for another goroutine or for a part of the work. All members call it with the
+// same arguments. A member's rank in the new group is its index in members. Each group of a process needs a different name. Close of r
+// closes the new group too. On a process that is not a member, Connect returns nil.
 func (r *Ranks) Connect(ctx context.Context, name string, members []int, timeout time.Duration) (*Ranks, error) {
 	rank := slices.Index(members, r.Rank())
 	if rank < 0 {
@@ -78,12 +78,12 @@ func (r *Ranks) Connect(ctx context.Context, name string, members []int, timeout
 	if len(members) == r.Size() {
 		own.workers = r.workers
 	}
-	r.others = append(r.others, own)
+	r.connections = append(r.connections, own)
 	return own, nil
 }
 
-// Divide makes the last ranks, of the given number, workers that only play, and the others trainers. Without Divide every rank
-// plays and trains.
+// Divide makes the last ranks workers, which only play, and the others trainers; workers is the number of workers. All ranks call it.
+// Without Divide every rank plays and trains.
 func (r *Ranks) Divide(ctx context.Context, workers int, timeout time.Duration) (err error) {
 	var trainers, updates []int
 	for rank := range r.Size() {
@@ -123,7 +123,7 @@ func (r *Ranks) Player() (index, of int) {
 	return max(-1, r.Rank()-(r.Size()-r.workers)), r.workers
 }
 
-// Trainers returns the group of the ranks that train, or nil if this is the only one or a worker.
+// Trainers returns the group of the ranks that train. It returns nil on a worker and on the only trainer.
 func (r *Ranks) Trainers() *dist.Group {
 	if r.Workers() == 0 {
 		return r.Group()
@@ -131,7 +131,7 @@ func (r *Ranks) Trainers() *dist.Group {
 	return r.trainers.Group()
 }
 
-// Update calls f with the group in which rank 0 sends its weights to the workers. It does nothing on a rank that has no part in it.
+// Update calls f with the group of rank 0 and the workers, in which rank 0 sends its weights. On other ranks it does nothing.
 func (r *Ranks) Update(f func(g *dist.Group) error) error {
 	if r.updates == nil {
 		return nil
@@ -141,7 +141,7 @@ func (r *Ranks) Update(f func(g *dist.Group) error) error {
 		return nil
 	}
 	r.Break()
-	return r.updates.whose(err)
+	return r.updates.withNames(err)
 }
 
 // Group returns the group of processes, or nil for one process.
@@ -168,7 +168,7 @@ func (r *Ranks) Size() int {
 	return r.group.Size()
 }
 
-// Local returns the number of this process on its machine, and the number of processes there; 0 if it is unknown.
+// Local returns the index of this process on its machine, and the number of processes there. The size is 0 if it is unknown.
 func (r *Ranks) Local() (rank, size int) {
 	if r == nil {
 		return 0, 1
@@ -179,20 +179,20 @@ func (r *Ranks) Local() (rank, size int) {
 // First reports whether this process is rank 0, which writes the run folder.
 func (r *Ranks) First() bool { return r.Rank() == 0 }
 
-// Apart reports whether the connection to the other ranks has failed.
-func (r *Ranks) Apart() bool { return r != nil && r.apart }
+// Broken reports whether the connection to the other ranks has failed.
+func (r *Ranks) Broken() bool { return r != nil && r.broken }
 
-// Settle is called with the error with which this rank leaves the loop. If it is an error of the native libraries or of the
-// group, the other ranks may be inside a collective, and Settle breaks the connection to them. Other errors are the same on all
-// ranks, because they follow from the same data: the ranks exchange them, so that rank 0 alone prints its error.
+// Settle returns the error with which this rank leaves the loop; err is its own error. After an error of the native libraries or of the
+// group, the other ranks may be inside a collective, so Settle breaks the connection to them. All other errors occur on all ranks,
+// because they follow from the same data. The ranks exchange them, so that only rank 0 prints its error.
 func (r *Ranks) Settle(ctx context.Context, err error) error {
-	if r == nil || err == nil || r.agreed || r.apart {
+	if r == nil || err == nil || r.settled || r.broken {
 		return err
 	}
-	if alone(err) || ctx.Err() != nil {
+	if isNative(err) || ctx.Err() != nil {
 		r.Break()
 		if _, group := errors.AsType[*dist.Error](err); group {
-			return r.whose(err)
+			return r.withNames(err)
 		}
 		return err
 	}
@@ -204,8 +204,8 @@ func (r *Ranks) Break() {
 	if r == nil {
 		return
 	}
-	r.apart = true
-	for _, other := range append(r.others, r) {
+	r.broken = true
+	for _, other := range append(r.connections, r) {
 		other.group.Abort()
 	}
 }
@@ -213,8 +213,8 @@ func (r *Ranks) Break() {
 // rankNumber matches a rank in a message of the group.
 var rankNumber = regexp.MustCompile(`\brank (\d+)\b`)
 
-// whose adds the processes of the other ranks that an error of the group names.
-func (r *Ranks) whose(err error) error {
+// withNames adds to an error of the group the process names of the ranks in its message.
+func (r *Ranks) withNames(err error) error {
 	var named []string
 	for _, m := range rankNumber.FindAllStringSubmatch(err.Error(), -1) {
 		rank, _ := strconv.Atoi(m[1]) // digits
@@ -231,17 +231,18 @@ func (r *Ranks) whose(err error) error {
 	return fmt.Errorf("%w; %s", err, strings.Join(named, ", "))
 }
 
-// alone reports whether the other ranks may be inside a collective while this rank has the error err.
-func alone(err error) bool {
+// isNative reports whether err is an error of the native libraries or of a group. The other ranks may then be inside a collective.
+func isNative(err error) bool {
 	_, native := errors.AsType[*torch.Error](err)
 	_, group := errors.AsType[*dist.Error](err)
 	return native || group
 }
 
 // AfterUpdate is called on every rank after the trainers have made an update, with the error of this rank and the version of its
-// weights. It returns the version of rank 0. An error that a trainer has alone breaks the connections, as in Settle.
+// weights. It returns the version of rank 0. It does not exchange an error of the native libraries or of the group, after which Settle
+// breaks the connections.
 func (r *Ranks) AfterUpdate(ctx context.Context, version int64, err error) (int64, error) {
-	if alone(err) {
+	if isNative(err) {
 		return 0, err
 	}
 	all, err := Gather(ctx, r, func() (int64, error) { return version, err })
@@ -251,21 +252,21 @@ func (r *Ranks) AfterUpdate(ctx context.Context, version int64, err error) (int6
 	return all[0], nil
 }
 
-// farewell bounds the wait for the other ranks at the end of a run.
-const farewell = 30 * time.Second
+// closeTimeout limits the wait for the other ranks at the end of a run.
+const closeTimeout = 30 * time.Second
 
-// Close leaves the other ranks, with the outcome of the run. It waits for them unless this rank alone has an error: the next
-// exchange of the others then fails.
+// Close closes the connections; outcome is the error of the run, or nil. It waits for the other ranks, unless the connections are
+// broken or only this rank has an error. In these cases the next exchange of the other ranks fails.
 func (r *Ranks) Close(outcome error) (err error) {
 	if r == nil {
 		return nil
 	}
-	if !r.apart && (outcome == nil || r.agreed) {
-		ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	if !r.broken && (outcome == nil || r.settled) {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		err = r.group.Close(ctx)
 	}
-	for _, other := range append(r.others, r) {
+	for _, other := range append(r.connections, r) {
 		other.group.Abort()
 		other.thread.Close()
 	}
@@ -316,7 +317,7 @@ func (r *Ranks) Each(ctx context.Context, f func() error) error {
 	return err
 }
 
-// Any reports whether the argument is true on a rank.
+// Any reports whether the argument is true on at least one rank.
 func (r *Ranks) Any(ctx context.Context, here bool) (bool, error) {
 	all, err := Gather(ctx, r, func() (bool, error) { return here, nil })
 	for _, there := range all {
@@ -325,8 +326,8 @@ func (r *Ranks) Any(ctx context.Context, here bool) (bool, error) {
 	return here, err
 }
 
-// message is what a rank sends in an exchange. The value is encoded apart, so that an error arrives also where the
-// ranks exchange values of other types.
+// message is sent by each rank in an exchange. The value is encoded separately, so that an error can be decoded even if the
+// ranks exchange values of different types.
 type message struct {
 	Value  []byte // empty: none
 	Failed *Error
@@ -345,7 +346,7 @@ func exchange[T any](ctx context.Context, r *Ranks, v *T, err error) ([]T, error
 	if ctx.Err() != nil { // the process ends at once
 		return nil, context.Cause(ctx)
 	}
-	if err != nil && r.apart { // after Break
+	if err != nil && r.broken { // after Break
 		return nil, err
 	}
 	var sent message
@@ -365,18 +366,18 @@ func exchange[T any](ctx context.Context, r *Ranks, v *T, err error) ([]T, error
 		return err
 	})
 	if groupErr != nil {
-		r.apart = true
+		r.broken = true
 		if err != nil { // the cause is on this rank
 			return nil, err
 		}
-		return nil, fmt.Errorf("exchange with the other processes: %w", r.whose(groupErr))
+		return nil, fmt.Errorf("exchange with the other processes: %w", r.withNames(groupErr))
 	}
 	values := make([][]byte, len(texts))
 	var failed *Error
 	for rank, text := range texts {
 		var m message
 		if err := decode(text, &m); err != nil {
-			return nil, fmt.Errorf("ranks: the message of rank %d: %w", rank, err)
+			return nil, fmt.Errorf("ranks: decode the message of rank %d: %w", rank, err)
 		}
 		values[rank] = m.Value
 		if m.Failed != nil && (failed == nil || failed.Code == errext.Interrupted && m.Failed.Code != errext.Interrupted) {
@@ -390,12 +391,12 @@ func exchange[T any](ctx context.Context, r *Ranks, v *T, err error) ([]T, error
 				continue
 			}
 			if err := decode(text, &all[rank]); err != nil {
-				return nil, fmt.Errorf("ranks: the message of rank %d: %w", rank, err)
+				return nil, fmt.Errorf("ranks: decode the message of rank %d: %w", rank, err)
 			}
 		}
 		return all, nil
 	}
-	r.agreed = true
+	r.settled = true
 	if failed.here = r.Rank(); failed.Rank == r.Rank() {
 		if r.First() {
 			return nil, err // with its types and its hint
@@ -405,7 +406,7 @@ func exchange[T any](ctx context.Context, r *Ranks, v *T, err error) ([]T, error
 	return nil, failed
 }
 
-// Error is an error that all ranks have: the error of one of them.
+// Error is an error of one rank that has been sent to all ranks.
 type Error struct {
 	Rank, Size int
 	Name       string // of the process
@@ -413,7 +414,7 @@ type Error struct {
 	Code       errext.ExitCode
 
 	here  int   // rank of this process
-	cause error // the error itself, on the rank that has it
+	cause error // the original error; nil on the other ranks
 }
 
 func (r *Ranks) failed(err error) *Error {
@@ -428,7 +429,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("rank %d of %d (%s): %s", e.Rank, e.Size, e.Name, e.Text)
 }
 
-// Unwrap returns the error itself on the rank that has it, and otherwise nil.
+// Unwrap returns the original error on the rank where it occurred, and nil on the others.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Interrupted reports whether err is the interrupt of a rank.

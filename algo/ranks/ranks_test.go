@@ -159,9 +159,9 @@ func TestErrorBetweenExchanges(t *testing.T) {
 // TestSettleOfANativeError checks that an error of the native libraries breaks the connection: the other ranks may be in a
 // collective on tensors.
 func TestSettleOfANativeError(t *testing.T) {
-	var apart [2]bool
+	var broke [2]bool
 	errs := together(t, 2, func(r *Ranks) error {
-		defer func() { apart[r.Rank()] = r.Apart() }()
+		defer func() { broke[r.Rank()] = r.Broken() }()
 		if r.Rank() == 1 {
 			return r.Settle(t.Context(), fmt.Errorf("update: %w", &torch.Error{}))
 		}
@@ -173,8 +173,8 @@ func TestSettleOfANativeError(t *testing.T) {
 	if _, ok := errors.AsType[*dist.Error](errs[0]); !ok {
 		t.Errorf("rank 0 got %v", errs[0])
 	}
-	if !slices.Equal(apart[:], []bool{true, true}) {
-		t.Errorf("Apart is %v", apart)
+	if !slices.Equal(broke[:], []bool{true, true}) {
+		t.Errorf("Broken is %v", broke)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestAlone(t *testing.T) {
 	if err := r.OnFirst(t.Context(), func() error { return broken }); !errors.Is(err, broken) || Printed(err) {
 		t.Errorf("OnFirst: %v", err)
 	}
-	if r.Size() != 1 || !r.First() || r.Group() != nil || r.Apart() || r.Close(nil) != nil || !errors.Is(r.Settle(t.Context(), broken), broken) {
+	if r.Size() != 1 || !r.First() || r.Group() != nil || r.Broken() || r.Close(nil) != nil || !errors.Is(r.Settle(t.Context(), broken), broken) {
 		t.Error("nil is not a single process")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// lead calls f, which plays, on rank 0. The other ranks, which hold parts of the model, run the steps of its engine meanwhile. If f fails,
-// all ranks have an error. An interrupt ends f; the other ranks end after it.
+// lead calls f, which plays, on rank 0. Meanwhile the other ranks run the steps of its engine on their parts of the model. If f fails,
+// lead returns an error on all ranks. An interrupt ends f; the other ranks return after it.
 func (p *player) lead(ctx context.Context, f func() error) error {
 	whole := context.WithoutCancel(ctx)
 	return p.host.Ranks.Each(whole, func() (err error) {

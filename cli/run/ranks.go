@@ -29,7 +29,7 @@ import (
 	"github.com/openmanus/openmanus/torch/shard"
 )
 
-// Join connects this process to the other processes of a run. The connection ends with Ranks.Close. Host.Ranks holds the result.
+// Join connects this process to the other processes of a run. The caller stores the result in Host.Ranks and closes it.
 func Join(ctx context.Context, h *Host, at dist.Env, c configs.Dist) (*ranks.Ranks, error) {
 	shareCPUs(h, at)
 	h.Log.Info("joining the other processes", "rank", at.Rank, "processes", at.Size, "address", at.Host, "port", at.Port)
@@ -52,8 +52,8 @@ func Join(ctx context.Context, h *Host, at dist.Env, c configs.Dist) (*ranks.Ran
 	return r, errext.With(errext.Native, "", err)
 }
 
-// shareCPUs gives this process its share of the processors of its machine, unless OMP_NUM_THREADS decides. Slurm has
-// SLURM_CPUS_PER_TASK processors for a process.
+// shareCPUs sets the number of threads to this process's share of the processors, unless OMP_NUM_THREADS is set. Under Slurm the share
+// is SLURM_CPUS_PER_TASK.
 func shareCPUs(h *Host, at dist.Env) {
 	if h.Getenv("OMP_NUM_THREADS") != "" {
 		return
@@ -65,7 +65,7 @@ func shareCPUs(h *Host, at dist.Env) {
 	torch.SetNumThreads(max(1, runtime.NumCPU()/max(1, at.LocalSize)))
 }
 
-// rankDevice returns the device of this process: of several on a machine, each has its own GPU.
+// rankDevice returns the device of this process. Each process of a machine uses its own GPU.
 func rankDevice(h *Host, name string) (string, error) {
 	local, size := h.Ranks.Local()
 	named := strings.HasPrefix(name, "cuda:")
@@ -81,14 +81,14 @@ func rankDevice(h *Host, name string) (string, error) {
 	}
 	own := "cuda:" + strconv.Itoa(local)
 	_, err := torch.ParseDevice(own)
-	if _, second := torch.ParseDevice("cuda:1"); second != nil { // the starter shows each process only its own GPU, as Slurm can
+	if _, second := torch.ParseDevice("cuda:1"); second != nil { // the launcher makes only one GPU visible to each process, as Slurm can
 		return name, nil
 	}
 	return own, errext.With(errext.Native, "start at most one process per GPU", err)
 }
 
-// decided is the part of a run folder that rank 0 decides.
-type decided struct {
+// decision holds the choices of rank 0 about the run folder.
+type decision struct {
 	Name       string // of the folder
 	Began      time.Time
 	Checkpoint string // name of the checkpoint's folder; "": none
@@ -107,7 +107,7 @@ func openFolder(ctx context.Context, h *Host, cfg configs.Config, m mode) (*runF
 		return nil, err
 	}
 	var r *runFolder
-	d, err := ranks.Share(ctx, h.Ranks, func() (d decided, err error) {
+	d, err := ranks.Share(ctx, h.Ranks, func() (d decision, err error) {
 		if r, err = openRunFolder(ctx, h, cfg, m); err != nil {
 			return d, err
 		}
@@ -134,8 +134,8 @@ func openFolder(ctx context.Context, h *Host, cfg configs.Config, m mode) (*runF
 	return r, err
 }
 
-// follow opens the checkpoint that rank 0 has chosen. It must be the same files.
-func (r *runFolder) follow(h *Host, d decided) error {
+// follow opens the checkpoint that rank 0 has chosen. It returns an error if the checkpoint has other files here.
+func (r *runFolder) follow(h *Host, d decision) error {
 	if h.Ranks.First() {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (r *runFolder) follow(h *Host, d decided) error {
 	return errext.With(errext.Disk, "set trainer.output_dir to a folder that all machines share", err)
 }
 
-// sameOnAll returns an error if the value differs between the ranks. The value has the given name.
+// sameOnAll returns an error if the value differs between the ranks. The error names it by name.
 func sameOnAll(ctx context.Context, h *Host, name string, value func() (string, error)) error {
 	all, err := ranks.Gather(ctx, h.Ranks, value)
 	if err != nil {
@@ -172,7 +172,7 @@ func sameOnAll(ctx context.Context, h *Host, name string, value func() (string, 
 	return nil
 }
 
-// onEachMachine calls f on one process of every machine and then on the others, which find what the first has made.
+// onEachMachine calls f on one process of every machine and then on the others, which find the files that the first call made.
 func onEachMachine(ctx context.Context, h *Host, f func() error) error {
 	local, _ := h.Ranks.Local()
 	for _, first := range []bool{true, false} {
@@ -233,8 +233,8 @@ func (t *training) sendWeights(ctx context.Context, m *model.Model) error {
 	return nil
 }
 
-// divide makes the last processes workers that only play, and connects the processes once more for the episodes that are played
-// ahead.
+// divide makes the last processes workers, which only play. With trainer.async_steps it also connects all processes a second time, for
+// the goroutine that plays ahead.
 func divide(ctx context.Context, h *Host, cfg configs.Config, m mode) error {
 	n, timeout := cfg.Dist.RolloutProcesses, Seconds(cfg.Dist.TimeoutS)
 	switch {
@@ -243,7 +243,7 @@ func divide(ctx context.Context, h *Host, cfg configs.Config, m mode) error {
 		return errext.With(errext.Input, "set dist.rollout_processes to 0", errors.New("supervised training plays no episodes for dist.rollout_processes to play"))
 	case n >= h.Ranks.Size():
 		return errext.With(errext.Input, "start more processes (openmanus train --processes), or lower dist.rollout_processes",
-			fmt.Errorf("dist.rollout_processes is %d, but the run has %d in all, and one at least must train", n, h.Ranks.Size()))
+			fmt.Errorf("dist.rollout_processes is %d, but the run has %d processes, and at least one must train", n, h.Ranks.Size()))
 	default:
 		if err := h.Ranks.Divide(ctx, n, timeout); err != nil {
 			return errext.With(errext.Native, "", err)
@@ -261,7 +261,7 @@ func divide(ctx context.Context, h *Host, cfg configs.Config, m mode) error {
 	return errext.With(errext.Native, "", err)
 }
 
-// openFollower makes the actor of a worker, which has the weights in the compute type only.
+// openFollower opens the actor of a worker, which holds the weights only in the compute type.
 func (t *training) openFollower(ctx context.Context) error {
 	if m := t.bundle.Model; m.DType() != t.compute && !m.HasLoRA() {
 		shadow, err := m.Shadow(ctx, t.compute)
@@ -315,7 +315,7 @@ func sharedServers(h *Host, e configs.Env, spec env.Spec) (configs.Env, error) {
 	return e, nil
 }
 
-// ownPorts gives the servers that this process starts other ports than those of the processes on the same machine.
+// ownPorts gives the servers of this process ports and a log folder that no other process of the machine uses.
 func ownPorts(h *Host, e configs.Env, logs string) (configs.Env, string) {
 	local, _ := h.Ranks.Local()
 	e.BasePort += local * e.NumServers

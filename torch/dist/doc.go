@@ -1,6 +1,6 @@
 // Package dist connects the processes of one training run, and does collectives on their tensors.
 //
-// It owns the environment variables by which starters describe a process ([ReadEnv]), the group of processes ([Join],
+// It owns the environment variables by which launchers describe a process ([ReadEnv]), the group of processes ([Join],
 // [Group]), and the start of several processes on one machine ([Launch]). It does not own the distribution of work: episodes,
 // micro-batches and shards are dealt by its callers.
 //

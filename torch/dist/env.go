@@ -18,16 +18,16 @@ type Env struct {
 	Host string // of rank 0, name or IP address
 	Port int    // of the store on Host
 
-	// StarterStore is true if the starter has opened the store, as torchrun does; otherwise rank 0 opens it.
+	// StarterStore is true if the launcher has opened the store, as torchrun does; otherwise rank 0 opens it.
 	StarterStore bool
-	// Attempt distinguishes the attempts of a starter that restarts all processes on one store; it may be empty.
+	// Attempt distinguishes the attempts of a launcher that restarts all processes on one store; it may be empty.
 	Attempt string
 }
 
 func (e Env) store() string { return net.JoinHostPort(e.Host, strconv.Itoa(e.Port)) }
 
 // ReadEnv reads the environment of a process that was started as one of several. found is false if the environment describes
-// no group, which is the case for a program started by hand. A variable that is empty counts as unset. The starters are:
+// no group, which is the case for a program started by hand. A variable that is empty counts as unset. The launchers are:
 //
 //   - torchrun, Kubernetes' PyTorchJob, and Launch: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, with LOCAL_RANK and
 //     LOCAL_WORLD_SIZE if several processes run on a machine. torchrun's TORCHELASTIC_USE_AGENT_STORE and

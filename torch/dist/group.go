@@ -15,7 +15,7 @@ import (
 // of its thread; they wait for the other ranks there. The context of a call ends the wait, and with it the group.
 //
 // Tensors are contiguous and of type float32, float64, float16, bfloat16, int64, int32 or uint8. Gloo computes on those in host
-// memory. Those of GPUs are computed on by NCCL, whose connections the first such collective makes; all tensors of a group that
+// memory. NCCL computes on those of GPUs; the first such collective makes its connections. All tensors of a group that
 // are not in host memory are on the GPU of their rank. NCCL needs a GPU for every rank: if ranks share one, Gloo computes on
 // copies in host memory, which is slow ([Group.Backend]).
 //
@@ -193,7 +193,7 @@ func (g *Group) call(ctx context.Context, f func() error) error {
 	}
 }
 
-// Error is the error of a collective that failed. The group has ended.
+// Error is the error of a failed collective. The group cannot be used after it.
 type Error struct{ Err error }
 
 // Error returns the message, which names the collective and the ranks.

@@ -6,8 +6,9 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// KeepGrads moves the gradients of a micro-batch from 16-bit weights into sums of the masters' type. Level Optimizer uses it.
-func (u *Unit) KeepGrads(s *torch.Scope) {
+// AccumulateGrads adds the gradients of a micro-batch to sums in the masters' type, and drops them from the weights. It does nothing if
+// the weights have the masters' type. Level Optimizer uses it.
+func (u *Unit) AccumulateGrads(s *torch.Scope) {
 	if !u.trains || u.master.DType() == u.o.Compute {
 		return // the gradients of the weights are the sums
 	}
@@ -48,7 +49,7 @@ func (u *Unit) HasGrads(s *torch.Scope) (has bool) {
 	return has
 }
 
-// grad returns the gradient of the whole parameter i on this rank.
+// grad returns this rank's gradient of the whole parameter i, or the zero Tensor.
 func (u *Unit) grad(i int) torch.Tensor {
 	switch {
 	case u.full != nil:
@@ -100,10 +101,11 @@ func (u *Unit) Held(s *torch.Scope) []bool {
 	return held
 }
 
-// Grads returns the gradients of this rank's part, or the zero Tensor before SumGrads.
+// Grads returns the gradients of this rank's part, summed over the ranks, in the shape of Master. It returns the zero Tensor before
+// SumGrads.
 func (u *Unit) Grads() torch.Tensor { return u.grads }
 
-// DropGrads drops all gradients.
+// DropGrads frees all gradients.
 func (u *Unit) DropGrads() {
 	u.dropFull()
 	u.owner.Release(u.grads)
@@ -113,7 +115,7 @@ func (u *Unit) DropGrads() {
 	}
 }
 
-// dropFull drops the gradients of whole parameters.
+// dropFull frees the gradients of whole parameters.
 func (u *Unit) dropFull() {
 	u.owner.Release(u.full...)
 	u.full = nil

@@ -15,17 +15,19 @@ func (u *Unit) Name(i int) string { return u.params[i].Name }
 // Shape returns the shape of parameter i.
 func (u *Unit) Shape(i int) []int { return u.params[i].shape }
 
-// Master returns this rank's part of the weights that the optimiser updates, in one dimension.
+// Master returns this rank's part of the weights that the optimiser updates, as a one-dimensional tensor. The parts of all ranks have
+// the same length.
 func (u *Unit) Master() torch.Tensor { return u.master }
 
-// segment returns the range of parameter i in the part of a rank; n is 0 if the part has none of it.
+// segment returns the range at … at+n-1 of parameter i in the part of a rank; n is 0 if the part has none of it.
 func (u *Unit) segment(rank, i int) (at, n int) {
 	p, first := &u.params[i], rank*u.length
 	from, to := max(p.start, first), min(p.start+p.n, first+u.length)
 	return from - first, max(0, to-from)
 }
 
-// Segment returns the elements of parameter i in a tensor that is divided like the weights, or the zero Tensor.
+// Segment returns the elements of parameter i, a one-dimensional view, in a tensor with the layout of Master. It returns the zero Tensor
+// if this rank has none of them.
 func (u *Unit) Segment(part torch.Tensor, i int) torch.Tensor {
 	at, n := u.segment(u.o.Group.Rank(), i)
 	if n == 0 {
@@ -34,20 +36,20 @@ func (u *Unit) Segment(part torch.Tensor, i int) torch.Tensor {
 	return part.Narrow(0, at, n)
 }
 
-// Range returns the elements first … first+n-1 of parameter i that this rank's part has.
+// Range returns the range first … first+n-1 of the elements of parameter i that this rank's part has. n is 0 if it has none.
 func (u *Unit) Range(i int) (first, n int) {
 	at, n := u.segment(u.o.Group.Rank(), i)
 	return u.o.Group.Rank()*u.length + at - u.params[i].start, n
 }
 
-// Put writes this rank's elements of parameter i, whose value is v, into a tensor that is divided like the weights.
+// Put writes this rank's elements of v, the whole parameter i, into a tensor with the layout of Master.
 func (u *Unit) Put(part torch.Tensor, i int, v torch.Tensor) {
 	if first, n := u.Range(i); n > 0 {
 		u.Segment(part, i).Copy_(v.Reshape(v.Numel()).Narrow(0, first, n))
 	}
 }
 
-// Whole returns parameter i of a tensor that is divided like the weights, on all ranks. It is a collective.
+// Whole gathers parameter i, in its shape, from tensors with the layout of Master. It is a collective.
 func (u *Unit) Whole(s *torch.Scope, part torch.Tensor, i int) torch.Tensor {
 	longest, ranks := 0, u.o.Group.Size()
 	for r := range ranks {

@@ -26,8 +26,7 @@ type Param struct {
 	Fields []*torch.Tensor // places that hold the tensor; they hold the zero Tensor while the weights are released
 }
 
-// alignment is the number of elements to a multiple of which parameters are aligned in the flat tensor, for the
-// vector loads of kernels.
+// alignment is the alignment of parameters in the flat tensor, in elements, for the vector loads of kernels.
 const alignment = 32
 
 // Unit is a list of parameters that are gathered and released together.
@@ -41,14 +40,14 @@ type Unit struct {
 	length int // number of elements of a part
 
 	users  int            // calls of Gather without Release
-	flat   torch.Tensor   // [size] gathered weights; none: released
+	flat   torch.Tensor   // [size] gathered weights; the zero Tensor if released
 	views  []torch.Tensor // the parameters in flat
 	part   torch.Tensor   // [length] this rank's part of the weights in the compute type
 	master torch.Tensor   // [length] part that the optimiser updates: part, or its master
 
 	trains bool
 	full   []torch.Tensor // sum of each parameter's gradients over micro-batches in the master's type; only level Optimizer
-	grads  torch.Tensor   // [length] gradients of the part, summed over ranks; none: no gradients
+	grads  torch.Tensor   // [length] gradients of the part, summed over ranks; the zero Tensor before SumGrads
 }
 
 // param is a parameter with its place in the flat tensor.
@@ -59,7 +58,8 @@ type param struct {
 	held     bool // this rank has contributed a gradient since the last step
 }
 
-// New divides the tensors that the fields of params hold now, and points the fields to the result. The caller frees the old tensors.
+// New divides the tensors that the fields of params hold now, and sets the fields to the new weights, or to the zero Tensor if the level
+// is Weights. The caller frees the old tensors.
 func New(t *torch.Thread, s *torch.Scope, name string, params []Param, o Options) *Unit {
 	u := &Unit{o: o, name: name, owner: torch.NewOwner(t, "shard of "+name)}
 	from := o.Compute
@@ -218,7 +218,7 @@ func (u *Unit) To(s *torch.Scope, d torch.Device) {
 	u.master = u.part
 }
 
-// Bytes returns the size of the weights and of their masters that this rank holds now.
+// Bytes returns the size in bytes of the weights and masters that this rank holds now.
 func (u *Unit) Bytes() int {
 	n := 0
 	switch {
@@ -235,7 +235,7 @@ func (u *Unit) Bytes() int {
 	return n
 }
 
-// GradBytes returns the size of the gradients that this rank holds now.
+// GradBytes returns the size in bytes of the gradients that this rank holds now.
 func (u *Unit) GradBytes() int {
 	n := 0
 	if !u.grads.None() {
@@ -255,7 +255,7 @@ func (u *Unit) GradBytes() int {
 // Close frees the tensors.
 func (u *Unit) Close() { u.owner.Close() }
 
-// must fails the operation after an error of a collective.
+// must ends the function that torch.Run is running if a collective has failed.
 func (u *Unit) must(op string, err error) {
 	if err != nil {
 		torch.FailWith(op, fmt.Errorf("shards of %s: %w", u.name, err))

@@ -113,7 +113,7 @@ func checkUnit(s *torch.Scope, g *dist.Group, level Level) (err error) {
 			loss.MulScalar(float64(g.Rank() + 1)).Backward()
 		})
 		if level == Optimizer {
-			u.KeepGrads(s)
+			u.AccumulateGrads(s)
 		} else {
 			u.SumGrads(s)
 		}

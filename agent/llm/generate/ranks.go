@@ -26,7 +26,7 @@ type message struct {
 	End   bool // Follow returns
 }
 
-// packetBytes is the size of the first packet of a message, which has the whole message in most decoding steps.
+// packetBytes is the size of the first packet of a message. In most decoding steps it holds the whole message.
 const packetBytes = 4096
 
 // link connects the backends of the ranks. A nil link belongs to a whole model.
@@ -164,8 +164,8 @@ func (b *Backend) follow(ctx context.Context, batch []engine.Work) error {
 	return nil
 }
 
-// begin sends a batch to the other ranks. The caller then runs the step, with the returned context, which does not end before
-// the step because the other ranks wait for it, and calls done.
+// begin sends a batch to the other ranks. The caller then runs the step with the context step and calls done. That context is never
+// cancelled, because the other ranks wait for the step.
 func (l *link) begin(ctx context.Context, batch []engine.Work) (step context.Context, done func(), err error) {
 	if l == nil {
 		return ctx, func() {}, nil
@@ -200,7 +200,7 @@ func (l *link) takeDrops() []engine.SeqID {
 	return drops
 }
 
-// abort ends the group after a failed step, whose collectives the other ranks would wait for.
+// abort ends the group after a failed step. Otherwise the other ranks would wait in its collectives.
 func (l *link) abort() {
 	if l != nil {
 		l.group.Abort()

@@ -27,7 +27,7 @@ import (
 	"github.com/openmanus/openmanus/torch/store"
 )
 
-// cut describes the part of a model that one rank has.
+// cut describes the part of a model that one rank holds.
 type cut struct {
 	group *dist.Group
 	local Config          // the sizes of this rank's blocks
@@ -46,8 +46,8 @@ type part struct {
 	copies int // number of ranks that have the same part
 }
 
-// Cut makes this rank's part of a model in memory, with adapters merged, in dtype dt. m is whole, or sharded over ranks that
-// all call Cut. CopyWeights updates the parts.
+// Cut returns this rank's part of m in dtype dt, with adapters merged. m is whole, or sharded over ranks that all call Cut. The caller
+// closes the result. CopyWeights updates it. Cut returns an error if the model cannot be cut over the ranks of g.
 func (m *Model) Cut(ctx context.Context, g *dist.Group, dt torch.DType) (*Model, error) {
 	c, err := declareCut(m.Config, g)
 	if err != nil {
@@ -249,7 +249,7 @@ func (c *cut) size(p part) int {
 	return (p.whole[p.dim] + ranks - 1) / ranks
 }
 
-// whole returns a weight or an adapter without cuts. All ranks call it.
+// whole returns the whole tensor of a weight or an adapter. All ranks call it.
 func (m *Model) whole(p Param) torch.Tensor {
 	if m.cut == nil || m.cut.parts[p.Name].whole == nil {
 		return p.Tensor

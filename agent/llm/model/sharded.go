@@ -271,7 +271,7 @@ func (m *Model) TakeGrads(ctx context.Context, s *torch.Scope) error {
 	}
 	if !m.SumsGrads() {
 		for _, u := range units {
-			u.KeepGrads(s)
+			u.AccumulateGrads(s)
 		}
 		return nil
 	}

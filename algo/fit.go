@@ -164,7 +164,16 @@ func (t *Trainer) reportPending(ctx, soft context.Context) error {
 // saveAfter saves the finished work after the error err and returns err, joined with an error
 // of the save. It saves nothing if ctx has ended or if the weights are between two steps.
 func (t *Trainer) saveAfter(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || !t.unsaved || t.Actor.Inconsistent() || t.Critic != nil && t.Critic.Inconsistent() {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	due := t.unsaved && !t.Actor.Inconsistent() && (t.Critic == nil || !t.Critic.Inconsistent())
+	if !t.Ranks.Broken() { // ranks that only play have no optimiser that could be between two steps
+		if first, shareErr := ranks.Share(ctx, t.Ranks, func() (bool, error) { return due, nil }); shareErr == nil {
+			due = first
+		}
+	}
+	if !due {
 		return err
 	}
 	save := t.SaveCheckpoint

@@ -486,6 +486,8 @@ func (c *Config) checkAsync(fs *Faults) {
 		fs.add(key, "the progress of an update decides which weights sample a reply, which conflicts with rollout.deterministic: set one of the two to 0 or false")
 	case c.Dist.Shard == "weights" && c.Dist.RolloutProcesses == 0:
 		fs.add(key, "with dist.shard = \"weights\" the processes cannot play while they train, since every process has only a part of the weights: set dist.rollout_processes, or another dist.shard")
+	case c.Dist.Shard == "weights" && c.Reward.ModelPath != "":
+		fs.add(key, "with dist.shard = \"weights\" all processes run the reward model together, so it cannot score during an update: set it to 0, or another dist.shard")
 	case c.Data.FromDump != "":
 		fs.add(key, "training from data.from_dump plays no episodes: set it to 0")
 	case c.Serve.Listen != "":

@@ -88,15 +88,21 @@ func TestCutModelErrors(t *testing.T) {
 	}
 }
 
-// TestLostProcessOfACutModel kills a process while an episode plays. The others end, and one process continues the dump.
-func TestLostProcessOfACutModel(t *testing.T) {
+// rolloutOfTwo starts a rollout of two processes whose maze server stops to answer after 13 steps; stuck then closes.
+func rolloutOfTwo(t *testing.T) (p *process, dir string, stuck <-chan struct{}) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("this test starts processes")
 	}
 	tiny, dir := tinyModel(t), t.TempDir()
 	link(t, tiny, dir, "m")
 	url, stuck := stuckMaze(t, 13)
-	p := openmanus(t, dir, rolloutArgs("d.jsonl", "--processes", "2", "--server", url)...)
+	return openmanus(t, dir, rolloutArgs("d.jsonl", "--processes", "2", "--server", url)...), dir, stuck
+}
+
+// TestLostProcessOfACutModel kills a process while an episode plays. The others end, and one process continues the dump.
+func TestLostProcessOfACutModel(t *testing.T) {
+	p, dir, stuck := rolloutOfTwo(t)
 	select {
 	case <-stuck:
 	case <-time.After(2 * time.Minute):
@@ -154,13 +160,7 @@ func children(t *testing.T, pid int) (list []int) {
 
 // TestInterruptedCutModel checks that Ctrl-C ends all processes, and that the dump keeps the finished episodes.
 func TestInterruptedCutModel(t *testing.T) {
-	if testing.Short() {
-		t.Skip("this test starts processes")
-	}
-	tiny, dir := tinyModel(t), t.TempDir()
-	link(t, tiny, dir, "m")
-	url, stuck := stuckMaze(t, 13)
-	p := openmanus(t, dir, rolloutArgs("d.jsonl", "--processes", "2", "--server", url)...)
+	p, dir, stuck := rolloutOfTwo(t)
 	p.signalWhen(t, os.Interrupt, func() bool {
 		select {
 		case <-stuck:

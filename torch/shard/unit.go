@@ -235,23 +235,6 @@ func (u *Unit) Bytes() int {
 	return n
 }
 
-// GradBytes returns the size in bytes of the gradients that this rank holds now.
-func (u *Unit) GradBytes() int {
-	n := 0
-	if !u.grads.None() {
-		n += u.length * u.grads.DType().Size()
-	}
-	for i, v := range u.views {
-		if g := v.Grad(); !g.None() {
-			n += g.Numel() * g.DType().Size()
-		}
-		if u.full != nil && !u.full[i].None() {
-			n += u.full[i].Numel() * u.full[i].DType().Size()
-		}
-	}
-	return n
-}
-
 // Close frees the tensors.
 func (u *Unit) Close() { u.owner.Close() }
 

@@ -129,7 +129,7 @@ func checkUnit(s *torch.Scope, g *dist.Group, level Level) (err error) {
 		check("gradient", u.Whole(s, u.Grads(), i), func(int) float64 { return want }, torch.Float32)
 	}
 	u.DropGrads()
-	if u.HasGrads(s) || !u.Grads().None() || u.Held(s)[0] || u.GradBytes() != 0 {
+	if u.HasGrads(s) || !u.Grads().None() || u.Held(s)[0] || gradBytes(u) != 0 {
 		fail("gradients are left")
 	}
 
@@ -155,4 +155,21 @@ func checkUnit(s *torch.Scope, g *dist.Group, level Level) (err error) {
 		fail("after Release: %v, %d bytes, want %d", fields, u.Bytes(), released)
 	}
 	return err
+}
+
+// gradBytes returns the size in bytes of the gradients that this rank holds now.
+func gradBytes(u *Unit) int {
+	n := 0
+	if !u.grads.None() {
+		n += u.length * u.grads.DType().Size()
+	}
+	for i, v := range u.views {
+		if g := v.Grad(); !g.None() {
+			n += g.Numel() * g.DType().Size()
+		}
+		if u.full != nil && !u.full[i].None() {
+			n += u.full[i].Numel() * u.full[i].DType().Size()
+		}
+	}
+	return n
 }

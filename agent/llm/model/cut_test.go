@@ -387,55 +387,50 @@ func TestInvalidBlocks(t *testing.T) {
 	}
 }
 
-// TestCutOperations checks the errors of operations that a cut model does not have.
-func TestCutOperations(t *testing.T) {
+// onCutLlama calls f on two ranks with their parts of a llama.
+func onCutLlama(t *testing.T, f func(th *torch.Thread, m *Model)) {
+	t.Helper()
 	disttest.Run(t, 2, func(th *torch.Thread, g *dist.Group) error {
-		ctx := t.Context()
-		source, err := New(ctx, th, wide("llama", 4, false), 7, torch.Float32)
+		source, err := New(t.Context(), th, wide("llama", 4, false), 7, torch.Float32)
 		if err != nil {
 			return err
 		}
 		defer source.Close()
-		m, err := source.Cut(ctx, g, torch.Float32)
+		m, err := source.Cut(t.Context(), g, torch.Float32)
 		if err != nil {
 			return err
 		}
 		defer m.Close()
-		_, shadow := m.Shadow(ctx, torch.BFloat16)
-		_, logProbs := m.LogProbs(ctx, 1, []int32{1, 2, 3})
+		f(th, m)
+		return nil
+	})
+}
+
+// TestCutOperations checks the errors of operations that a cut model does not have.
+func TestCutOperations(t *testing.T) {
+	onCutLlama(t, func(th *torch.Thread, m *Model) {
+		_, shadow := m.Shadow(t.Context(), torch.BFloat16)
+		_, logProbs := m.LogProbs(t.Context(), 1, []int32{1, 2, 3})
 		for name, err := range map[string]error{
-			"Shadow": shadow, "LogProbs": logProbs, "SaveWeights": m.SaveWeights(ctx, t.TempDir(), torch.Float32),
-			"AddLoRA": m.AddLoRA(ctx, LoRA{Rank: 1, Alpha: 1, Targets: []string{AllLinear}}, 1),
-			"Forward": torch.Run(ctx, th, func(s *torch.Scope) error { m.Forward(s, []int32{1}, []int32{0}, []int{0, 1}); return nil }),
+			"Shadow": shadow, "LogProbs": logProbs, "SaveWeights": m.SaveWeights(t.Context(), t.TempDir(), torch.Float32),
+			"AddLoRA": m.AddLoRA(t.Context(), LoRA{Rank: 1, Alpha: 1, Targets: []string{AllLinear}}, 1),
+			"Forward": torch.Run(t.Context(), th, func(s *torch.Scope) error { m.Forward(s, []int32{1}, []int32{0}, []int{0, 1}); return nil }),
 		} {
 			if err == nil || !strings.Contains(err.Error(), "can only generate") {
 				t.Errorf("%s: error %v, want one that the model can only generate", name, err)
 			}
 		}
-		return nil
 	})
 }
 
 // TestLayersWithoutOut checks that a block is an error whose layer gives only the rank's part of its output.
 func TestLayersWithoutOut(t *testing.T) {
-	disttest.Run(t, 2, func(th *torch.Thread, g *dist.Group) error {
-		ctx := t.Context()
-		source, err := New(ctx, th, wide("llama", 4, false), 7, torch.Float32)
-		if err != nil {
-			return err
-		}
-		defer source.Close()
-		m, err := source.Cut(ctx, g, torch.Float32)
-		if err != nil {
-			return err
-		}
-		defer m.Close()
+	onCutLlama(t, func(_ *torch.Thread, m *Model) {
 		block := m.Layers[1].(*preNorm)
 		block.MLP = &partial{*block.MLP.(*nn.SwiGLU)}
 		if _, err := cachedLogits(m); err == nil || !strings.Contains(err.Error(), "Pass.Out") {
 			t.Errorf("error %v, want one that names Pass.Out", err)
 		}
-		return nil
 	})
 }
 

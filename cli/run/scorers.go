@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/configs"
@@ -140,6 +142,54 @@ func checkGroundTruth(r configs.Reward, tasks []data.Task) error {
 			if t.GroundTruth == "" && (f.NeedsTruth || fn == "data_source" && bySource) {
 				return errext.With(errext.Input, "give task files with the column reward_model.ground_truth, or choose another score function",
 					fmt.Errorf("score function %s: task %s: %w", fn, t.ID, reward.ErrNoGroundTruth))
+			}
+		}
+	}
+	return nil
+}
+
+// openScorer opens the score functions of reinforcement learning.
+func (t *training) openScorer(ctx context.Context) error {
+	if t.mode != reinforced {
+		return nil
+	}
+	train, val := t.tasks()
+	err := checkGroundTruth(t.cfg.Reward, slices.Concat(train, val))
+	if err != nil {
+		return err
+	}
+	rewardModel := func() (reward.Scorer, error) {
+		var opening []data.Message
+		if t.dump == nil && len(t.envs) > 0 { // environments of a dump have no setup
+			if opening, err = agent.Opening("Instruction.", "Observation.", t.envs[0].setup.Options.InstructionRole); err != nil {
+				return nil, err
+			}
+		}
+		m, err := openRewardModel(ctx, t.host, t.thread, t.compute, t.cfg.Reward, opening, func(m *model.Model) error { return t.shard(ctx, m, true) })
+		if err != nil {
+			return nil, err
+		}
+		t.rewardBytes += m.Bytes()
+		return m, nil
+	}
+	if t.scorer, err = openComposer(t.host, t.cfg.Reward, rewardModel); err != nil || t.scorer == nil {
+		return err
+	}
+	t.open.Add(t.scorer.Close)
+	return t.startScorer(ctx)
+}
+
+// startScorer starts the programs of score functions, or returns an error if a program
+// has ended. It is called before the model is loaded, and again before the
+// first episode.
+func (t *training) startScorer(ctx context.Context) error {
+	if t.scorer == nil {
+		return nil
+	}
+	for _, c := range t.scorer.Components {
+		if p, ok := c.Scorer.(external.Starter); ok {
+			if err := p.Start(ctx); err != nil {
+				return errext.With(errext.Env, "run the command of the program in a shell to find the cause", fmt.Errorf("reward component %s: %w", c.Name, err))
 			}
 		}
 	}

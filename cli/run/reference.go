@@ -1,0 +1,44 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/internal/errext"
+)
+
+// reference loads the reference policy of the KL, or returns nil if the run has
+// none.
+func (t *training) reference(ctx context.Context) (*model.Model, error) {
+	if !t.cfg.UsesReference() || t.mode == supervised || !t.host.Ranks.Trains() {
+		return nil, nil
+	}
+	path, frozen := cmp.Or(t.cfg.Ref.Path, t.cfg.Model.Path), t.freezesReference()
+	switch {
+	case t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "":
+		return t.frozenReference(ctx)
+	case frozen && t.run.state != nil && t.run.state.WarmStarted:
+		path = t.run.Reference()
+	case frozen, t.cfg.Ref.Path == "" && t.run.checkpoint == nil: // the trainer replaces the copy after a warm start
+		m, err := t.bundle.Model.Shadow(ctx, t.compute)
+		if err != nil {
+			return nil, errext.With(errext.Native, "", err)
+		}
+		t.open.AddFunc(m.Close)
+		return m, nil
+	}
+	b, err := openWeights(ctx, t.host, t.thread, path, model.Options{DType: t.compute})
+	if err != nil {
+		return nil, errext.With(errext.Model, "", fmt.Errorf("reference: %w", err))
+	}
+	t.open.AddFunc(b.Close)
+	return b.Model, nil
+}
+
+// freezesReference reports whether the reference of the KL is a copy of the
+// model before the first step, instead of weights in a folder.
+func (t *training) freezesReference() bool {
+	return t.mode == reinforced && t.cfg.UsesReference() && t.cfg.Ref.Path == "" && (t.cfg.SFT.Epochs > 0 || t.cfg.Model.Fresh.Layers > 0)
+}

@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// openModel loads or initialises the weights.
+// openModel opens or initialises the model. loadWeights loads its weights.
 func (t *training) openModel(ctx context.Context) error {
 	cfg := t.cfg
 	var err error
@@ -33,6 +33,14 @@ func (t *training) openModel(ctx context.Context) error {
 		}
 	})
 	return nil
+}
+
+// loadWeights loads the weights of the model, which are those of rank 0 on all ranks, and divides them. A worker loads them in openFollower.
+func (t *training) loadWeights(ctx context.Context) error {
+	if err := t.sendWeights(ctx, t.bundle.Model); err != nil || !t.host.Ranks.Trains() {
+		return err
+	}
+	return t.load(ctx, t.bundle.Model, false)
 }
 
 // openActor makes the actor of the model, and loads the optimiser state of a checkpoint.

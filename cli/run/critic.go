@@ -46,7 +46,9 @@ func (t *training) newCritic(ctx context.Context) (*learner.Critic, error) {
 	var m *model.Model
 	var err error
 	if path == "" {
-		m, err = t.bundle.Model.Base().Shadow(ctx, torch.Float32)
+		base := t.bundle.Model.Base()
+		defer base.Close()
+		m, err = base.Deferred(torch.Float32)
 		err = errext.With(errext.Native, "", err)
 	} else {
 		var b *model.Bundle
@@ -61,7 +63,7 @@ func (t *training) newCritic(ctx context.Context) (*learner.Critic, error) {
 		m.Close()
 		return nil, errext.With(errext.Model, "give a model with the actor's tokenizer", fmt.Errorf("critic.path: the vocabulary of the critic has %d tokens, the vocabulary of the actor %d", own, actor))
 	}
-	if err := t.shard(ctx, m, false); err != nil {
+	if err := t.load(ctx, m, false); err != nil {
 		m.Close()
 		return nil, err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// openWeights loads the trained weights in float32. With model.lora_rank it
-// loads frozen weights in the compute dtype and adds adapters. Checkpoints then
+// openWeights opens the trained weights in float32. With model.lora_rank it
+// opens frozen weights in the compute dtype and adds adapters. The model is deferred. Checkpoints then
 // contain only the adapters.
 func (t *training) openWeights(ctx context.Context) (*model.Bundle, error) {
 	cfg := t.cfg
@@ -69,10 +69,10 @@ func (t *training) baseFolder(ctx context.Context, b *model.Bundle) (string, err
 	return dir, nil
 }
 
-// openMerged opens a model and merges the adapters in the model's folder, if any, into
+// openMerged opens a deferred model and merges the adapters in the model's folder, if any, into
 // the weights, so that training builds on them.
 func (t *training) openMerged(ctx context.Context, path string, dt torch.DType) (*model.Bundle, error) {
-	b, err := openWeights(ctx, t.host, t.thread, path, model.Options{DType: dt})
+	b, err := openWeights(ctx, t.host, t.thread, path, model.Options{DType: dt, Deferred: true})
 	if err != nil {
 		return nil, err
 	}

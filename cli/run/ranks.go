@@ -224,13 +224,7 @@ func (t *training) sendWeights(ctx context.Context, m *model.Model) error {
 	default:
 		t.host.Log.Info("collectives", "library", library)
 	}
-	for _, p := range append(m.Params(), m.Adapters()...) {
-		err := torch.Run(ctx, m.Thread(), func(s *torch.Scope) error { return g.Broadcast(ctx, p.Tensor, 0) })
-		if err != nil {
-			return errext.With(errext.Native, "", fmt.Errorf("send the weight %s to all processes: %w", p.Name, err))
-		}
-	}
-	return nil
+	return errext.With(errext.Native, "", m.Broadcast(ctx, g))
 }
 
 // divide makes the last processes workers, which only play. With trainer.async_steps it also connects all processes a second time, for
@@ -266,23 +260,37 @@ func (t *training) openFollower(ctx context.Context) error {
 	if m := t.bundle.Model; m.DType() != t.compute && !m.HasLoRA() {
 		shadow, err := m.Shadow(ctx, t.compute)
 		if err != nil {
-			return errext.With(errext.Native, "", err)
+			return loadError(err)
 		}
 		m.Close()
 		t.bundle.Model = shadow
+	} else if err := m.Load(ctx); err != nil {
+		return loadError(err)
 	}
 	t.actor = learner.NewFollower(t.bundle.Model)
 	t.open.AddFunc(t.actor.Close)
 	return nil
 }
 
-// shard divides a model over the ranks as dist.shard says. frozen models are not trained.
-func (t *training) shard(ctx context.Context, m *model.Model, frozen bool) error {
-	level, err := shard.ParseLevel(t.cfg.Dist.Shard)
-	if g := t.host.Ranks.Trainers(); err == nil && g != nil {
-		err = m.Shard(ctx, shard.Options{Group: g, Level: level, Compute: t.compute, Frozen: frozen})
+// load reads the weights of a deferred model and divides them over the ranks as dist.shard says. frozen models are not trained.
+func (t *training) load(ctx context.Context, m *model.Model, frozen bool) error {
+	g := t.host.Ranks.Trainers()
+	if g == nil {
+		return loadError(m.Load(ctx))
 	}
-	return errext.With(errext.Native, "", err)
+	level, err := shard.ParseLevel(t.cfg.Dist.Shard)
+	if err != nil {
+		return errext.With(errext.Input, "", err)
+	}
+	return loadError(m.Shard(ctx, shard.Options{Group: g, Level: level, Compute: t.compute, Frozen: frozen}))
+}
+
+// loadError adds the exit code to an error of reading or dividing weights.
+func loadError(err error) error {
+	if is[*torch.Error](err) || is[*dist.Error](err) {
+		return errext.With(errext.Native, "", err)
+	}
+	return errext.WithDefault(errext.Model, err)
 }
 
 // sharedServers divides the limits of servers that all processes use, so that the processes together respect them. If a limit is

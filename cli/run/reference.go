@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// reference loads the reference policy of the KL, or returns nil if the run has
-// none.
+// reference opens the reference policy of the KL, or returns nil if the run has
+// none. loadReference loads it.
 func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	if !t.cfg.UsesReference() || t.mode == supervised || !t.host.Ranks.Trains() {
 		return nil, nil
@@ -22,19 +22,30 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	case frozen && t.run.state != nil && t.run.state.WarmStarted:
 		path = t.run.Reference()
 	case frozen, t.cfg.Ref.Path == "" && t.run.checkpoint == nil: // the trainer replaces the copy after a warm start
-		m, err := t.bundle.Model.Shadow(ctx, t.compute)
+		m, err := t.bundle.Model.Deferred(t.compute)
 		if err != nil {
 			return nil, errext.With(errext.Native, "", err)
 		}
 		t.open.AddFunc(m.Close)
 		return m, nil
 	}
-	b, err := openWeights(ctx, t.host, t.thread, path, model.Options{DType: t.compute})
+	b, err := openWeights(ctx, t.host, t.thread, path, model.Options{DType: t.compute, Deferred: true})
 	if err != nil {
 		return nil, errext.With(errext.Model, "", fmt.Errorf("reference: %w", err))
 	}
 	t.open.AddFunc(b.Close)
 	return b.Model, nil
+}
+
+// loadReference loads a reference and divides its weights. A reference on the policy's frozen weights is loaded already.
+func (t *training) loadReference(ctx context.Context, ref *model.Model) error {
+	switch {
+	case ref == nil, t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "":
+		return nil
+	case ref.HasLoRA():
+		return loadError(ref.Load(ctx))
+	}
+	return t.load(ctx, ref, true)
 }
 
 // freezesReference reports whether the reference of the KL is a copy of the

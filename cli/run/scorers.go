@@ -75,14 +75,14 @@ func openScorer(h *Host, p configs.Component, r configs.Reward, timeoutKey strin
 }
 
 // openRewardModel opens the reward model of a [reward] section. The parameter opening
-// is the beginning of the chats that the model will score, or nil if unknown.
-func openRewardModel(ctx context.Context, h *Host, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message, divide func(*model.Model) error) (*learner.RewardModel, error) {
-	b, err := openWeights(ctx, h, thread, r.ModelPath, model.Options{DType: dt, Classifier: true})
+// is the beginning of the chats that the model will score, or nil if unknown. load loads the weights; nil: one process has all of them.
+func openRewardModel(ctx context.Context, h *Host, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message, load func(*model.Model) error) (*learner.RewardModel, error) {
+	b, err := openWeights(ctx, h, thread, r.ModelPath, model.Options{DType: dt, Classifier: true, Deferred: load != nil})
 	if err != nil {
 		return nil, fmt.Errorf("reward.model_path: %w", err)
 	}
-	if divide != nil {
-		if err := divide(b.Model); err != nil {
+	if load != nil {
+		if err := load(b.Model); err != nil {
 			b.Close()
 			return nil, err
 		}
@@ -165,7 +165,7 @@ func (t *training) openScorer(ctx context.Context) error {
 				return nil, err
 			}
 		}
-		m, err := openRewardModel(ctx, t.host, t.thread, t.compute, t.cfg.Reward, opening, func(m *model.Model) error { return t.shard(ctx, m, true) })
+		m, err := openRewardModel(ctx, t.host, t.thread, t.compute, t.cfg.Reward, opening, func(m *model.Model) error { return t.load(ctx, m, true) })
 		if err != nil {
 			return nil, err
 		}

@@ -67,10 +67,8 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if err := t.run.checkInputs(inputs); err != nil {
 		return nil, err
 	}
-	if ref != nil && !ref.HasLoRA() && t.cfg.Model.LoRARank == 0 { // with adapters it is on the policy's weights
-		if err := t.shard(ctx, ref, true); err != nil {
-			return nil, err
-		}
+	if err := t.loadReference(ctx, ref); err != nil {
+		return nil, err
 	}
 	critic, err := t.critic(ctx)
 	if err != nil {

@@ -80,10 +80,7 @@ func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *runFold
 	if err := h.Ranks.Each(ctx, func() error { return h.during("opening the model", func() error { return t.openModel(ctx) }) }); err != nil {
 		return t, err
 	}
-	if err := t.sendWeights(ctx, t.bundle.Model); err != nil {
-		return t, err
-	}
-	if err := t.shard(ctx, t.bundle.Model, false); err != nil {
+	if err := h.during("loading the weights", func() error { return t.loadWeights(ctx) }); err != nil {
 		return t, err
 	}
 	return t, h.Ranks.Each(ctx, func() error { return t.openActor(ctx) })

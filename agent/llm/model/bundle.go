@@ -36,6 +36,9 @@ type Options struct {
 	// Ranks cuts the model over the ranks of a group (tensor parallelism). Each rank opens the same model, reads only its part, and
 	// can only generate, at the same time as the others. A nil group means one rank, which has the whole model.
 	Ranks *dist.Group
+	// Deferred opens the files and leaves the weights in them until Model.Load or Model.Shard, which reads them unit by unit. Until then
+	// adapters can be made and merged, and weights saved, hashed and copied. It cannot be combined with Ranks.
+	Deferred bool
 	// FindBase finds the base model of adapters whose adapter_config.json names no existing path, such
 	// as a model of the hub. nil: such a base is an error.
 	FindBase func(name string) (path string, err error)
@@ -73,6 +76,9 @@ func Open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle
 }
 
 func open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle, error) {
+	if o.Deferred && o.Ranks != nil {
+		return nil, errors.New("the parts of a model that is cut cannot be deferred")
+	}
 	base, chain, err := resolve(path, o.FindBase)
 	if err != nil {
 		return nil, err
@@ -84,10 +90,15 @@ func open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle
 	if err != nil {
 		return nil, err
 	}
-	defer f.close()
 	b := &f.Bundle
-	if b.Model, err = loadCut(ctx, t, f.config, o.DType, f.src, o.Ranks); err != nil {
-		return nil, err
+	if b.Model, err = deferLoad(ctx, t, f.config, o.DType, f.src, o.Ranks); err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	b.Model.deferred.close = append(b.Model.deferred.close, func() { _ = f.close() })
+	if !o.Deferred {
+		if b.Model, err = loaded(ctx, b.Model, nil); err != nil {
+			return nil, err
+		}
 	}
 	b.Path = path
 	for _, a := range slices.Backward(chain) {

@@ -53,12 +53,11 @@ func (m *Model) Cut(ctx context.Context, g *dist.Group, dt torch.DType) (*Model,
 	if err != nil {
 		return nil, err
 	}
-	err = c.fill(ctx, m.thread, dt, func(s *torch.Scope, i int, w weight) (v torch.Tensor, err error) {
+	err = c.postpone(m.thread, dt, func(s *torch.Scope, i int, w weight) (torch.Tensor, error) {
 		// A part of dimension 0 is a view of the whole weight, which must not be shared.
-		s.NoGrad(func() { v = c.part(s, w.name, m.merged(s, i)).Clone() })
-		return v, nil
+		return c.part(s, w.name, m.merged(s, i)).Clone(), nil
 	})
-	if err != nil {
+	if c, err = loaded(ctx, c, err); err != nil {
 		return nil, fmt.Errorf("cut the model: %w", err)
 	}
 	return c, nil

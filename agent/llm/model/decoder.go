@@ -26,6 +26,7 @@ type Model struct {
 	dtype    torch.DType
 	lora     *adapters // nil: all weights are trained
 	cut      *cut      // nil: this rank has the whole model
+	deferred *deferred // nil: the weights have been read
 
 	checkpointing bool
 	tapes         []*tape // state of the forward passes that Backward has not processed yet
@@ -206,6 +207,7 @@ func (m *Model) DType() torch.DType { return m.dtype }
 
 // Close frees the weights and the adapters.
 func (m *Model) Close() {
+	m.endDeferral()
 	switch {
 	case m.unbind != nil:
 		m.unbind()

@@ -28,11 +28,12 @@ type source interface {
 // load makes a model from a checkpoint, which must match the configuration
 // exactly.
 func load(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, src source) (*Model, error) {
-	return loadCut(ctx, t, c, dt, src, nil)
+	m, err := deferLoad(ctx, t, c, dt, src, nil)
+	return loaded(ctx, m, err)
 }
 
-// loadCut loads this rank's part of a model that is cut over the ranks of g; see load. A nil g means one rank.
-func loadCut(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, src source, g *dist.Group) (*Model, error) {
+// deferLoad makes a deferred model from a checkpoint; see load. With several ranks in g it is this rank's part of a model that is cut.
+func deferLoad(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, src source, g *dist.Group) (*Model, error) {
 	d, err := newDecoder(c)
 	if err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func loadCut(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, src
 	if err != nil {
 		return nil, err
 	}
-	err = m.fill(ctx, t, dt, func(s *torch.Scope, _ int, w weight) (torch.Tensor, error) {
+	err = m.postpone(t, dt, func(s *torch.Scope, _ int, w weight) (torch.Tensor, error) {
 		return m.read(s, src, w.name, w.name)
 	})
 	if err != nil {
@@ -79,8 +80,8 @@ func checkTied(ctx context.Context, m *Model, src source) error {
 		if err != nil {
 			return err
 		}
-		if !slices.Equal(head.Shape(), m.EmbedTokens.Weight.Shape()) ||
-			head.To(m.dtype).Sub(m.EmbedTokens.Weight).Abs().Max().Item() != 0 {
+		embed := m.value(s, 0)
+		if !slices.Equal(head.Shape(), embed.Shape()) || head.To(m.dtype).Sub(embed).Abs().Max().Item() != 0 {
 			return errors.New("tie_word_embeddings is true, but lm_head.weight differs from model.embed_tokens.weight")
 		}
 		return nil

@@ -133,11 +133,13 @@ func (m *Model) addLoRA(ctx context.Context, o LoRA, seed uint64) error {
 	}
 	err = torch.Run(ctx, m.thread, func(s *torch.Scope) error {
 		for i, l := range a.list {
-			out, in := l.l.Weight.Size(0), l.l.Weight.Size(1)
+			out, in := l.l.Out, l.l.In
 			a.set(i, uniform(s, mix(seed, uint64(i)), 1/math.Sqrt(float64(in)), o.Rank, in), s.Zeros(torch.Float32, out, o.Rank), m.adapterType())
 		}
 		for _, p := range m.Params() {
-			p.Tensor.SetRequiresGrad(false)
+			if !p.Tensor.None() { // otherwise the model is deferred
+				p.Tensor.SetRequiresGrad(false)
+			}
 		}
 		return nil
 	})
@@ -295,6 +297,10 @@ func (m *Model) Merge(ctx context.Context) error {
 	}
 	if m.sharded != nil {
 		return errors.New("the adapters of a sharded model cannot be merged into it")
+	}
+	if m.deferred != nil {
+		m.deferMerge()
+		return nil
 	}
 	for _, l := range m.lora.list {
 		err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {

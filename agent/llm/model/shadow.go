@@ -11,16 +11,19 @@ import (
 // Shadow copies the model to dtype dt. A copy is used for the bfloat16 passes
 // of a float32 model in training, or as a frozen reference.
 func (m *Model) Shadow(ctx context.Context, dt torch.DType) (*Model, error) {
+	c, err := m.Deferred(dt)
+	return loaded(ctx, c, err)
+}
+
+// checkCopy returns an error if m cannot be copied.
+func (m *Model) checkCopy() error {
 	if m.lora != nil {
-		return nil, errors.New("a model with adapters cannot be shadowed; adapters are float32 on weights of any dtype")
+		return errors.New("a model with adapters cannot be shadowed; adapters are float32 on weights of any dtype")
 	}
 	if err := m.errCut(); err != nil {
-		return nil, fmt.Errorf("copy the model: %w", err)
+		return fmt.Errorf("copy the model: %w", err)
 	}
-	return build(ctx, m.thread, m.Config, dt, func(s *torch.Scope, i int, _ weight) (v torch.Tensor, err error) {
-		s.NoGrad(func() { v = m.value(s, i).Clone() })
-		return v, nil
-	})
+	return nil
 }
 
 // CopyFrom overwrites the trained parameters with the parameters of src,

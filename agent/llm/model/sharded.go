@@ -32,14 +32,15 @@ type place struct{ unit, i int }
 
 // Shard divides the parameters over the ranks of o.Group. All ranks have the same parameters; those without adapters may have
 // another type than o.Compute, which becomes the model's. A model with adapters has the type o.Compute, and its weights are
-// divided only at level shard.Weights. Level shard.None does nothing. If Shard fails, the model can only be closed.
+// divided only at level shard.Weights. If the level leaves the weights whole, Shard loads those of a deferred model. Otherwise it reads
+// them unit by unit. If Shard fails, the model can only be closed.
 //
 // At level shard.Weights, backward passes recompute activations. Copies and files of the model need all ranks, which call
 // the same methods in the same order; rank 0 writes the files.
 func (m *Model) Shard(ctx context.Context, o shard.Options) error {
 	switch {
 	case o.Level == shard.None || o.Frozen && o.Level != shard.Weights:
-		return nil
+		return m.Load(ctx)
 	case m.owner == nil || m.sharded != nil || m.cut != nil:
 		return errors.New("shard the model: it is a view, or it is sharded or cut already")
 	case o.Compute != m.dtype && (m.lora != nil || o.Frozen):
@@ -57,6 +58,9 @@ func (m *Model) Shard(ctx context.Context, o shard.Options) error {
 			return fmt.Errorf("shard the model: %w", err)
 		}
 	}
+	if err := m.Load(ctx); err != nil { // adapters on whole weights
+		return err
+	}
 	m.dtype = o.Compute
 	torch.TrimHost()
 	return nil
@@ -69,6 +73,11 @@ func (m *Model) shardWeights(ctx context.Context, o shard.Options) error {
 		var params []shard.Param
 		var old []torch.Tensor
 		for _, w := range m.declared.weights[len(sh.at):][:names.count] {
+			if m.deferred != nil {
+				if err := m.loadWeight(ctx, len(sh.at)); err != nil {
+					return err
+				}
+			}
 			p := shard.Param{Name: w.name, Fields: []*torch.Tensor{w.field}}
 			if m.Config.TieWordEmbeddings && w.field == &m.EmbedTokens.Weight {
 				p.Fields = append(p.Fields, &m.LMHead.Weight)
@@ -85,6 +94,7 @@ func (m *Model) shardWeights(ctx context.Context, o shard.Options) error {
 			return err
 		}
 	}
+	m.endDeferral()
 	return nil
 }
 
@@ -305,8 +315,16 @@ func (m *Model) DropGrads() {
 	}
 }
 
-// value returns declared weight i in the type of the masters, without history. It is a collective if the weights are divided.
+// value returns declared weight i in the type of the masters, without history. It is a collective if the weights are divided, or
+// deferred after Broadcast.
 func (m *Model) value(s *torch.Scope, i int) torch.Tensor {
+	if m.deferred != nil {
+		v, err := m.readWeight(context.Background(), s, i)
+		if err != nil {
+			torch.FailWith("value", err)
+		}
+		return v
+	}
 	if !m.divided() {
 		return m.declared.weights[i].field.Detach()
 	}

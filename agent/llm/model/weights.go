@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"slices"
 
 	"github.com/openmanus/openmanus/torch"
@@ -42,51 +41,16 @@ func (m *Model) SetTrainable(on bool) {
 	}
 }
 
-// build makes a model in dtype dt. fill returns the i-th weight, which the model
-// then owns.
-func build(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, fill func(*torch.Scope, int, weight) (torch.Tensor, error)) (*Model, error) {
-	m, err := newDecoder(c)
+// loaded loads a deferred model, or closes it after an error. m may be nil if err is not.
+func loaded(ctx context.Context, m *Model, err error) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.fill(ctx, t, dt, fill); err != nil {
+	if err := m.Load(ctx); err != nil {
+		m.Close()
 		return nil, err
 	}
 	return m, nil
-}
-
-// fill sets the weights of a declared model in dtype dt. weightOf returns the i-th weight, which the model then owns. After an
-// error the model has no weights.
-func (m *Model) fill(ctx context.Context, t *torch.Thread, dt torch.DType, weightOf func(*torch.Scope, int, weight) (torch.Tensor, error)) error {
-	if dt != torch.Float32 && dt != torch.BFloat16 && dt != torch.Float64 {
-		return fmt.Errorf("a model cannot compute in %s; float32, bfloat16 and float64 are supported", dt)
-	}
-	m.thread, m.dtype, m.owner = t, dt, torch.NewOwner(t, "model")
-	for i, w := range m.declared.weights {
-		// One Run per weight, so that a long load can be cancelled.
-		err := torch.Run(ctx, t, func(s *torch.Scope) error {
-			v, err := weightOf(s, i, w)
-			if err != nil {
-				return err
-			}
-			*w.field = v.To(dt).Contiguous()
-			m.owner.Own(*w.field)
-			return nil
-		})
-		if err != nil {
-			m.Close()
-			return err
-		}
-	}
-	if err := torch.Run(ctx, t, func(s *torch.Scope) error {
-		m.adjoin(s)
-		return nil
-	}); err != nil {
-		m.Close()
-		return err
-	}
-	m.tie()
-	return nil
 }
 
 // adjoin moves the weights of layers of the same input on a GPU next to each other, and likewise their biases, so that one
@@ -138,7 +102,17 @@ func (m *Model) tie() {
 // standard deviation initializer_range, norms 1, biases 0. Equal seeds give
 // equal weights.
 func New(ctx context.Context, t *torch.Thread, c Config, seed uint64, dt torch.DType) (*Model, error) {
-	return build(ctx, t, c, dt, func(s *torch.Scope, i int, w weight) (torch.Tensor, error) {
+	m, err := NewDeferred(t, c, seed, dt)
+	return loaded(ctx, m, err)
+}
+
+// NewDeferred returns the model of New as a deferred one; see Options.Deferred.
+func NewDeferred(t *torch.Thread, c Config, seed uint64, dt torch.DType) (*Model, error) {
+	m, err := newDecoder(c)
+	if err != nil {
+		return nil, err
+	}
+	return m, m.postpone(t, dt, func(s *torch.Scope, i int, w weight) (torch.Tensor, error) {
 		switch w.init {
 		case nn.Ones:
 			return s.Ones(torch.Float32, w.shape...), nil

@@ -9,8 +9,8 @@
 //	gradients  always                          of the own part                       of the own part
 //	weights    between Gather and Release      of the own part                       of the own part
 //
-// Under the levels gradients and weights, the gradients of a micro-batch are summed over the ranks after its backward pass, or unit
-// by unit during it if activations are recomputed, and added to those of the own part.
+// Under the levels gradients and weights, the gradients of a micro-batch are summed over the ranks unit by unit during its backward
+// pass, those of adapters after it, and added to those of the own part.
 //
 // The package owns the tensors of its units. It does not own the order of gathering, which package model decides, nor the
 // moments, which package optim keeps. All methods with a Scope must be called inside torch.Run. Those that say so are

@@ -5,7 +5,6 @@ import (
 
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/nn"
-	"github.com/openmanus/openmanus/torch/shard"
 )
 
 // Model is a decoder-only language model.
@@ -46,8 +45,8 @@ func (m *Model) Forward(s *torch.Scope, ids, positions []int32, offsets []int) t
 	}
 	p := m.newPass(s, positions)
 	p.Offsets = offsets
-	if (m.checkpointing || m.divided() && m.sharded.o.Level == shard.Weights) && s.GradEnabled() {
-		return m.forwardCheckpointed(s, ids, &p)
+	if s.GradEnabled() && (m.recomputes() || m.SumsLayers()) {
+		return m.forwardByLayer(s, ids, &p)
 	}
 	return m.run(s, func() torch.Tensor { return m.embed(s, ids) }, func(int) *nn.Pass { return &p })
 }

@@ -11,10 +11,16 @@ package model
 // (SetDropout), so the recomputation draws the same values. The embedding is
 // looked up again too, so that its weight may be released between the passes
 // (sharded.go).
+//
+// A model whose gradients are divided runs its backward pass layer by layer too,
+// without checkpointing on the activations that the forward pass has kept, so that
+// the gradients of each layer are summed over the ranks and freed before those of
+// the next layer are computed.
 
 import (
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/nn"
+	"github.com/openmanus/openmanus/torch/shard"
 )
 
 // tape holds the state of one forward pass that Backward needs.
@@ -22,7 +28,8 @@ type tape struct {
 	pass     *nn.Pass
 	ids      []int32
 	embedded bool           // the embedding is trained
-	inputs   []torch.Tensor // input of each layer, without history
+	inputs   []torch.Tensor // input of each layer, a leaf
+	outputs  []torch.Tensor // output of each layer, with its graph; nil: the layers are recomputed
 	out      torch.Tensor   // output of the last layer, a leaf; Backward starts from its gradient
 }
 
@@ -31,9 +38,14 @@ type tape struct {
 // instead of the loss's own Backward.
 func (m *Model) SetGradientCheckpointing(on bool) { m.checkpointing = on }
 
-// forwardCheckpointed computes the hidden states and records a tape for
+// recomputes reports whether backward passes recompute activations.
+func (m *Model) recomputes() bool {
+	return m.checkpointing || m.divided() && m.sharded.o.Level == shard.Weights
+}
+
+// forwardByLayer computes the hidden states and records a tape for
 // Backward. The tape's tensors belong to s.
-func (m *Model) forwardCheckpointed(s *torch.Scope, ids []int32, p *nn.Pass) torch.Tensor {
+func (m *Model) forwardByLayer(s *torch.Scope, ids []int32, p *nn.Pass) torch.Tensor {
 	t := &tape{pass: p, ids: ids}
 	var x torch.Tensor
 	s.NoGrad(func() {
@@ -41,8 +53,12 @@ func (m *Model) forwardCheckpointed(s *torch.Scope, ids []int32, p *nn.Pass) tor
 			t.embedded = m.EmbedTokens.Weight.RequiresGrad()
 			x = m.EmbedTokens.Forward(s.Int32s(ids, len(ids)))
 		})
+	})
+	layers := func() {
 		for i, block := range m.Layers {
 			x = x.Detach()
+			// The first layer's input needs a gradient only if the embedding is trained.
+			x.SetRequiresGrad(i > 0 || t.embedded)
 			t.inputs = append(t.inputs, x)
 			m.using(s, layer(i), func() {
 				s.Do(func(s *torch.Scope) {
@@ -50,8 +66,16 @@ func (m *Model) forwardCheckpointed(s *torch.Scope, ids []int32, p *nn.Pass) tor
 					s.Keep(x)
 				})
 			})
+			if !m.recomputes() {
+				t.outputs = append(t.outputs, x)
+			}
 		}
-	})
+	}
+	if m.recomputes() {
+		s.NoGrad(layers)
+	} else {
+		layers()
+	}
 	t.out = x.Detach()
 	t.out.SetRequiresGrad(true)
 	m.tapes = append(m.tapes, t)
@@ -77,22 +101,28 @@ func (m *Model) DropTapes() {
 	m.endPass()
 }
 
-// rewind recomputes the layers of one forward pass from the last to the first,
-// and accumulates their gradients.
+// rewind runs the backward pass of the layers of one forward pass from the last to
+// the first, which it recomputes unless their outputs are on the tape.
 func (m *Model) rewind(s *torch.Scope, t *tape) {
 	grad := t.out.Grad()
 	if grad.None() {
 		return // the loss did not depend on this pass
 	}
+	held := torch.NewOwner(m.thread, "gradient of a layer's input") // frees each after its use, unlike s
+	defer held.Close()
+	held.Own(grad)
 	for i := len(m.Layers) - 1; i >= 0; i-- {
 		x := t.inputs[i]
-		// The first layer's input needs a gradient only if the embedding is trained.
-		x.SetRequiresGrad(i > 0 || t.embedded)
 		m.using(s, layer(i), func() {
 			s.Do(func(*torch.Scope) {
-				y := m.Layers[i].Forward(t.pass, x)
+				var y torch.Tensor
+				if t.outputs != nil {
+					y = t.outputs[i]
+				} else {
+					y = m.Layers[i].Forward(t.pass, x)
+				}
 				if onRewind != nil {
-					onRewind()
+					onRewind(m)
 				}
 				if y.RequiresGrad() { // false only if this is the first layer, and the layer and the embedding are frozen
 					y.BackwardWith(grad)
@@ -100,10 +130,14 @@ func (m *Model) rewind(s *torch.Scope, t *tape) {
 			})
 			m.sumLayer(s, layer(i))
 		})
-		if grad = x.Grad(); grad.None() {
+		next := x.Grad()
+		if next.None() {
 			return
 		}
 		x.ZeroGrad()
+		held.Own(next)
+		held.Release(grad)
+		grad = next
 	}
 	m.using(s, embedding, func() {
 		s.Do(func(s *torch.Scope) { m.EmbedTokens.Forward(s.Int32s(t.ids, len(t.ids))).BackwardWith(grad) })
@@ -112,4 +146,4 @@ func (m *Model) rewind(s *torch.Scope, t *tape) {
 }
 
 // onRewind is a hook for tests. It runs when a backward pass uses the most memory.
-var onRewind func()
+var onRewind func(*Model)

@@ -259,7 +259,7 @@ func (m *Model) sumHeld(s *torch.Scope) {
 
 // SumsLayers reports whether Backward sums the gradients of each layer over the ranks. Passes that record are then collectives.
 func (m *Model) SumsLayers() bool {
-	return m.divided() && !m.sharded.o.Frozen && (m.Lockstep() || m.sharded.o.Level == shard.Gradients && m.checkpointing)
+	return m.divided() && !m.sharded.o.Frozen && (m.Lockstep() || m.sharded.o.Level == shard.Gradients)
 }
 
 // sumLayer sums the gradients of a unit over the ranks if its backward pass is complete. Otherwise TakeGrads sums them.

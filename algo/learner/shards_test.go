@@ -64,6 +64,9 @@ func TestShardsAreSaved(t *testing.T) {
 			if kind.lora != nil {
 				levels = []shard.Level{shard.Gradients, shard.Weights}
 			}
+			if testing.Short() {
+				levels = levels[len(levels)-1:]
+			}
 			for _, level := range levels {
 				t.Run(level.String(), func(t *testing.T) {
 					at := func(stage string) string { return dir(stage + level.String()) }

@@ -21,6 +21,7 @@ import (
 // TestEnvCheck checks the output and the exit code for a correct server, a server with a defect and an unreachable
 // server.
 func TestEnvCheck(t *testing.T) {
+	t.Parallel() // each check watches an idle connection for seconds
 	h, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +62,7 @@ func TestEnvCheck(t *testing.T) {
 
 // TestEnvCheckLimit checks that only with --limit the command requests more instances than the server has.
 func TestEnvCheckLimit(t *testing.T) {
+	t.Parallel() // each check watches an idle connection for seconds
 	var made atomic.Int64
 	sqlgym := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

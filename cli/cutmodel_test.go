@@ -183,27 +183,19 @@ func TestTrainWithACutModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains three models")
 	}
+	t.Parallel()
 	args := append([]string{"train", "run.toml"}, shortWarmStart...)
-	one := t.TempDir()
-	writeFile(t, one, "run.toml", learningRun)
-	openmanus(t, one, args...).wait(t)
-	for name, more := range map[string][]string{
-		"2 processes": {"--processes", "2", "--set", "rollout.tensor_parallel_size=2"},
-		"4 processes": {"--processes", "4", "--set", "rollout.tensor_parallel_size=2", "--set", "dist.shard=weights"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			writeFile(t, dir, "run.toml", learningRun)
-			openmanus(t, dir, append(args, more...)...).wait(t)
-			closeRuns(t, one, dir)
+	one := trained(t, args...)
+	for n, level := range map[int]string{2: "none", 4: "weights"} {
+		t.Run(fmt.Sprint(n, " processes"), func(t *testing.T) {
+			closeRuns(t, one, trained(t, processes(n, args, "--set", "rollout.tensor_parallel_size=2", "--set", "dist.shard="+level)...))
 		})
 	}
 }
 
 // TestInvalidTensorParallelSizes checks settings with which processes cannot generate together.
 func TestInvalidTensorParallelSizes(t *testing.T) {
-	dir := t.TempDir()
-	writeFile(t, dir, "run.toml", learningRun)
+	dir := learningFolder(t)
 	code, _, stderr := inProcess(t, dir, "train", "run.toml", "--set", "rollout.tensor_parallel_size=2")
 	if code != int(errext.Input) || !strings.Contains(stderr, "--processes 2") {
 		t.Errorf("exit code %d, want %d and a message with --processes 2\n%s", code, errext.Input, stderr)

@@ -99,6 +99,9 @@ func TestDocumentedCommands(t *testing.T) {
 	for _, line := range lines {
 		t.Run(line, func(t *testing.T) {
 			command, args := commandOf(line)
+			if command == "env check" {
+				t.Parallel() // it watches an idle connection for seconds
+			}
 			if command == "env serve" {
 				checkServe(t, args)
 				return

@@ -43,10 +43,16 @@ var shortWarmStart = []string{"--set", "sft.epochs=12", "--set", "trainer.total_
 // markKey and the value that tests give it mark the processes of a run in their environment.
 const markKey = "OPENMANUS_TEST_MARK"
 
-// started is a program with further variables in its environment.
+// started is openmanus with further variables in its environment.
 func started(t *testing.T, dir string, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command("openmanus", args...), dir: dir}
+	return startedBy(t, dir, env, append([]string{"openmanus"}, args...)...)
+}
+
+// startedBy is a command that becomes openmanus. The process ends with the test.
+func startedBy(t *testing.T, dir string, env []string, command ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(command[0], command[1:]...), dir: dir}
 	p.cmd.Dir, p.cmd.Env = dir, append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {
@@ -116,19 +122,38 @@ func startEach(t *testing.T, dir string, n int, variables func(rank, size int) [
 
 func freePort(t *testing.T) string { return strconv.Itoa(listentest.Ports(t, 1)) }
 
-// TestSeveralProcesses checks that two processes train as one does, however they are started, and that rank 0 alone writes
-// the run folder.
+// learningFolder returns a new folder with learningRun as run.toml.
+func learningFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", learningRun)
+	return dir
+}
+
+// trained runs a command on learningRun in a new folder, and returns the folder.
+func trained(t *testing.T, args ...string) string {
+	t.Helper()
+	dir := learningFolder(t)
+	openmanus(t, dir, args...).wait(t)
+	return dir
+}
+
+// processes returns args with further flags, which start n processes.
+func processes(n int, args []string, more ...string) []string {
+	return slices.Concat(args, []string{"--processes", strconv.Itoa(n)}, more)
+}
+
+// TestSeveralProcesses checks that two and four processes train as one does, however they are started, and that rank 0 alone
+// writes the run folder.
 func TestSeveralProcesses(t *testing.T) {
 	if testing.Short() {
-		t.Skip("this test trains five models")
+		t.Skip("this test trains six models")
 	}
+	t.Parallel()
 	args := append([]string{"train", "run.toml"}, shortWarmStart...)
-	one, two := t.TempDir(), t.TempDir()
-	for _, dir := range []string{one, two} {
-		writeFile(t, dir, "run.toml", learningRun)
-	}
-	openmanus(t, one, args...).wait(t)
-	p := openmanus(t, two, append(args, "--processes", "2")...)
+	one, two := trained(t, args...), learningFolder(t)
+	closeRuns(t, one, trained(t, processes(4, args)...))
+	p := openmanus(t, two, processes(2, args)...)
 	p.wait(t)
 	if n := strings.Count(p.out.String(), "Next:"); n != 1 {
 		t.Errorf("the outcome is printed %d times\n%s", n, &p.out)
@@ -139,8 +164,7 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 	for name, variables := range map[string]func(string) func(int, int) []string{"torchrun": torchrun, "PyTorchJob": pyTorchJob, "Slurm": slurm} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			writeFile(t, dir, "run.toml", learningRun)
+			dir := learningFolder(t)
 			for _, p := range startEach(t, dir, 2, variables(freePort(t)), args...) {
 				p.wait(t)
 			}
@@ -149,11 +173,12 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestMethodsOfSeveralProcesses checks that two processes train as one does by other methods.
+// TestMethodsOfSeveralProcesses checks that two processes, and four with a critic, train as one does by other methods.
 func TestMethodsOfSeveralProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains many models")
 	}
+	t.Parallel()
 	for name, args := range map[string][]string{
 		"PPO": {"train", "run.toml", "--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0", "--set", "critic.optim.lr=1e-3",
 			"--set", "algo.use_kl_in_reward=true", "--set", "actor.ppo_epochs=2"},
@@ -165,18 +190,24 @@ func TestMethodsOfSeveralProcesses(t *testing.T) {
 			"--set", "algo.use_kl_in_reward=true", "--set", "actor.ppo_epochs=2", "--set", "dist.shard=weights"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			one, two := t.TempDir(), t.TempDir()
-			for _, dir := range []string{one, two} {
-				text := learningRun
+			t.Parallel()
+			run := func(n int) string {
+				dir := learningFolder(t)
 				if name == "AgentEvol" {
-					text = tinyRun
+					writeFile(t, dir, "run.toml", tinyRun)
 				}
-				writeFile(t, dir, "run.toml", text)
+				all := slices.Concat(args, shortWarmStart)
+				if n > 1 {
+					all = processes(n, all)
+				}
+				openmanus(t, dir, all...).wait(t)
+				return dir
 			}
-			args := append(slices.Clip(args), shortWarmStart...)
-			openmanus(t, one, args...).wait(t)
-			openmanus(t, two, append(args, "--processes", "2")...).wait(t)
-			closeRuns(t, one, two)
+			one := run(1)
+			closeRuns(t, one, run(2))
+			if name == "PPO" {
+				closeRuns(t, one, run(4))
+			}
 		})
 	}
 }
@@ -187,6 +218,7 @@ func TestRewardModelOfSeveralProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains two models")
 	}
+	t.Parallel()
 	one, many := t.TempDir(), t.TempDir()
 	scorer := tinyRewardModel(t, 1)
 	args := []string{"train", "run.toml"}
@@ -201,7 +233,7 @@ func TestRewardModelOfSeveralProcesses(t *testing.T) {
 		link(t, scorer, dir, "scorer")
 	}
 	openmanus(t, one, args...).wait(t)
-	openmanus(t, many, append(args, "--processes", "3", "--set", "dist.shard=weights", "--set", "dist.timeout_s=60")...).wait(t)
+	openmanus(t, many, processes(3, args, "--set", "dist.shard=weights", "--set", "dist.timeout_s=60")...).wait(t)
 	closeRuns(t, one, many)
 }
 
@@ -211,6 +243,7 @@ func TestSFTOfSeveralProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains two models")
 	}
+	t.Parallel()
 	text := ""
 	for i := range 5 {
 		text += fmt.Sprintf(`{"item_id":"maze_%d","conversations":[{"from":"human","value":"the place number %d"},{"from":"gpt","value":"Action: move left","loss":true}]}`+"\n", i, i)
@@ -223,7 +256,7 @@ func TestSFTOfSeveralProcesses(t *testing.T) {
 		writeFile(t, dir, "rows.jsonl", text)
 	}
 	openmanus(t, one, args...).wait(t)
-	openmanus(t, two, append(args, "--processes", "2")...).wait(t)
+	openmanus(t, two, processes(2, args)...).wait(t)
 	near := cmp.Comparer(func(x, y float64) bool { return x == y || math.Abs(x-y) <= 1e-4*max(1e-2, math.Abs(x), math.Abs(y)) })
 	was, is := metricsOf(t, one, "tiny-sft"), metricsOf(t, two, "tiny-sft")
 	last := was[len(was)-1]
@@ -309,14 +342,12 @@ func TestResumeWithOtherProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains two models")
 	}
-	whole, killed := t.TempDir(), t.TempDir()
-	for _, dir := range []string{whole, killed} {
-		writeFile(t, dir, "run.toml", learningRun)
-	}
+	t.Parallel()
+	whole, killed := learningFolder(t), learningFolder(t)
 	levels := map[int]string{2: "gradients", 1: "none", 4: "weights"}
 	for i, n := range []int{2, 1, 4} {
-		args := []string{"train", "run.toml", "--processes", strconv.Itoa(n), "--set", "sft.epochs=12", "--set", "trainer.save_every=1",
-			"--set", "trainer.total_steps=" + strconv.Itoa(2*(i+1)), "--set", "dist.shard=" + levels[n]}
+		args := processes(n, []string{"train", "run.toml"}, "--set", "sft.epochs=12", "--set", "trainer.save_every=1",
+			"--set", "trainer.total_steps="+strconv.Itoa(2*(i+1)), "--set", "dist.shard="+levels[n])
 		openmanus(t, whole, args...).wait(t)
 		for _, at := range []string{"rollouts/written:2", "checkpoint/optimizer"} {
 			p := started(t, killed, []string{"OPENMANUS_CRASH_AT=" + at}, args...)
@@ -336,12 +367,9 @@ func TestKilledRank(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains two models")
 	}
-	whole, killed := t.TempDir(), t.TempDir()
-	for _, dir := range []string{whole, killed} {
-		writeFile(t, dir, "run.toml", learningRun)
-	}
-	args := []string{"train", "run.toml", "--processes", "2", "--set", "sft.epochs=12", "--set", "trainer.save_every=1", "--set", "trainer.total_steps=8"}
-	openmanus(t, whole, args...).wait(t)
+	t.Parallel()
+	args := processes(2, []string{"train", "run.toml"}, "--set", "sft.epochs=12", "--set", "trainer.save_every=1", "--set", "trainer.total_steps=8")
+	whole, killed := trained(t, args...), learningFolder(t)
 	mark := strconv.FormatUint(rand.Uint64(), 36)
 	end := func(p *process, what string, want ...int) (code int) {
 		t.Helper()
@@ -401,8 +429,8 @@ func TestHungRank(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test waits for a time-out")
 	}
-	dir := t.TempDir()
-	writeFile(t, dir, "run.toml", learningRun)
+	t.Parallel()
+	dir := learningFolder(t)
 	ps := startEach(t, dir, 2, torchrun(freePort(t)), "train", "run.toml", "--set", "dist.timeout_s=8", "--set", "trainer.total_steps=10000")
 	ps[0].signalOnce(t, func() bool { return bytes.Contains(metricsText(dir), []byte(`"training/global_step":2`)) }, func() {
 		if err := ps[1].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -431,6 +459,7 @@ func TestStopSeveralProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains two models")
 	}
+	t.Parallel()
 	stepped := func(dir string) func() bool {
 		return func() bool { return bytes.Contains(metricsText(dir), []byte(`"training/global_step":1`)) }
 	}
@@ -443,9 +472,8 @@ func TestStopSeveralProcesses(t *testing.T) {
 	}
 	args := []string{"train", "run.toml", "--set", "trainer.total_steps=10000", "--set", "trainer.save_every=0", "--set", "trainer.test_every=0"}
 	t.Run("of the launcher", func(t *testing.T) {
-		dir := t.TempDir()
-		writeFile(t, dir, "run.toml", learningRun)
-		p := started(t, dir, nil, append(args, "--processes", "2")...)
+		dir := learningFolder(t)
+		p := openmanus(t, dir, processes(2, args)...)
 		p.signalOnce(t, stepped(dir), func() { _ = p.cmd.Process.Signal(os.Interrupt) })
 		if code := p.code(t); code != int(errext.Interrupted) {
 			t.Fatalf("exit code %d\n%s", code, &p.out)
@@ -456,8 +484,7 @@ func TestStopSeveralProcesses(t *testing.T) {
 		saved(t, dir)
 	})
 	t.Run("of rank 1 alone", func(t *testing.T) {
-		dir := t.TempDir()
-		writeFile(t, dir, "run.toml", learningRun)
+		dir := learningFolder(t)
 		ps := startEach(t, dir, 2, torchrun(freePort(t)), args...)
 		ps[0].signalOnce(t, stepped(dir), func() { _ = ps[1].cmd.Process.Signal(syscall.SIGTERM) })
 		for rank, p := range ps {
@@ -491,8 +518,7 @@ func TestStartErrorsOfSeveralProcesses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			writeFile(t, dir, "run.toml", learningRun)
+			dir := learningFolder(t)
 			variables := torchrun(freePort(t))
 			args := append([]string{"train", "run.toml"}, c.args...)
 			ps := []*process{started(t, dir, variables(0, 2), args...), started(t, dir, variables(1, 2), append(args, c.rank1...)...)}
@@ -511,8 +537,7 @@ func TestStartErrorsOfSeveralProcesses(t *testing.T) {
 }
 
 func TestProcessesFlag(t *testing.T) {
-	dir := t.TempDir()
-	writeFile(t, dir, "run.toml", learningRun)
+	dir := learningFolder(t)
 	group := map[string]string{"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 	for _, c := range []struct {
 		args []string
@@ -543,6 +568,7 @@ func TestDocumentedStarters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains three models")
 	}
+	t.Parallel()
 	page, err := os.ReadFile("../docs/distributed.md")
 	if err != nil {
 		t.Fatal(err)

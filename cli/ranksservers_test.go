@@ -30,6 +30,7 @@ func TestServersOfSeveralProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains a model")
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	python, base, mark := fakeCheckout(t, dir, "gym"), listentest.Ports(t, 2), strconv.FormatUint(rand.Uint64(), 36)
 	writeFile(t, dir, "run.toml", strings.Replace(learningRun, "[[env]]\n", fmt.Sprintf("[[env]]\nenvironment = { %s = %q }\n", markKey, mark), 1))
@@ -127,10 +128,10 @@ func TestDiskErrorOfSeveralProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains a model")
 	}
+	t.Parallel()
 	for _, level := range []string{"none", "weights"} {
 		t.Run(level, func(t *testing.T) {
-			dir := t.TempDir()
-			writeFile(t, dir, "run.toml", learningRun)
+			dir := learningFolder(t)
 			obstacle := filepath.Join(dir, "runs/tiny/rollouts/step_2.jsonl/x")
 			if err := os.MkdirAll(obstacle, 0o755); err != nil {
 				t.Fatal(err)

@@ -96,13 +96,7 @@ func train(t *testing.T, dir string) *process {
 // openmanus starts the program in dir.
 func openmanus(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command("openmanus", args...), dir: dir}
-	p.cmd.Dir = dir
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return started(t, dir, nil, args...)
 }
 
 func (p *process) wait(t *testing.T) {

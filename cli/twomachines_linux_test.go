@@ -123,20 +123,8 @@ func (l *wire) start(t *testing.T, dir string, args ...string) [2]*process {
 	t.Helper()
 	var ps [2]*process
 	for rank := range ps {
-		p := &process{cmd: exec.Command("ip", append([]string{"netns", "exec", l.names[rank], "openmanus"}, args...)...), dir: dir}
-		p.cmd.Dir = dir
-		p.cmd.Env = append(os.Environ(), dist.Env{Rank: rank, Size: 2, LocalSize: 1, Host: l.address(0), Port: 29500}.Variables()...)
-		p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-		if err := p.cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if p.cmd.ProcessState == nil {
-				_ = p.cmd.Process.Kill() // it may have ended
-				_ = p.cmd.Wait()         // an error is expected
-			}
-		})
-		ps[rank] = p
+		variables := dist.Env{Rank: rank, Size: 2, LocalSize: 1, Host: l.address(0), Port: 29500}.Variables()
+		ps[rank] = startedBy(t, dir, variables, append([]string{"ip", "netns", "exec", l.names[rank], "openmanus"}, args...)...)
 	}
 	return ps
 }
@@ -152,11 +140,7 @@ func TestTwoMachines(t *testing.T) {
 	t.Run("200 ms", func(t *testing.T) {
 		t.Parallel()
 		l := newWire(t, 100*time.Millisecond)
-		one, two := t.TempDir(), t.TempDir()
-		for _, dir := range []string{one, two} {
-			writeFile(t, dir, "run.toml", learningRun)
-		}
-		openmanus(t, one, args...).wait(t)
+		one, two := trained(t, args...), learningFolder(t)
 		for rank, p := range l.start(t, two, append(args, "--set", "dist.rollout_processes=1")...) {
 			if code := p.code(t); code != 0 {
 				t.Fatalf("rank %d: exit code %d\n%s", rank, code, &p.out)
@@ -167,8 +151,7 @@ func TestTwoMachines(t *testing.T) {
 	t.Run("a broken link", func(t *testing.T) {
 		t.Parallel()
 		l := newWire(t, 0)
-		dir := t.TempDir()
-		writeFile(t, dir, "run.toml", learningRun)
+		dir := learningFolder(t)
 		ps := l.start(t, dir, append(args, "--set", "trainer.total_steps=100000", "--set", "dist.rollout_processes=1", "--set", "dist.timeout_s=10", "--set", "trainer.test_every=0")...)
 		ps[0].signalOnce(t, func() bool { return bytes.Contains(metricsText(dir), []byte(`"training/global_step":2`)) }, func() { l.broken.Store(true) })
 		for rank, p := range ps {

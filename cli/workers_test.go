@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,26 +19,27 @@ func TestWorkers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains six models")
 	}
+	t.Parallel()
+	type divided struct {
+		processes, workers int // workers are the processes that only play
+		level              string
+	}
 	for name, c := range map[string]struct {
 		args    []string
-		divided [][]string // processes, workers among them, further settings
+		divided []divided
 	}{
-		"GRPO": {nil, [][]string{{"2", "1"}, {"4", "2"}, {"3", "1", "--set", "dist.shard=weights"}}},
+		"GRPO": {nil, []divided{{2, 1, "none"}, {4, 2, "none"}, {3, 1, "weights"}}},
 		"PPO with a reference": {
 			[]string{"--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0", "--set", "actor.use_kl_loss=true", "--set", "actor.ppo_epochs=2"},
-			[][]string{{"2", "1"}},
+			[]divided{{2, 1, "none"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			one := t.TempDir()
-			writeFile(t, one, "run.toml", learningRun)
+			t.Parallel()
 			args := slices.Concat([]string{"train", "run.toml"}, shortWarmStart, c.args)
-			openmanus(t, one, args...).wait(t)
-			for _, n := range c.divided {
-				dir := t.TempDir()
-				writeFile(t, dir, "run.toml", learningRun)
-				openmanus(t, dir, slices.Concat(args, []string{"--processes", n[0], "--set", "dist.rollout_processes=" + n[1]}, n[2:])...).wait(t)
-				closeRuns(t, one, dir)
+			one := trained(t, args...)
+			for _, d := range c.divided {
+				closeRuns(t, one, trained(t, processes(d.processes, args, "--set", fmt.Sprint("dist.rollout_processes=", d.workers), "--set", "dist.shard="+d.level)...))
 			}
 		})
 	}
@@ -64,15 +66,13 @@ func TestAheadWithProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains four models")
 	}
+	t.Parallel()
 	const steps, async = 6, 2
 	args := []string{
 		"train", "run.toml", "--set", "sft.epochs=2", "--set", "trainer.save_every=1", "--set", "trainer.total_steps=" + strconv.Itoa(steps),
 		"--set", "rollout.deterministic=false",
 	}
-	one := t.TempDir()
-	writeFile(t, one, "run.toml", learningRun)
-	openmanus(t, one, args...).wait(t)
-	want := uidsOf(t, one, steps)
+	want := uidsOf(t, trained(t, args...), steps)
 	args = append(args, "--set", "trainer.async_steps="+strconv.Itoa(async))
 	for name, c := range map[string]struct {
 		processes, workers, victim int
@@ -82,13 +82,13 @@ func TestAheadWithProcesses(t *testing.T) {
 		"two trainers and a worker": {3, 1, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			writeFile(t, dir, "run.toml", learningRun)
-			args := append(slices.Clip(args), "--processes", strconv.Itoa(c.processes), "--set", "dist.rollout_processes="+strconv.Itoa(c.workers))
-			p := started(t, dir, []string{markKey + "=ahead"}, args...)
+			t.Parallel()
+			dir, mark := learningFolder(t), strconv.FormatUint(rand.Uint64(), 36)
+			args := processes(c.processes, args, "--set", "dist.rollout_processes="+strconv.Itoa(c.workers))
+			p := started(t, dir, []string{markKey + "=" + mark}, args...)
 			pid := 0
 			p.signalOnce(t, func() bool {
-				pid = processOf(supervise.Marked(markKey, "ahead"), c.victim)
+				pid = processOf(supervise.Marked(markKey, mark), c.victim)
 				return pid != 0 && len(uidFiles(t, dir)) > 1
 			}, func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // it may have ended
 			if code := p.code(t); code != 137 && code != 0 {

@@ -93,6 +93,19 @@ func init() {
 		time.Sleep(patient) // until SIGKILL
 		return nil
 	}
+	roles["is lost after rank 1 ends"] = func(_ context.Context, m member) error {
+		if m.Rank() == 1 {
+			os.Exit(7)
+		}
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, syscall.SIGTERM)
+		select {
+		case <-c: // Launch has seen the end of rank 1
+			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		case <-time.After(patient):
+			return errors.New("no SIGTERM")
+		}
+	}
 	roles["waits for SIGINT"] = func(ctx context.Context, m member) error {
 		c := make(chan os.Signal, 1)
 		signal.Notify(c, os.Interrupt)

@@ -32,8 +32,9 @@ type Command struct {
 }
 
 // Launch starts c as n ranks on this machine, sends them the signals that it receives, and waits for their ends. status is that
-// of the first rank that failed, 128 plus the number of the signal if a signal ended it, and 0 if all succeeded. When a rank
-// fails or ctx ends, the other ranks are asked to end, and after c.Grace killed. They are killed if this process dies.
+// of the first rank that failed, 128 plus the number of the signal if a signal ended it, and 0 if all succeeded. A rank that
+// another process killed (SIGKILL) counts as the first, since others may notice its loss and end before it is reported. When a
+// rank fails or ctx ends, the other ranks are asked to end, and after c.Grace killed. They are killed if this process dies.
 //
 // Rank 0 writes to c.Stdout and c.Stderr. All output of the other ranks goes to c.Stderr, in lines that begin with the rank. The
 // ranks have no input, and a process group each, so that Ctrl-C in a terminal reaches them only through signals. If
@@ -52,6 +53,8 @@ func Launch(ctx context.Context, n int, c Command, signals <-chan os.Signal) (st
 	ends := make(chan end, n)
 	var ranks []*exec.Cmd
 	var kill <-chan time.Time
+	var failed error // of the rank that determines status
+	killing := false
 	signalAll := func(s os.Signal) {
 		for _, r := range ranks {
 			_ = r.Process.Signal(s) // fails if the rank has ended
@@ -84,20 +87,21 @@ func Launch(ctx context.Context, n int, c Command, signals <-chan os.Signal) (st
 			err = errors.Join(err, context.Cause(ctx))
 			stop()
 		case <-kill:
+			killing = true
 			signalAll(syscall.SIGKILL)
 		case e := <-ends:
 			running--
 			if f, ok := ranks[e.rank].Stderr.(*prefixed); ok {
 				f.flush()
 			}
-			if e.err != nil && status == 0 {
+			if e.err != nil && (status == 0 || e.status() == killed && status != killed && !killing) {
 				status = e.status()
-				err = errors.Join(err, fmt.Errorf("dist: rank %d of %d (process %d) ended: %w", e.rank, n, ranks[e.rank].Process.Pid, e.err))
+				failed = fmt.Errorf("dist: rank %d of %d (process %d) ended: %w", e.rank, n, ranks[e.rank].Process.Pid, e.err)
 				stop()
 			}
 		}
 	}
-	return status, err
+	return status, errors.Join(err, failed)
 }
 
 // rank returns the command of one rank.
@@ -123,6 +127,9 @@ type end struct {
 	rank int
 	err  error
 }
+
+// killed is the status of a rank that SIGKILL ended.
+const killed = 128 + int(syscall.SIGKILL)
 
 func (e end) status() int {
 	var exit *exec.ExitError

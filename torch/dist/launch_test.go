@@ -75,6 +75,16 @@ func TestLaunchEndsAllRanksWhenOneFails(t *testing.T) {
 	}
 }
 
+// TestLaunchNamesTheKilledRank checks that a rank that is killed determines the result, also when the failure of another rank
+// is seen before.
+func TestLaunchNamesTheKilledRank(t *testing.T) {
+	t.Parallel()
+	status, err := Launch(t.Context(), 2, command("is lost after rank 1 ends"), nil)
+	if status != killed || err == nil || !strings.Contains(err.Error(), "rank 0 of 2") {
+		t.Errorf("status %d, %v, want the status %d of rank 0", status, err, killed)
+	}
+}
+
 func TestLaunchForwardsSignals(t *testing.T) {
 	t.Parallel()
 	c := command("waits for SIGINT")

@@ -615,22 +615,22 @@ run_tests() {
   step "packages without native code, with the race detector"
   # shellcheck disable=SC2086
   go_test "tests without native code" -race -timeout 15m -- $pure
-  # Go caches results without regard to the native libraries; -count=1 disables the cache.
-  # -p 1 because each test binary loads libtorch and uses every core.
+  # Go caches results without regard to the native libraries; -count=1 disables the cache. -p 2 because many tests wait for
+  # processes or time-outs. Package cli takes as long as all others together, so it is the first.
   step "packages with native code"
   # shellcheck disable=SC2086
-  go_test "native tests" -count=1 -p 1 -timeout 20m -- $native
+  go_test "native tests" -count=1 -p 2 -timeout 20m -- ./cli $(grep -v '/cli$' <<<"$native")
 
   # On a GPU every fused operation computes with ATen's operations in place of the CPU kernels. The computing packages
   # repeat their tests on that path.
   step "computing packages without the CPU kernels"
-  OPENMANUS_KERNELS=off go_test "tests without the CPU kernels" -short -count=1 -p 1 -timeout 20m -- \
+  OPENMANUS_KERNELS=off go_test "tests without the CPU kernels" -short -count=1 -p 2 -timeout 20m -- \
     ./torch ./torch/nn ./torch/optim ./agent/llm/model ./agent/llm/generate ./algo ./algo/kl ./algo/learner ./algo/loss
 
   # The protected device stands for a GPU: host code that accesses its memory crashes, and it runs the kernels of
   # torch/shim/cuda.
   step "computing packages on the protected device"
-  OPENMANUS_TEST_DEVICE=protected go_test "tests on the protected device" -short -count=1 -p 1 -timeout 20m -- \
+  OPENMANUS_TEST_DEVICE=protected go_test "tests on the protected device" -short -count=1 -p 2 -timeout 20m -- \
     ./torch ./torch/nn ./torch/optim ./agent/llm/generate ./algo/kl ./algo/learner ./algo/loss
   OPENMANUS_PROTECTED_THREADS=1 OPENMANUS_TEST_DEVICE=protected go_test "kernels with all threads of a block" -count=1 -timeout 10m \
     -run 'TestSampleLikeTheCPU/(ties|equal|blocks)|TestAttentionCached$|TestRoPEHeads' -- ./torch

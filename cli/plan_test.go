@@ -114,6 +114,83 @@ func TestPlanOfTraining(t *testing.T) {
 	}
 }
 
+// TestPlanOfSeveralProcesses compares the tensors that plan predicts for a process of a sharded run with those that rank 0 reports.
+func TestPlanOfSeveralProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("this test trains in two processes")
+	}
+	for name, c := range map[string]struct {
+		sets  []string
+		parts map[string][]string // parts of the plan by metric
+	}{
+		"optimizer": {
+			[]string{"dist.shard=optimizer", "model.compute_dtype=bfloat16"},
+			map[string][]string{"weights": {"weights", "copy of the weights in bfloat16"}, "optimizer": {"optimiser"}, "kv_cache": {"KV cache"}},
+		},
+		"weights and tensor parallel": {
+			[]string{"dist.shard=weights", "rollout.tensor_parallel_size=2", "actor.use_kl_loss=true"},
+			map[string][]string{"weights": {"weights"}, "optimizer": {"optimiser"}, "reference": {"reference"}, "kv_cache": {"KV cache"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeFile(t, dir, "run.toml", fullRun)
+			args := []string{"--processes", "2"}
+			for _, set := range c.sets {
+				args = append(args, "--set", set)
+			}
+			p, code, stderr := planned(t, dir, args...)
+			if code != 0 {
+				t.Fatalf("exit code %d\n%s", code, stderr)
+			}
+			if p.Machine != 2*p.Needed || p.Step.Rows != 4 {
+				t.Errorf("a machine needs %d bytes, a process %d; a process trains on %d episodes, want 4", p.Machine, p.Needed, p.Step.Rows)
+			}
+			openmanus(t, dir, append([]string{"train", "run.toml"}, args...)...).wait(t)
+			m := lastMetrics(t, dir, "tiny", "perf/memory_bytes/weights")
+			for metric, names := range c.parts {
+				got, want := int64(0), m["perf/memory_bytes/"+metric]
+				for _, name := range names {
+					got += bytesOf(t, p, name)
+				}
+				if float64(got) < 0.98*want || float64(got) > 1.02*want {
+					t.Errorf("plan predicts %d bytes for %s, rank 0 reports %.0f", got, metric, want)
+				}
+			}
+		})
+	}
+}
+
+// TestPlanOfWorkers checks that plan predicts the processes that only play, and proposes to shard a run that does not fit.
+func TestPlanOfWorkers(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", fullRun)
+	p, code, stderr := planned(t, dir, "--processes", "2", "--machines", "2", "--set", "dist.rollout_processes=1", "--set", "trainer.async_steps=1")
+	if code != 0 || p.Workers == nil {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	if w := p.Workers; w.Needed >= p.Needed || p.Machine != 2*p.Needed || p.Step.Played != p.Step.Episodes || p.Step.Rows != 3 {
+		t.Errorf("workers need %d bytes, trainers %d, a machine %d; sizes %+v", w.Needed, p.Needed, p.Machine, p.Step)
+	}
+	args := []string{"--processes", "4", "--set", "dist.rollout_processes=1"}
+	p, _, _ = planned(t, dir, args...)
+	short := fmt.Sprint(float64(p.Machine-bytesOf(t, p, "optimiser")/2) / 1e9)
+	p, code, stderr = planned(t, dir, append(args, "--memory", short)...)
+	if code != int(errext.Check) || len(p.Changes) == 0 || p.Changes[0].Key != "dist.shard" {
+		t.Errorf("exit code %d, changes %v\n%s", code, p.Changes, stderr)
+	}
+	for _, args := range [][]string{{"--processes", "0"}, {"--machines", "-1"}} {
+		if code, _, stderr := inProcess(t, dir, append([]string{"plan", "run.toml"}, args...)...); code != int(errext.Usage) {
+			t.Errorf("%v: exit code %d\n%s", args, code, stderr)
+		}
+	}
+	for _, set := range []string{"dist.rollout_processes=2", "rollout.tensor_parallel_size=3"} {
+		if code, _, stderr := inProcess(t, dir, "plan", "run.toml", "--processes", "2", "--set", set); code != int(errext.Input) {
+			t.Errorf("%s of 2 processes: exit code %d\n%s", set, code, stderr)
+		}
+	}
+}
+
 // TestPlanRefuses checks that plan refuses a run that does not fit, that the run fits with the settings that plan names, and
 // that plan says so if no setting helps.
 func TestPlanRefuses(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/generate"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -40,9 +41,10 @@ func leadOrFollow(ctx context.Context, b *generate.Backend, rank int, f func() e
 	return f()
 }
 
-// checkTensorParallel returns an error if rollout.tensor_parallel_size does not fit the other settings of a training run.
-func (t *training) checkTensorParallel() error {
-	n, processes := t.cfg.Rollout.TensorParallel, t.host.Ranks.Size()
+// checkTensorParallel returns an error if rollout.tensor_parallel_size does not fit the other settings of a training run. serves
+// reports whether the run serves agents in other programs.
+func checkTensorParallel(cfg configs.Config, processes int, serves bool) error {
+	n := cfg.Rollout.TensorParallel
 	const key = "rollout.tensor_parallel_size"
 	switch {
 	case n == 1:
@@ -50,12 +52,12 @@ func (t *training) checkTensorParallel() error {
 	case processes%n != 0:
 		return errext.With(errext.Input, fmt.Sprintf("start a multiple of %d processes, for example with --processes %d, or set %s to 1", n, n, key),
 			fmt.Errorf("%s is %d, but the number of processes is %d", key, n, processes))
-	case t.servesAgents():
+	case serves:
 		return errext.With(errext.Input, fmt.Sprintf("set %s to 1", key), fmt.Errorf("%s is %d: agents of serve.listen can use only whole models", key, n))
-	case t.cfg.Dist.RolloutProcesses > 0:
+	case cfg.Dist.RolloutProcesses > 0:
 		return errext.With(errext.Input, fmt.Sprintf("set %s to 1, or dist.rollout_processes to 0", key),
 			fmt.Errorf("%s is %d: processes that only play can use only whole models", key, n))
-	case t.cfg.Trainer.AsyncSteps > 0:
+	case cfg.Trainer.AsyncSteps > 0:
 		return errext.With(errext.Input, fmt.Sprintf("set %s to 1, or trainer.async_steps to 0", key),
 			fmt.Errorf("%s is %d: episodes that are played during updates can use only whole models", key, n))
 	}
@@ -64,7 +66,7 @@ func (t *training) checkTensorParallel() error {
 
 // generator returns the model that generates: the actor's or, if several ranks hold the model together, this rank's part.
 func (t *training) generator(ctx context.Context) (*model.Model, error) {
-	if err := t.checkTensorParallel(); err != nil {
+	if err := checkTensorParallel(t.cfg, t.host.Ranks.Size(), t.servesAgents()); err != nil {
 		return nil, err
 	}
 	n, r := t.cfg.Rollout.TensorParallel, t.host.Ranks

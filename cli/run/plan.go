@@ -3,45 +3,81 @@ package run
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
-	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/plan"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/dist"
 )
 
 // Plan predicts the memory and the time of a training step.
 type Plan struct {
-	Parts     []plan.Part  `json:"memory"`
-	Needed    int64        `json:"needed_bytes"`
-	Available int64        `json:"available_bytes"` // 0: unknown
+	Layout
+	Phase   string      `json:"phase"`  // in which a process needs the most memory
+	Parts   []plan.Part `json:"memory"` // of a process that trains
+	Needed  int64       `json:"needed_bytes"`
+	Workers *Workers    `json:"workers,omitempty"`
+	// Machine is the memory of all processes of a machine, on that with the largest.
+	Machine   int64        `json:"machine_bytes"`
+	Available int64        `json:"available_bytes"` // of a machine, or of the GPU of each process; 0: unknown
 	Phases    []plan.Phase `json:"step"`
 	Steps     int          `json:"steps"` // trainer.total_steps; 0: the number depends on the tasks
 	Step      plan.Step    `json:"sizes"`
 	// Changes are settings with which the run fits, if it does not fit.
 	Changes []Change `json:"changes,omitempty"`
+
+	onGPU bool
+}
+
+// Layout is the number of processes of a planned run.
+type Layout struct {
+	Processes int `json:"processes"` // on each machine
+	Machines  int `json:"machines"`
+}
+
+// Workers predicts the memory of the processes that only play.
+type Workers struct {
+	Processes int         `json:"processes"`
+	Parts     []plan.Part `json:"memory"` // of each
+	Needed    int64       `json:"needed_bytes"`
 }
 
 // Change is a setting that reduces the memory of a run.
 type Change struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
-	Needed int64  `json:"needed_bytes"` // with this change and those before it
+	Needed int64  `json:"needed_bytes"` // with this change and those before it; see Plan.Compared
+}
+
+// Compared returns the memory that must be available: of all processes of a machine, or of one process with its GPU.
+func (p *Plan) Compared() int64 {
+	switch {
+	case !p.onGPU:
+		return p.Machine
+	case p.Workers != nil:
+		return max(p.Needed, p.Workers.Needed)
+	}
+	return p.Needed
 }
 
 // Fits reports whether the memory suffices, or is unknown.
-func (p *Plan) Fits() bool { return p.Available == 0 || p.Needed <= p.Available }
+func (p *Plan) Fits() bool { return p.Available == 0 || p.Compared() <= p.Available }
 
-// Plan predicts a training run of Fit by measuring small models. The argument available is the
-// memory for the run in bytes, or 0 for the free memory of this machine; that of a GPU is unknown.
-func (r *Run) Plan(ctx context.Context, available int64) (*Plan, error) {
+// Plan predicts a training run of Fit by measuring small models. The argument available is the memory of a machine or, on GPUs,
+// of the GPU of each process, in bytes, or 0 for the free memory of this machine; that of a GPU is unknown.
+func (r *Run) Plan(ctx context.Context, layout Layout, available int64) (*Plan, error) {
 	if r.cfg.Rollout.Engine != "local" {
 		return nil, errext.With(errext.Input, `set rollout.engine = "local"`, fmt.Errorf("rollout.engine = %q: an endpoint cannot be trained", r.cfg.Rollout.Engine))
 	}
+	all := layout.Processes * layout.Machines
+	if err := cmp.Or(checkTensorParallel(r.cfg, all, r.cfg.Serve.Listen != ""), checkWorkers(r.cfg.Dist.RolloutProcesses, all)); err != nil {
+		return nil, err
+	}
+	defer torch.SetNumThreads(torch.NumThreads())
+	shareCPUs(&r.host, dist.Env{LocalSize: layout.Processes}) // the times are those of a process with its share
 	var open Closers
 	thread, compute, err := openDevice(&r.host, &open, r.cfg.Model)
 	if err != nil {
@@ -49,7 +85,7 @@ func (r *Run) Plan(ctx context.Context, available int64) (*Plan, error) {
 	}
 	defer open.Close()
 	own := torch.RSS() // the device has loaded the libraries
-	p := &planner{host: &r.host, compute: compute, own: own, available: available, onGPU: thread.Device().CUDA, costs: map[string]*plan.Costs{}}
+	p := &planner{host: &r.host, layout: layout, compute: compute, own: own, available: available, onGPU: thread.Device().CUDA, costs: map[string]*plan.Costs{}}
 	if p.shape, err = planShape(ctx, &r.host, r.cfg); err != nil {
 		return nil, err
 	}
@@ -62,7 +98,7 @@ func (r *Run) Plan(ctx context.Context, available int64) (*Plan, error) {
 	} else if free, known := torch.FreeMemory(); known && available == 0 {
 		p.available = free + own // the run needs this process's memory once
 	}
-	if err := p.holdsWeights(); err != nil {
+	if err := p.holdsWeights(r.cfg); err != nil {
 		return nil, err
 	}
 	out, err := p.predict(ctx, r.cfg, true)
@@ -92,6 +128,7 @@ func planShape(ctx context.Context, h *Host, cfg configs.Config) (model.Config, 
 // planner predicts configurations that differ in settings of memory.
 type planner struct {
 	host         *Host
+	layout       Layout
 	shape        model.Config
 	compute      torch.DType
 	timed, sized *torch.Thread // devices on which time and memory are measured
@@ -101,13 +138,17 @@ type planner struct {
 	costs        map[string]*plan.Costs // by the device and the settings that change them
 }
 
-// holdsWeights returns an error if the weights alone do not fit, so that no setting helps.
-func (p *planner) holdsWeights() error {
+// holdsWeights returns an error if the weights alone do not fit, so that no setting of memory helps.
+func (p *planner) holdsWeights(cfg configs.Config) error {
 	n, err := p.shape.NumParameters()
 	if err != nil {
 		return errext.With(errext.Model, "", err)
 	}
-	if weights := int64(n) * int64(p.compute.Size()); p.available > 0 && weights > p.available {
+	weights := int64(n) * int64(p.compute.Size()) / int64(cfg.Rollout.TensorParallel)
+	if !p.onGPU {
+		weights *= int64(p.layout.Processes)
+	}
+	if p.available > 0 && weights > p.available {
 		return errext.With(errext.Check, "take a smaller model, or a machine with more memory",
 			fmt.Errorf("the weights alone need %.1f GB in %s, and %.1f GB are available", float64(weights)/1e9, p.compute, float64(p.available)/1e9))
 	}
@@ -117,7 +158,7 @@ func (p *planner) holdsWeights() error {
 // measured returns the costs of a configuration's model.
 func (p *planner) measured(ctx context.Context, t *torch.Thread, cfg configs.Config, timed bool) (*plan.Costs, error) {
 	m := cfg.Model
-	o := plan.Options{Config: p.shape, Compute: p.compute, Checkpointing: m.GradientCheckpointing, Rows: min(16, rolloutOptions(p.host, cfg).Concurrency), Untimed: !timed}
+	o := plan.Options{Config: p.shape, Compute: p.compute, Checkpointing: m.GradientCheckpointing || p.ranks(cfg).Recompute(), Rows: min(16, rolloutOptions(p.host, cfg).Concurrency), Untimed: !timed}
 	if m.LoRARank > 0 {
 		o.LoRA = &model.LoRA{Rank: m.LoRARank, Alpha: m.LoRAAlpha, Dropout: m.LoRADropout, Targets: m.TargetModules, Base: m.Path}
 	}
@@ -143,11 +184,10 @@ func (p *planner) predict(ctx context.Context, cfg configs.Config, timed bool) (
 	if err != nil {
 		return nil, err
 	}
-	out := &Plan{Available: p.available, Steps: cfg.Trainer.TotalSteps, Step: step}
-	if out.Parts, err = sized.Memory(step); err != nil {
+	out := &Plan{Layout: p.layout, Available: p.available, Steps: cfg.Trainer.TotalSteps, Step: step, onGPU: p.onGPU}
+	if err := p.memory(out, sized); err != nil {
 		return nil, err
 	}
-	out.Needed = plan.Total(out.Parts)
 	if !timed {
 		return out, nil
 	}
@@ -159,166 +199,29 @@ func (p *planner) predict(ctx context.Context, cfg configs.Config, timed bool) (
 	return out, nil
 }
 
-// step returns the largest sizes of a configuration's steps.
-func (p *planner) step(ctx context.Context, cfg configs.Config, costs *plan.Costs) (plan.Step, error) {
-	length := cfg.Rollout.MaxContextTokens
-	s := plan.Step{
-		Episodes: cfg.Data.TrainBatchSize * cfg.Rollout.GroupSize, Context: length,
-		Sessions: rolloutOptions(p.host, cfg).Concurrency,
-		Passes:   cfg.Actor.PPOEpochs, Reference: cfg.UsesReference(), Critic: cfg.UsesCritic() && !cfg.Critic.Shared,
+// memory predicts the memory of the processes that train and, if there are any, of those that only play.
+func (p *planner) memory(out *Plan, costs *plan.Costs) error {
+	trains := out.Step
+	if trains.Ranks.Workers > 0 {
+		trains.KVTokens = min(trains.KVTokens, trains.Context) // for one session
 	}
-	for _, e := range cfg.Env {
-		turns := e.MaxTurns
-		if e.Kind == configs.KindPrompt {
-			turns = 1
-		}
-		s.Sampled = max(s.Sampled, min(length, turns*cfg.Rollout.MaxNewTokens))
-	}
-	s.Updates = s.Passes
-	if n := cfg.Actor.MiniBatchSize; n > 0 {
-		s.Updates *= (s.Episodes + n - 1) / n
-	}
-	s.Old = s.Updates > 1 && !cfg.Algo.RolloutCorrection.BypassMode
-	s.MicroTokens = microTokens(policyOptions(cfg).Micro, s.Episodes, length)
-	if s.Critic {
-		s.MicroTokens = max(s.MicroTokens, microTokens(criticOptions(cfg, 1).Micro, s.Episodes, length))
-	}
-	if o := cfg.SFT; o.Epochs > 0 {
-		s.MicroTokens = max(s.MicroTokens, microTokens(microBatching(o.MicroBatchSize, o.DynamicBatch, o.MaxTokens), o.TrainBatchSize, min(length, cmp.Or(o.MaxLength, length))))
-	}
-	if f := cfg.Model.Fresh; f.Layers > 0 && f.Walks > 0 {
-		s.MicroTokens = max(s.MicroTokens, f.WalkBatchSize*length)
-	}
-	if s.KVTokens = s.Sessions * length; !p.onGPU {
-		s.Other = p.own
-	}
-	if path := cfg.Reward.ModelPath; path != "" {
-		d, err := DescribeModel(ctx, p.host, path)
-		if err != nil {
-			return s, fmt.Errorf("reward.model_path: %w", err)
-		}
-		s.Other += int64(d.Parameters) * int64(p.compute.Size())
-	}
-	if p.onGPU && cfg.Ref.OffloadParams {
-		s.Reference = false // it is on the host during the update
-	}
-	if p.available > 0 && !p.onGPU { // kvTokens makes the cache smaller if memory is short
-		empty := s
-		empty.KVTokens, empty.MicroTokens, empty.Reference, empty.Critic = 0, 0, false, false
-		loaded, err := costs.Memory(empty)
-		if err != nil {
-			return s, err
-		}
-		budget := int64(cfg.Rollout.KVCacheFraction * float64(p.available-plan.Total(loaded)))
-		s.KVTokens = min(s.KVTokens, max(length, int(budget/costs.KVBytes())))
-	}
-	return s, nil
-}
-
-// microTokens returns the largest number of tokens of a micro-batch.
-func microTokens(m learner.MicroBatching, rows, context int) int {
-	if m.Rows > 0 {
-		rows = min(rows, m.Rows)
-	}
-	if m.MaxTokens > 0 {
-		return min(m.MaxTokens, rows*context)
-	}
-	return rows * context
-}
-
-// errNoChange is returned if no setting makes a run fit.
-var errNoChange = errors.New("no setting of micro-batches, gradient checkpointing, rollout.max_sequences and adapters makes this model fit: take a smaller model, lower rollout.max_context_tokens, or use a machine with more memory")
-
-// changes returns settings with which the run fits. It lowers the micro-batches first, which costs
-// the least time, and adds adapters last, which change the method.
-func (p *planner) changes(ctx context.Context, cfg configs.Config) ([]Change, error) {
-	length := cfg.Rollout.MaxContextTokens
-	episodes := cfg.Data.TrainBatchSize * cfg.Rollout.GroupSize
-	// Each entry makes one change and reports whether it can be made again.
-	type reduction struct {
-		key    string
-		reduce func() (value string, ok bool)
-	}
-	halve := func(key string, v *int, most, least int) reduction {
-		return reduction{key, func() (string, bool) {
-			if now := cmp.Or(min(*v, most), most); now > least {
-				*v = max(least, now/2)
-				return fmt.Sprint(*v), true
-			}
-			return "", false
-		}}
-	}
-	// Micro-batches of a number of rows must divide the batch.
-	divide := func(key string, v *int, batch int) reduction {
-		return reduction{key, func() (string, bool) {
-			for n := cmp.Or(min(*v, batch), batch) / 2; n > 0; n-- {
-				if batch%n == 0 {
-					*v = n
-					return fmt.Sprint(n), true
-				}
-			}
-			return "", false
-		}}
-	}
-	once := func(key, value string, set func() bool) reduction {
-		return reduction{key, func() (string, bool) { return value, set() }}
-	}
-	actor := divide("actor.micro_batch_size", &cfg.Actor.MicroBatchSize, cmp.Or(cfg.Actor.MiniBatchSize, episodes))
-	if cfg.Actor.DynamicBatch {
-		actor = halve("actor.max_tokens_per_micro_batch", &cfg.Actor.MaxTokensPerMicroBatch, episodes*length, length)
-	}
-	list := []reduction{actor}
-	if cfg.UsesCritic() && !cfg.Critic.Shared && !cfg.Actor.DynamicBatch {
-		list = append(list, divide("critic.micro_batch_size", &cfg.Critic.MicroBatchSize, cmp.Or(cfg.Critic.MiniBatchSize, episodes)))
-	}
-	if cfg.SFT.Epochs > 0 && !cfg.SFT.DynamicBatch {
-		list = append(list, divide("sft.micro_batch_size", &cfg.SFT.MicroBatchSize, cfg.SFT.TrainBatchSize))
-	}
-	if f := &cfg.Model.Fresh; f.Layers > 0 && f.Walks > 0 {
-		list = append(list, halve("model.fresh.walk_batch_size", &f.WalkBatchSize, f.WalkBatchSize, 1))
-	}
-	list = append(list,
-		halve("rollout.max_sequences", &cfg.Rollout.MaxSequences, min(cfg.Rollout.MaxSequences, cfg.Agent.MaxWorkers), 1),
-		once("model.gradient_checkpointing", "true", func() bool {
-			was := cfg.Model.GradientCheckpointing
-			cfg.Model.GradientCheckpointing = true
-			return !was
-		}),
-		once("model.lora_rank", "16", func() bool {
-			m := &cfg.Model
-			if m.LoRARank > 0 || m.Fresh.Layers > 0 || cfg.UsesCritic() {
-				return false
-			}
-			m.LoRARank = 16
-			return true
-		}))
-	before, err := p.predict(ctx, cfg, false)
+	m, err := costs.Memory(trains)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var made []Change
-	for _, r := range list {
-		last := Change{}
-		for {
-			value, ok := r.reduce()
-			if !ok {
-				break
-			}
-			now, err := p.predict(ctx, cfg, false)
-			if err != nil {
-				return nil, err
-			}
-			if now.Needed < before.Needed {
-				last = Change{r.key, value, now.Needed}
-				before = now
-			}
-			if now.Fits() {
-				return append(made, last), nil
-			}
-		}
-		if last.Key != "" {
-			made = append(made, last)
-		}
+	out.Phase, out.Parts, out.Needed = m.Phase, m.Parts, plan.Total(m.Parts)
+	if out.Machine = int64(out.Processes) * out.Needed; trains.Ranks.Workers == 0 {
+		return nil
 	}
-	return nil, errext.With(errext.Check, "", errNoChange)
+	if m, err = costs.WorkerMemory(out.Step); err != nil {
+		return err
+	}
+	w := &Workers{trains.Ranks.Workers, m.Parts, plan.Total(m.Parts)}
+	out.Workers = w
+	// The last ranks are the workers, so that the first machine has the fewest of them and the last machine the most.
+	together := func(workers int) int64 {
+		return int64(out.Processes-workers)*out.Needed + int64(workers)*w.Needed
+	}
+	out.Machine = max(together(max(0, out.Processes-trains.Ranks.Trainers)), together(min(out.Processes, w.Processes)))
+	return nil
 }

@@ -235,10 +235,10 @@ func divide(ctx context.Context, h *Host, cfg configs.Config, m mode) error {
 	case n == 0:
 	case m != reinforced:
 		return errext.With(errext.Input, "set dist.rollout_processes to 0", errors.New("supervised training plays no episodes for dist.rollout_processes to play"))
-	case n >= h.Ranks.Size():
-		return errext.With(errext.Input, "start more processes (openmanus train --processes), or lower dist.rollout_processes",
-			fmt.Errorf("dist.rollout_processes is %d, but the run has %d processes, and at least one must train", n, h.Ranks.Size()))
 	default:
+		if err := checkWorkers(n, h.Ranks.Size()); err != nil {
+			return err
+		}
 		if err := h.Ranks.Divide(ctx, n, timeout); err != nil {
 			return errext.With(errext.Native, "", err)
 		}
@@ -253,6 +253,15 @@ func divide(ctx context.Context, h *Host, cfg configs.Config, m mode) error {
 	var err error
 	h.ahead, err = h.Ranks.Connect(ctx, "ahead", all, timeout)
 	return errext.With(errext.Native, "", err)
+}
+
+// checkWorkers returns an error if dist.rollout_processes leaves no process that trains.
+func checkWorkers(workers, processes int) error {
+	if workers == 0 || workers < processes {
+		return nil
+	}
+	return errext.With(errext.Input, "start more processes (openmanus train --processes), or lower dist.rollout_processes",
+		fmt.Errorf("dist.rollout_processes is %d, but the run has %d processes, and at least one must train", workers, processes))
 }
 
 // openFollower opens the actor of a worker, which holds the weights only in the compute type.

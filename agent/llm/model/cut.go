@@ -85,7 +85,7 @@ func declareCut(c Config, g *dist.Group) (*Model, error) {
 	if err != nil || g == nil || g.Size() == 1 {
 		return m, err
 	}
-	local, err := m.Config.local(g.Size())
+	local, err := m.Config.Local(g.Size())
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func declareCut(c Config, g *dist.Group) (*Model, error) {
 	return m, nil
 }
 
-// local returns the configuration of the blocks of one of n ranks.
-func (c Config) local(n int) (Config, error) {
+// Local returns the configuration of the blocks of one of n ranks.
+func (c Config) Local(n int) (Config, error) {
 	if c.Labels > 0 {
 		return c, errors.New("a sequence classifier cannot be cut over several ranks, because it does not generate")
 	}

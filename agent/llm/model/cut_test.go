@@ -371,7 +371,7 @@ func TestInvalidBlocks(t *testing.T) {
 		"down_proj [64,96] has the part [32,48]":     func(c *Config, _ *nn.Attention, m *nn.SwiGLU) { m.DownProj.Out = c.IntermediateSize * 2 / 3 },
 	} {
 		c := wide("llama", 4, false)
-		local, err := c.local(2)
+		local, err := c.Local(2)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -326,16 +326,18 @@ func (r *Ranks) Any(ctx context.Context, here bool) (bool, error) {
 	return here, err
 }
 
-// message is sent by each rank in an exchange. The value is encoded separately, so that an error can be decoded even if the
-// ranks exchange values of different types.
-type message struct {
-	Value  []byte // empty: none
-	Failed *Error
-}
+// The first byte of the message that each rank sends in an exchange. The encoding of the value or the error follows. An error can be
+// decoded even if the ranks exchange values of different types.
+const (
+	noValue byte = iota
+	hasValue
+	hasFailed // an Error
+)
 
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	err := gob.NewEncoder(&b).Encode(v)
+// encode returns the message of the given kind with v.
+func encode(kind byte, v any) ([]byte, error) {
+	b := bytes.NewBuffer([]byte{kind})
+	err := gob.NewEncoder(b).Encode(v)
 	return b.Bytes(), err
 }
 
@@ -349,20 +351,19 @@ func exchange[T any](ctx context.Context, r *Ranks, v *T, err error) ([]T, error
 	if err != nil && r.broken { // after Break
 		return nil, err
 	}
-	var sent message
+	sent := []byte{noValue}
 	if err == nil && v != nil {
-		sent.Value, err = encode(v)
+		sent, err = encode(hasValue, v)
 	}
 	if err != nil {
-		sent.Failed = r.failed(err)
-	}
-	text, encodeErr := encode(sent)
-	if encodeErr != nil {
-		return nil, fmt.Errorf("ranks: %w", encodeErr)
+		var encodeErr error
+		if sent, encodeErr = encode(hasFailed, r.failed(err)); encodeErr != nil {
+			return nil, fmt.Errorf("ranks: %w", encodeErr)
+		}
 	}
 	var texts [][]byte
 	groupErr := torch.Run(ctx, r.thread, func(s *torch.Scope) (err error) {
-		texts, err = r.group.GatherBytes(ctx, s, text)
+		texts, err = r.group.GatherBytes(ctx, s, sent)
 		return err
 	})
 	if groupErr != nil {
@@ -372,25 +373,26 @@ func exchange[T any](ctx context.Context, r *Ranks, v *T, err error) ([]T, error
 		}
 		return nil, fmt.Errorf("exchange with the other processes: %w", r.withNames(groupErr))
 	}
-	values := make([][]byte, len(texts))
 	var failed *Error
 	for rank, text := range texts {
-		var m message
-		if err := decode(text, &m); err != nil {
+		if text[0] != hasFailed {
+			continue
+		}
+		var e Error
+		if err := decode(text[1:], &e); err != nil {
 			return nil, fmt.Errorf("ranks: decode the message of rank %d: %w", rank, err)
 		}
-		values[rank] = m.Value
-		if m.Failed != nil && (failed == nil || failed.Code == errext.Interrupted && m.Failed.Code != errext.Interrupted) {
-			failed = m.Failed
+		if failed == nil || failed.Code == errext.Interrupted && e.Code != errext.Interrupted {
+			failed = &e
 		}
 	}
 	if failed == nil {
 		all := make([]T, len(texts))
-		for rank, text := range values {
-			if len(text) == 0 || rank == r.Rank() {
+		for rank, text := range texts {
+			if text[0] == noValue || rank == r.Rank() {
 				continue
 			}
-			if err := decode(text, &all[rank]); err != nil {
+			if err := decode(text[1:], &all[rank]); err != nil {
 				return nil, fmt.Errorf("ranks: decode the message of rank %d: %w", rank, err)
 			}
 		}

@@ -212,8 +212,8 @@ func collectives(ctx context.Context, m member) error {
 			return err
 		}
 	}
-	// An empty slice, and slices of different lengths.
-	for _, scale := range []int{0, 1, 5000} {
+	// An empty slice, slices of different lengths, and slices at the bound of one collective.
+	for _, scale := range []int{0, 1, shortBytes, shortBytes + 1, 5000} {
 		data := func(r int) []byte { return bytes.Repeat([]byte{byte('a' + r)}, r*scale) }
 		got, err := m.GatherBytes(ctx, m.s, data(m.Rank()))
 		if err != nil {

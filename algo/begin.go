@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
-	"github.com/openmanus/openmanus/algo/ranks"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data/crash"
@@ -68,25 +66,12 @@ func (t *Trainer) warmStart(ctx, soft context.Context) error {
 			return err
 		}
 	}
-	saved := time.Now()
-	o.Events = t.Events
-	o.Ranks = t.Ranks
+	o.Events, o.Ranks, o.Save = t.Events, t.Ranks, t.SaveCheckpoint
 	err := TrainSFT(ctx, soft, t.Actor, o, t.state.WarmSteps, func(step, steps int, m Metrics) error {
 		t.state.WarmSteps = step
 		t.keepBadSteps()
 		t.state.Unreported, t.unsaved = m, true
-		if err := t.reportWarm(ctx, steps); err != nil {
-			return err
-		}
-		if step == steps || o.SaveAfter <= 0 {
-			return nil
-		}
-		due, err := ranks.Share(ctx, t.Ranks, func() (bool, error) { return time.Since(saved) >= o.SaveAfter, nil })
-		if err != nil || !due {
-			return err
-		}
-		saved = time.Now()
-		return t.SaveCheckpoint(ctx)
+		return t.reportWarm(ctx, steps)
 	})
 	if err != nil {
 		return err

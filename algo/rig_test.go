@@ -24,6 +24,7 @@ import (
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/ranks"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
@@ -71,6 +72,8 @@ type rig struct {
 	keep       int              // number of checkpoints to keep
 	async      int              // number of steps that are played ahead; above 0 batches are not deterministic
 	phases     []seenPhase      // phases that were reported to Events
+	ranks      *ranks.Ranks     // processes of the run; nil: one
+	made       func(t *Trainer) // called before training; nil: not called
 }
 
 // seenPhase is a phase with its reported progress.
@@ -226,6 +229,8 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	if r.options != nil {
 		r.options(&o)
 	}
+	group := r.ranks.Trainers()
+	o.Policy.Micro.Group, o.RefMicro.Group, o.WarmStart.Micro.Group = group, group, group
 	if r.supervised {
 		o.Method, o.WarmStart = Supervised{*o.WarmStart}, nil
 	}
@@ -240,8 +245,8 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 		critic.SpoilLoss(r.spoilCritic)
 	}
 	trainer, err := New(Parts{
-		Checkpoint: found,
-		Actor:      actor, Critic: critic, Ref: ref, Engine: sched, Updated: backend.SetVersion, Run: run, Sink: riggedSink{jsonl, r}, Events: riggedEvents{r: r},
+		Checkpoint: found, Ranks: r.ranks,
+		Actor: actor, Critic: critic, Ref: ref, Engine: sched, Updated: backend.SetVersion, Run: run, Sink: riggedSink{jsonl, r}, Events: riggedEvents{r: r},
 		Envs: []Env{{Name: "maze", Train: playing, Val: playing, Weight: 1, TrainTasks: mazes(17, 18, 2), ValTasks: mazes(valMaze)}},
 		Save: func(ctx context.Context, dir string) error {
 			if r.onSave != nil {
@@ -258,6 +263,9 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 		},
 	}, o, state)
 	must(t, err)
+	if r.made != nil {
+		r.made(trainer)
+	}
 	return trainer.Fit(ctx, soft)
 }
 

@@ -32,8 +32,9 @@ type SFTOptions struct {
 	Schedule  func(steps int) optim.Schedule
 	// SaveAfter is the time between checkpoints of a warm start. 0: only at the end.
 	SaveAfter time.Duration
-	Events    Events       // receives the progress of TrainSFT; nil: none
-	Ranks     *ranks.Ranks // the processes that call TrainSFT; nil: this one alone
+	Save      func(context.Context) error // writes a checkpoint of a warm start
+	Events    Events                      // receives the progress of TrainSFT; nil: none
+	Ranks     *ranks.Ranks                // the processes that call TrainSFT; nil: this one alone
 }
 
 // Steps returns the number of optimiser steps.
@@ -109,7 +110,8 @@ func (r *sftRun) learn(ctx context.Context, a *learner.Actor, events Events, ste
 }
 
 // TrainSFT runs the supervised steps from step done+1 on and calls the function report
-// after each. When the context soft ends, it returns ErrInterrupted after the current step.
+// after each. When the context soft ends, it returns ErrInterrupted after the current step, with several ranks at their
+// next check.
 func TrainSFT(ctx, soft context.Context, a *learner.Actor, o SFTOptions, done int, report func(step, steps int, m Metrics) error) error {
 	r, err := newSFTRun(o, done)
 	if err != nil {
@@ -120,8 +122,13 @@ func TrainSFT(ctx, soft context.Context, a *learner.Actor, o SFTOptions, done in
 		events = noEvents{}
 	}
 	steps := o.Steps()
+	between := checks{ranks: o.Ranks, saveAfter: o.SaveAfter, now: time.Now}
 	for step := done + 1; step <= steps; step++ {
-		if err := stop(ctx, soft, o.Ranks); err != nil {
+		save, err := between.before(ctx, soft, step)
+		if err == nil && save {
+			err = o.Save(ctx)
+		}
+		if err != nil {
 			return err
 		}
 		m := Metrics{}

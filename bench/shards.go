@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -89,7 +91,8 @@ func measureShards(ctx context.Context, jobs []ShardJob, log io.Writer) ([]Shard
 		}
 		var stdout bytes.Buffer
 		status, err := dist.Launch(ctx, j.Ranks, dist.Command{
-			Path: self, Args: []string{self, "shards", "--shards", string(text)}, Env: os.Environ(), Stdout: &stdout, Stderr: log, Grace: time.Second,
+			Path: self, Args: []string{self, "shards", "--shards", string(text)}, Stdout: &stdout, Stderr: log, Grace: time.Second,
+			Env: append([]string{"OMP_NUM_THREADS=" + strconv.Itoa(max(runtime.NumCPU()/j.Ranks, 1))}, os.Environ()...),
 		}, nil)
 		if err == nil && status != 0 {
 			err = fmt.Errorf("%d ranks, shards of %s: exit status %d", j.Ranks, j.Level, status)

@@ -282,6 +282,24 @@ func TestNumThreads(t *testing.T) {
 	}
 }
 
+// TestNumThreadsOfOneThread checks that a Thread's own number takes precedence until it is 0.
+func TestNumThreadsOfOneThread(t *testing.T) {
+	th := torchtest.Thread(t)
+	defer th.SetNumThreads(0)
+	for _, c := range []struct{ own, want int }{{3, 3}, {0, torch.NumThreads()}} {
+		th.SetNumThreads(c.own)
+		err := torch.Run(t.Context(), th, func(*torch.Scope) error {
+			if got := torch.NativeThreads(); got != c.want || th.NumThreads() != c.want {
+				t.Errorf("SetNumThreads(%d): libtorch uses %d threads, NumThreads is %d, want %d", c.own, got, th.NumThreads(), c.want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestStartsOnOneCPU checks that the program works on one CPU, where gotorch's package initialisation sets 0 threads, which
 // libtorch does not accept.
 func TestStartsOnOneCPU(t *testing.T) {

@@ -4,6 +4,7 @@ package torch
 import "C"
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -22,6 +23,7 @@ type Thread struct {
 	gone   chan struct{} // closed when the goroutine has ended
 	once   sync.Once
 	tid    atomic.Int64 // id of the OS thread
+	own    atomic.Int64 // argument of Thread.SetNumThreads
 
 	// Only the goroutine may use the fields below.
 	cur     *Scope // the innermost open scope; nil outside Run
@@ -119,9 +121,16 @@ func (t *Thread) loop(ready chan<- error) {
 	}
 }
 
-// takeNumThreads sets this OS thread's number of threads to the value of SetNumThreads.
+// SetNumThreads sets the number of CPU threads of one operation on this Thread alone, from its next Run on. With 0, the
+// number is that of the process (the function SetNumThreads), as at the start.
+func (t *Thread) SetNumThreads(n int) { t.own.Store(int64(n)) }
+
+// NumThreads returns the number of CPU threads of the next Run on this Thread.
+func (t *Thread) NumThreads() int { return int(cmp.Or(t.own.Load(), numThreads.Load())) }
+
+// takeNumThreads sets this OS thread's number of threads to NumThreads.
 func (t *Thread) takeNumThreads() error {
-	n := numThreads.Load()
+	n := int64(t.NumThreads())
 	if n == t.threads {
 		return nil
 	}

@@ -283,7 +283,7 @@ func (a *Actor) accumulate(ctx context.Context, rows []data.Row, micro MicroBatc
 		}
 		return nil
 	}
-	err := eachMicroBatch(ctx, rows, micro, lockstep || sumsGrads, func(p *packed) error {
+	err := eachMicroBatch(ctx, a.master.Thread(), rows, micro, lockstep || sumsGrads, func(p *packed) error {
 		switch {
 		case len(p.at) > 0 && !p.idle:
 			return a.backward(ctx, p, loss, notFinite)

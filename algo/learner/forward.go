@@ -34,7 +34,7 @@ func LogProbs(ctx context.Context, m *model.Model, rows []data.Row, micro MicroB
 // forward calls f with each micro-batch of the rows. It computes no gradients. f scatters the
 // given fields, which all ranks then have for all rows.
 func forward(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, f func(s *torch.Scope, p *packed), fields ...field) error {
-	err := eachMicroBatch(ctx, rows, micro, m.Lockstep(), func(p *packed) error {
+	err := eachMicroBatch(ctx, m.Thread(), rows, micro, m.Lockstep(), func(p *packed) error {
 		return torch.Run(ctx, m.Thread(), func(s *torch.Scope) error {
 			defer m.DropTapes()
 			s.NoGrad(func() { f(s, p) })

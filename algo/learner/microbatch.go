@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/dist"
 )
 
@@ -19,6 +20,10 @@ type MicroBatching struct {
 	// Group holds the ranks among which the rows of a pass are dealt. Every rank calls the pass
 	// with all rows and gets all results (ranks.go). nil: one process.
 	Group *dist.Group
+	// CPUs is the number of processors that the ranks of Group share, if all of them are on this machine and only
+	// compute the pass. In a pass with fewer rows than ranks, the ranks with rows use all of them. 0: every rank keeps to its
+	// number of threads.
+	CPUs int
 }
 
 // Split cuts rows, in order, into micro-batches. It returns an error if a row has more
@@ -44,10 +49,10 @@ func (m MicroBatching) Split(rows []data.Row) ([][]data.Row, error) {
 	return out, nil
 }
 
-// eachMicroBatch calls f with each micro-batch of this rank's rows, in order. Fields that f
+// eachMicroBatch calls f, which computes on the thread, with each micro-batch of this rank's rows, in order. Fields that f
 // writes to the rows of a micro-batch are written to rows. In lockstep all ranks call f equally often: a rank with
 // fewer micro-batches calls it with idle ones.
-func eachMicroBatch(ctx context.Context, rows []data.Row, micro MicroBatching, lockstep bool, f func(p *packed) error) error {
+func eachMicroBatch(ctx context.Context, thread *torch.Thread, rows []data.Row, micro MicroBatching, lockstep bool, f func(p *packed) error) error {
 	byRank, err := micro.deal(rows)
 	if err != nil {
 		return err
@@ -55,6 +60,10 @@ func eachMicroBatch(ctx context.Context, rows []data.Row, micro MicroBatching, l
 	own, most := byRank[micro.rank()], 0
 	for _, h := range byRank {
 		most = max(most, len(h.batches))
+	}
+	if !lockstep {
+		thread.SetNumThreads(micro.threads(byRank))
+		defer thread.SetNumThreads(0)
 	}
 	first := 0 // index in own.rows of the first row of the micro-batch
 	for i := range most {
@@ -107,6 +116,20 @@ func idle(rows []data.Row) (*packed, error) {
 type rankRows struct {
 	index   []int        // indices of the rows, in increasing order
 	batches [][]data.Row // the micro-batches
+}
+
+// threads returns the number of CPU threads of this rank in a pass in which idle ranks do not compute. 0: as outside passes.
+func (m MicroBatching) threads(byRank []rankRows) int {
+	busy := 0
+	for _, h := range byRank {
+		if len(h.index) > 0 {
+			busy++
+		}
+	}
+	if m.CPUs == 0 || busy == 0 || busy == len(byRank) {
+		return 0
+	}
+	return max(torch.NumThreads(), m.CPUs/busy)
 }
 
 // rowsOf returns the number of rows in the i-th micro-batches of all ranks.

@@ -1,6 +1,7 @@
 package learner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -382,5 +383,43 @@ func TestDeal(t *testing.T) {
 		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%d ranks get the rows %v, want %v", c.ranks, got, c.want)
 		}
+	}
+}
+
+// TestIdleRanksLendTheirProcessors checks the number of threads of each rank during a pass and after it.
+func TestIdleRanksLendTheirProcessors(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		ranks, rows int
+		cpus        int
+		lockstep    bool
+		busy        int // threads of a rank with rows during the pass; 0: those of the process
+	}{
+		{name: "one row", ranks: 2, rows: 1, cpus: 6, busy: 6},
+		{name: "two rows", ranks: 3, rows: 2, cpus: 6, busy: 3},
+		{name: "a row for each", ranks: 2, rows: 2, cpus: 6},
+		{name: "fewer processors than ranks", ranks: 3, rows: 2, cpus: 1},
+		{name: "processors of their own", ranks: 2, rows: 1},
+		{name: "idle ranks compute too", ranks: 2, rows: 1, cpus: 6, lockstep: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			disttest.Run(t, c.ranks, func(th *torch.Thread, g *dist.Group) error {
+				calls := 0
+				err := eachMicroBatch(t.Context(), th, trainRows(c.rows), MicroBatching{Group: g, CPUs: c.cpus}, c.lockstep, func(*packed) error {
+					calls++
+					if want := cmp.Or(c.busy, torch.NumThreads()); th.NumThreads() != want {
+						t.Errorf("rank %d has %d threads in the pass, want %d", g.Rank(), th.NumThreads(), want)
+					}
+					return nil
+				})
+				if want := g.Rank() < c.rows || c.lockstep; (calls > 0) != want {
+					t.Errorf("rank %d has %d micro-batches", g.Rank(), calls)
+				}
+				if th.NumThreads() != torch.NumThreads() {
+					t.Errorf("rank %d has %d threads after the pass, want %d", g.Rank(), th.NumThreads(), torch.NumThreads())
+				}
+				return err
+			})
+		})
 	}
 }

@@ -65,6 +65,17 @@ func shareCPUs(h *Host, at dist.Env) {
 	torch.SetNumThreads(max(1, runtime.NumCPU()/max(1, at.LocalSize)))
 }
 
+// onRanks makes passes over rows passes of all ranks that train. The ranks of one machine share its processors, unless the number of
+// threads of a process was set, or episodes are played during updates.
+func (t *training) onRanks(m *learner.MicroBatching) {
+	m.Group = t.host.Ranks.Trainers()
+	_, local := t.host.Ranks.Local()
+	threadsSet := t.host.Getenv("OMP_NUM_THREADS") != "" || t.host.Getenv("SLURM_CPUS_PER_TASK") != ""
+	if m.Group != nil && local == t.host.Ranks.Size() && !threadsSet && t.cfg.Trainer.AsyncSteps == 0 {
+		m.CPUs = runtime.NumCPU()
+	}
+}
+
 // rankDevice returns the device of this process. Each process of a machine uses its own GPU.
 func rankDevice(h *Host, name string) (string, error) {
 	local, size := h.Ranks.Local()

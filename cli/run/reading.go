@@ -129,7 +129,7 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 	began := time.Now()
 	o := readingOptions(t.cfg, rows)
 	o.Events, o.Ranks = events, t.host.Ranks
-	o.Micro.Group = o.Ranks.Trainers()
+	t.onRanks(&o.Micro)
 	loss, line := 0.0, readingLine{}
 	err = algo.TrainSFT(ctx, soft, t.actor, o, 0, func(step, steps int, m algo.Metrics) error {
 		if line.add(m); sink != nil && (step == steps || step%readingEvery(steps) == 0) {

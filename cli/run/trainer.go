@@ -21,13 +21,13 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if err != nil {
 		return nil, err
 	}
-	group := t.host.Ranks.Trainers()
-	o.Policy.Micro.Group, o.RefMicro.Group = group, group
+	t.onRanks(&o.Policy.Micro)
+	t.onRanks(&o.RefMicro)
 	if o.Critic != nil {
-		o.Critic.Micro.Group = group
+		t.onRanks(&o.Critic.Micro)
 	}
 	if t.warm != nil {
-		t.warm.Micro.Group = group
+		t.onRanks(&t.warm.Micro)
 	}
 	o.FreezeReference = t.freezesReference()
 	if o.WarmStart = t.warm; t.mode == supervised {

@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -37,8 +36,7 @@ type Command struct {
 // rank fails or ctx ends, the other ranks are asked to end, and after c.Grace killed. They are killed if this process dies.
 //
 // Rank 0 writes to c.Stdout and c.Stderr. All output of the other ranks goes to c.Stderr, in lines that begin with the rank. The
-// ranks have no input, and a process group each, so that Ctrl-C in a terminal reaches them only through signals. If
-// OMP_NUM_THREADS is unset, the CPUs are shared among the ranks.
+// ranks have no input, and a process group each, so that Ctrl-C in a terminal reaches them only through signals.
 func Launch(ctx context.Context, n int, c Command, signals <-chan os.Signal) (status int, err error) {
 	if n < 1 {
 		return 0, fmt.Errorf("dist: launch %d processes; at least 1 is needed", n)
@@ -109,9 +107,6 @@ func (c Command) rank(env Env, outputs *sync.Mutex) *exec.Cmd {
 	cmd := exec.Command(cmp.Or(c.Path, c.Args[0]))
 	cmd.Args, cmd.Dir = c.Args, c.Dir
 	cmd.Env = slices.Concat(c.Env, env.Variables())
-	if !slices.ContainsFunc(c.Env, func(v string) bool { return strings.HasPrefix(v, "OMP_NUM_THREADS=") }) {
-		cmd.Env = append(cmd.Env, "OMP_NUM_THREADS="+strconv.Itoa(max(runtime.NumCPU()/env.LocalSize, 1)))
-	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = c.Grace // a child of the rank may keep its output open
 	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr

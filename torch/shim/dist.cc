@@ -94,10 +94,19 @@ std::string current_message() {
   }
 }
 
+// Held while a collective is submitted to Gloo, which does not wait for other ranks. c10d records the collectives of all groups of
+// the process in one object. FlightRecorder::recordWithResetEnabled (FlightRecorderDetail.hpp) searches its map all_pg_status_, and
+// inserts a group at its first collective, before it takes the lock of the object. Two groups in two threads, as in tests with
+// several ranks in one process, would change the map at the same time, which crashes in std::_Rb_tree_insert_and_rebalance.
+std::mutex recorder_mu;
+
 // Turns off the log of c10d, which writes a C++ backtrace to stderr for every lost connection. The errors of this file have its
 // messages. TORCH_CPP_LOG_LEVEL is libtorch's variable for the level.
 void quiet() {
-  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 3;  // fatal
+  static std::once_flag once;  // threads of earlier groups read the level
+  std::call_once(once, [] {
+    if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 3;  // fatal
+  });
 }
 
 struct Group : std::enable_shared_from_this<Group> {
@@ -455,7 +464,10 @@ struct Group : std::enable_shared_from_this<Group> {
   // Runs one collective on tensors in host memory.
   template <typename F>
   void collect_on_host(const std::string &name, std::vector<at::Tensor> &ts, F start) {
-    c10::intrusive_ptr<c10d::Work> work = start(*gloo, ts);
+    c10::intrusive_ptr<c10d::Work> work = [&] {
+      std::lock_guard<std::mutex> lock(recorder_mu);
+      return start(*gloo, ts);
+    }();
     const std::string call = name + " (collective " + std::to_string(++calls) + ")";
     try {
       work->wait();

@@ -200,19 +200,23 @@ cuda_headers() {
   stamp cuda-headers "$h"
 }
 
-# check_nccl: compiles the collectives of GPUs with NVIDIA's headers, and links them to libtorch_cuda.
-check_nccl() {
-  local h out=$build/obj/nccl_check
-  h=$(hash_of torch/shim/nccl/*.cc torch/shim/collectives.h third_party/cuda.lock third_party/libtorch.lock)-$(cat "$build/obj/nccl.hash")
-  fresh nccl_check "$h" && return
-  say "checking torch/shim/nccl with the headers and libraries of CUDA"
-  g++ "${cxx[@]}" -Itorch/shim -isystem "$build/nvidia/nccl/include" -isystem "$build/nvidia/cu13/include" -isystem "$build/cuda-runtime/include" \
-    -isystem "$build/libtorch/include" -isystem "$build/libtorch/include/torch/csrc/api/include" -c torch/shim/nccl/backend.cc -o "$out.o" ||
-    die "torch/shim/nccl/declarations differs from NVIDIA's headers; see the first error above"
-  g++ -shared -o "$out.so" "$build/obj/nccl.o" -L"$build/libtorch/lib" -ltorch_cuda -ltorch_cpu -lc10 -Wl,--unresolved-symbols=ignore-in-shared-libs ||
-    die "libtorch_cuda lacks symbols of torch/shim/nccl; see the first error above"
+# check_cuda: compiles the sources that use CUDA's headers a second time, with NVIDIA's, and links them to libtorch_cuda.
+check_cuda() {
+  local h name source out=$build/obj/cuda_check
+  h=$(hash_of torch/shim/{nccl,cudagraph}/*.cc torch/shim/{collectives,graph}.h third_party/cuda.lock third_party/libtorch.lock "$build"/obj/{nccl,cudagraph}.hash)
+  fresh cuda_check "$h" && return
+  for name in nccl cudagraph; do
+    say "checking torch/shim/$name with the headers and libraries of CUDA"
+    for source in torch/shim/"$name"/*.cc; do
+      g++ "${cxx[@]}" -Itorch/shim -isystem "$build/nvidia/nccl/include" -isystem "$build/nvidia/cu13/include" -isystem "$build/cuda-runtime/include" \
+        -isystem "$build/libtorch/include" -isystem "$build/libtorch/include/torch/csrc/api/include" -c "$source" -o "$out.o" ||
+        die "torch/shim/nccl/declarations differs from NVIDIA's headers; see the first error above"
+    done
+    g++ -shared -o "$out.so" "$build/obj/$name.o" -L"$build/libtorch/lib" -ltorch_cuda -ltorch_cpu -lc10 -Wl,--no-undefined -Wl,--unresolved-symbols=ignore-in-shared-libs ||
+      die "libtorch_cuda lacks symbols of torch/shim/$name; see the first error above"
+  done
   rm -f "$out.o" "$out.so"
-  stamp nccl_check "$h"
+  stamp cuda_check "$h"
 }
 
 # cuda [--torch DIR]: adds the CUDA part of libtorch to build/libtorch and the CUDA libraries to build/nvidia, where the
@@ -235,7 +239,7 @@ cuda() {
   fi
   h=$(hash_of third_party/cuda.lock third_party/libtorch.lock)
   if fresh cuda "$h" "${files[@]/#/$build/libtorch/lib/}" "$build/nvidia/cu13/lib/libcublas.so.13"; then
-    check_nccl
+    check_cuda
     say "build/nvidia is up to date"
     return
   fi
@@ -252,7 +256,7 @@ cuda() {
   unpack "$(wheel libtorch.lock torch)" "$build/libtorch" "${rules[@]}"
   for name in "${wheels[@]}"; do unpack "$name" "$build/nvidia.tmp" nvidia/=; done
   mv "$build/nvidia.tmp" "$build/nvidia"
-  check_nccl
+  check_cuda
   stamp cuda "$h"
   say "build/openmanus computes on GPUs from now on; NVIDIA's driver must be installed"
 }
@@ -459,13 +463,14 @@ gotorch_dir() {
 native() {
   libtorch
   cuda_headers
-  local src obj=$build/obj cgotorch shim core fused protected nccl all f
+  local src obj=$build/obj cgotorch shim core fused protected nccl cudagraph all f
   src=$(gotorch_dir)
   mkdir -p "$build/lib" "$obj"
   cgotorch=$(printf '%s %s' "$(cat "$build/stamps/libtorch")" "$src" | sha256sum | cut -c1-40)
   all=$(hash_of torch/shim/*.cc torch/*.h torch/shim/*.h torch/shim/cuda/* torch/shim/gloo/*.h torch/shim/gloo/*/*.h third_party/libtorch.lock)
-  protected=$(hash_of torch/shim/protected/* torch/shim/cuda/* torch/shim/{gpu,collectives,gloo_backend}.h torch/shim/gloo/*.h torch/shim/gloo/*/*.h torch/*.h third_party/libtorch.lock)
+  protected=$(hash_of torch/shim/protected/* torch/shim/cuda/* torch/shim/{gpu,graph,collectives,gloo_backend}.h torch/shim/gloo/*.h torch/shim/gloo/*/*.h torch/*.h third_party/libtorch.lock)
   nccl=$(hash_of torch/shim/nccl/*.cc torch/shim/nccl/declarations/*.h torch/shim/nccl/declarations/*/*.h torch/shim/collectives.h third_party/libtorch.lock)
+  cudagraph=$(hash_of torch/shim/cudagraph/*.cc torch/shim/nccl/declarations/*.h torch/shim/nccl/declarations/*/*.h torch/shim/graph.h third_party/libtorch.lock)
   fused=$(hash_of torch/shim/fused_*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
   kernel_source >"$obj/kernel_source.cpp.tmp"
   mv "$obj/kernel_source.cpp.tmp" "$obj/kernel_source.cpp"
@@ -480,6 +485,7 @@ native() {
       printf '%q ' "${shim[@]}" -- "${core[@]}" && echo
     printf 'unit %q %q ' "$obj/protected" "$protected" && printf '%q ' -O1 -Itorch -Itorch/shim -- torch/shim/protected/*.cc && echo
     printf 'unit %q %q ' "$obj/nccl" "$nccl" && printf '%q ' -O1 -Itorch/shim -isystem torch/shim/nccl/declarations -isystem build/cuda-runtime/include -- torch/shim/nccl/*.cc && echo
+    printf 'unit %q %q ' "$obj/cudagraph" "$cudagraph" && printf '%q ' -O1 -Itorch/shim -isystem torch/shim/nccl/declarations -isystem build/cuda-runtime/include -- torch/shim/cudagraph/*.cc && echo
   )
   # The hashes of the objects cover sources, flags and compiler.
   local link
@@ -500,12 +506,14 @@ native() {
     share libopenmanus_protected.so "$obj/protected.o"
     stamp protected "$link"
   fi
-  link=$(hash_of "$obj/nccl.hash")
-  if ! fresh nccl "$link" "$build/lib/libopenmanus_nccl.so"; then
-    # libtorch_cuda, which ./build.sh cuda adds, has the undefined symbols; the process has loaded it before.
-    share libopenmanus_nccl.so "$obj/nccl.o" -Wl,-z,undefs
-    stamp nccl "$link"
-  fi
+  # libtorch_cuda, which ./build.sh cuda adds, has the undefined symbols of these; the process has loaded it before.
+  for f in nccl cudagraph; do
+    link=$(hash_of "$obj/$f.hash")
+    if ! fresh "$f" "$link" "$build/lib/libopenmanus_$f.so"; then
+      share "libopenmanus_$f.so" "$obj/$f.o" -Wl,-z,undefs
+      stamp "$f" "$link"
+    fi
+  done
 }
 
 # nvrtc: fetches the compiler of the kernels for GPUs into build/nvrtc, for the tests.
@@ -682,7 +690,7 @@ pack() {
     go test -c -trimpath -ldflags '-s -w' -o "$dir/$package/check" "./$package"
     [ ! -d "$package/testdata" ] || cp -r "$package/testdata" "$dir/$package/"
   done
-  cp "$build"/lib/lib{openmanus_torch,openmanus_protected,openmanus_nccl,cgotorch}.so "$build/libtorch/version.py" "$dir/lib"
+  cp "$build"/lib/lib{openmanus_torch,openmanus_protected,openmanus_nccl,openmanus_cudagraph,cgotorch}.so "$build/libtorch/version.py" "$dir/lib"
   # The sources are compiled again for a PyTorch of another commit.
   src=$(gotorch_dir)
   cp -r torch/shim/. torch/*.h "$dir/src/shim"

@@ -26,7 +26,7 @@ func newCUDABuild(t *testing.T) cudaBuild {
 	if !found {
 		t.Fatal("build.sh does not end with its call of main")
 	}
-	b.write("build.sh", string(body)+"native() { :; }\ncheck_nccl() { :; }\ncuda \"$@\"\n")
+	b.write("build.sh", string(body)+"native() { :; }\ncheck_cuda() { :; }\ncuda \"$@\"\n")
 	b.write("build/libtorch/version.py", versionPy("2.11.0+cu130", "70d9"))
 	libraries := map[string]string{}
 	for _, name := range []string{"libtorch_cuda.so", "libtorch_cuda_linalg.so", "libtorch_nvshmem.so", "libc10_cuda.so", "libcaffe2_nvrtc.so"} {

@@ -99,13 +99,15 @@ compile() {
   for f in "$here"/src/gotorch/cgotorch/*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/cgotorch.cpp"
   for f in "$here"/src/shim/*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/shim.cpp"
   for f in "$here"/src/shim/protected/*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/protected.cpp"
-  for f in "$here"/src/shim/nccl/*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/nccl.cpp"
+  for name in nccl cudagraph; do
+    for f in "$here/src/shim/$name"/*.cc; do printf '#include "%s"\n' "$f"; done >"$obj/$name.cpp"
+  done
   printf 'extern "C" const char* om_source_hash(void) { return "%s"; }\n' "$(cat "$here"/src/shim/*.* | sha256sum | cut -c1-40)" >>"$obj/shim.cpp"
-  for name in cgotorch shim protected nccl; do
+  for name in cgotorch shim protected nccl cudagraph; do
     say "compiling $name"
     flags=(-O2 -fopenmp -I"$here/src/shim")
     [ $name != cgotorch ] || flags=(-O1 -w -I"$here/src/gotorch")
-    [ $name != nccl ] || flags+=(-isystem "$here/src/shim/nccl/declarations" -isystem "$torch/../../nvidia/cu13/include")
+    [[ $name != nccl && $name != cudagraph ]] || flags+=(-isystem "$here/src/shim/nccl/declarations" -isystem "$torch/../../nvidia/cu13/include")
     g++ -std=c++17 -fPIC -Wno-sign-compare -D_GLIBCXX_USE_CXX11_ABI=1 "${flags[@]}" \
       -isystem "$include" -isystem "$include/torch/csrc/api/include" -c "$obj/$name.cpp" -o "$obj/$name.o"
   done
@@ -114,7 +116,7 @@ compile() {
   gomp=$(find "$torch" "$torch/../../torch.libs" -maxdepth 1 -name 'libgomp*.so*' 2>/dev/null | head -n 1) || true
   share libopenmanus_torch.so "$obj/shim.o" ${gomp:+"$gomp"} -ldl -lpthread
   share libopenmanus_protected.so "$obj/protected.o"
-  share libopenmanus_nccl.so "$obj/nccl.o" -Wl,-z,undefs # libtorch_cuda has them
+  for name in nccl cudagraph; do share "libopenmanus_$name.so" "$obj/$name.o" -Wl,-z,undefs; done # libtorch_cuda has them
   cp "$torch/../version.py" "$here/lib/version.py"
 }
 

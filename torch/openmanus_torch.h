@@ -216,6 +216,29 @@ const char *om_job_seconds(double *out);
 /* Returns the memory that the allocator of a kind of device holds for later tensors to the device. */
 const char *om_empty_cache(int64_t device_kind);
 
+/* ---- graphs (graph.cc) ------------------------------------------------------------------------------- */
+
+/* Operations of a device that were recorded, to be submitted together. */
+typedef void *om_graph;
+
+/* From om_graph_begin to om_graph_end, the operations of this OS thread on a device are recorded instead of run, if record is not
+ * 0; otherwise they run, on the stream of recordings, so that libraries prepare themselves for it. Between them there must be no
+ * copy from or to the host. om_graph_end must be called also after an error between them. The graph uses the addresses of its
+ * operands. Tensors that are made in the recording have memory of the graph, which graphs of an OS thread share: their elements
+ * are valid from a launch to the next launch of another graph. */
+const char *om_graph_begin(int64_t device_kind, int64_t device_index, int record, om_graph *out);
+const char *om_graph_end(om_graph g);
+const char *om_graph_launch(om_graph g);
+void om_graph_free(om_graph g);
+
+/* Copies nbytes from the host into t, which is contiguous and has that size. */
+const char *om_upload_into(om_tensor t, const void *data, int64_t nbytes);
+
+/* A hash of the addresses and the sizes of tensors. */
+const char *om_addresses(const om_tensor *ts, int64_t n, uint64_t *out);
+
+/* ---- the protected device (device.cc) ---------------------------------------------------------------- */
+
 /* What the protected device has done since it was loaded: operations (views and allocations are none), copies from the
  * host, and copies and single elements to the host. */
 typedef struct {

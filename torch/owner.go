@@ -8,11 +8,12 @@ import (
 	"errors"
 )
 
-// Owner holds tensors that outlive a Run: parameters, optimiser state, a KV cache. Own
+// Owner holds tensors and graphs that outlive a Run: parameters, optimiser state, a KV cache. Own
 // and Release must be called inside Run on the owner's thread; Close may be called anywhere.
 type Owner struct {
 	home
 	t      *Thread
+	graphs []*Graph
 	closed bool
 }
 
@@ -86,7 +87,7 @@ func (o *Owner) To(s *Scope, d Device, ts ...*Tensor) {
 	}, ts...)
 }
 
-// Close frees every tensor of o. Called outside Run, it waits for the thread. A second call does nothing
+// Close frees every tensor and graph of o. Called outside Run, it waits for the thread. A second call does nothing
 // (in debug builds it panics).
 func (o *Owner) Close() {
 	if o.t.here() {
@@ -108,6 +109,7 @@ func (o *Owner) close() {
 		panic("torch: the owner " + o.name + " was closed twice")
 	}
 	o.closed = true
+	o.freeGraphs()
 	o.free()
 }
 

@@ -1,6 +1,7 @@
 #include "gpu.h"
 
 #include <atomic>
+#include <utility>
 
 #include "fused_vec.h"
 
@@ -21,14 +22,30 @@ bool ready(const at::Tensor &t) {
   return cpu_level() >= 0 && backend(t.device().type()) != nullptr && (t.scalar_type() == at::kFloat || t.scalar_type() == at::kBFloat16);
 }
 
-at::Tensor upload(const void *data, at::IntArrayRef shape, at::ScalarType type, at::Device device) {
+namespace {
+
+// A copy of the host's elements in memory from which they can be copied to a device, and whether it is pinned.
+std::pair<at::Tensor, bool> staged(const void *data, at::IntArrayRef shape, at::ScalarType type, at::Device device) {
   constexpr size_t most = 64 << 20;  // the allocator keeps pinned memory; arrays as large as weights are rare
   at::TensorOptions options = at::TensorOptions().dtype(type);
   const size_t bytes = static_cast<size_t>(c10::multiply_integers(shape)) * at::elementSize(type);
   const bool pinned = device.is_cuda() && bytes <= most;
   at::Tensor t = at::empty(shape, pinned ? options.pinned_memory(true) : options);
   if (bytes > 0) std::memcpy(t.data_ptr(), data, bytes);
+  return {t, pinned};
+}
+
+}  // namespace
+
+at::Tensor upload(const void *data, at::IntArrayRef shape, at::ScalarType type, at::Device device) {
+  const auto [t, pinned] = staged(data, shape, type, device);
   return t.to(device, type, pinned);
+}
+
+void upload_into(const at::Tensor &t, const void *data) {
+  const auto [from, pinned] = staged(data, t.sizes(), t.scalar_type(), t.device());
+  at::Tensor to = t;
+  to.copy_(from, pinned);
 }
 
 at::Tensor counters(at::Device device, int64_t n) {
@@ -60,7 +77,7 @@ void Call::run(int64_t x, int64_t y, int64_t z, int threads) {
   if (x == 0 || y == 0 || z == 0) return;
   TORCH_CHECK(x <= INT32_MAX && y <= 65535 && z <= 65535, name_, ": a grid of ", x, " x ", y, " x ", z, " blocks is too large");
   std::array<void *, kMaxArguments> args;
-  for (size_t i = 0; i < n_; i++) args[i] = &values_[i];
+  for (size_t i = 0; i < kMaxArguments; i++) args[i] = &values_[i];
   const unsigned grid[3] = {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)};
   backend(device_.type())(name_.c_str(), grid, static_cast<unsigned>(threads), args.data(), tensors_, device_);
 }

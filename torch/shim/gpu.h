@@ -18,6 +18,9 @@ bool ready(const at::Tensor &t);
 // does not wait for the GPU.
 at::Tensor upload(const void *data, at::IntArrayRef shape, at::ScalarType type, at::Device device);
 
+// upload_into copies the host's elements into t, which is contiguous and on a device, in the same way.
+void upload_into(const at::Tensor &t, const void *data);
+
 constexpr size_t kMaxArguments = 32;
 
 // Call is one launch of a kernel whose name ends in the type of t, _f32 or _bf16. Its arguments are added in order.
@@ -56,7 +59,8 @@ at::Tensor counters(at::Device device, int64_t n);
 // threads_for returns the number of threads of a block that processes n elements: a multiple of 32, at most 1024.
 inline int threads_for(int64_t n) { return static_cast<int>(std::min<int64_t>(1024, std::max<int64_t>(32, (n + 31) / 32 * 32))); }
 
-// A back end launches a kernel on a device. args[i] points to argument i; tensors are those whose memory the kernel accesses.
+// A back end launches a kernel on a device. args[i] points to argument i, of at most 8 bytes; there are kMaxArguments, and those
+// after the last of the kernel are 0. tensors are those whose memory the kernel accesses.
 using Launch = void (*)(const char *kernel, const unsigned grid[3], unsigned threads, void **args,
                         const std::vector<at::Tensor> &tensors, at::Device device);
 

@@ -30,6 +30,7 @@
 
 #include "../gpu.h"
 #include "attention.h"
+#include "graph.h"
 #include "kernels.h"
 #include "openmanus_torch.h"
 
@@ -47,7 +48,11 @@ struct Inside {
   ~Inside() { inside--; }
 };
 
-void count(std::atomic<int64_t> &what) {
+// The graph that this thread records, unless it computes an operation.
+om::ProtectedGraph *recording() { return inside == 0 ? om::ProtectedGraph::recording() : nullptr; }
+
+void transfer(std::atomic<int64_t> &what) {
+  TORCH_CHECK(recording() == nullptr, "a copy from or to the host cannot be recorded in a graph");
   if (inside == 0) what++;
 }
 
@@ -65,6 +70,7 @@ Trace &trace() {
 
 void operation(const char *name) {
   if (inside > 0) return;
+  TORCH_CHECK(recording() == nullptr, name, " cannot be recorded in a graph");
   operations++;
   Trace &t = trace();
   std::lock_guard<std::mutex> lock(t.mu);
@@ -97,7 +103,7 @@ class Memory {
                      capacity() - used_, " of ", capacity(), " are free");
     void *p = mmap(nullptr, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     TORCH_CHECK_WITH(OutOfMemoryError, p != MAP_FAILED, "out of memory: mmap failed for ", n, " bytes");
-    blocks_[p] = {n, 0};
+    blocks_[p] = {n, 0, ++allocations_};
     used_ += n;
     peak_ = std::max(peak_, used_);
     return p;
@@ -109,6 +115,13 @@ class Memory {
     munmap(p, it->second.bytes);
     used_ -= it->second.bytes;
     blocks_.erase(it);
+  }
+
+  // The number of the allocation that begins at p, 0 if there is none, and of the latest allocation.
+  std::pair<uint64_t, uint64_t> number(const void *p) {
+    std::lock_guard<std::mutex> lock(mu_);
+    const auto it = blocks_.find(const_cast<void *>(p));
+    return {it == blocks_.end() ? 0 : it->second.number, allocations_};
   }
 
   // used returns the bytes that are allocated, and the largest number since reset_peak.
@@ -137,10 +150,12 @@ class Memory {
   struct Block {
     size_t bytes;
     int guards;
+    uint64_t number;  // of the allocation, counted from 1
   };
   std::mutex mu_;
   std::map<void *, Block> blocks_;
   size_t used_ = 0, peak_ = 0;
+  uint64_t allocations_ = 0;
 };
 
 Memory &memory() {
@@ -219,15 +234,24 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
                                            c10::dtype_or_default(type));
 }
 
-at::Tensor copy_from(const at::Tensor &from, const at::Tensor &to, bool) {
-  const bool source = from.device().type() == kType, target = to.device().type() == kType;
-  if (source && target)
-    operation("copy");
-  else
-    count(source ? downloads : uploads);
+// Copies elements, in the memory of the device or of the host.
+void copy_elements(const at::Tensor &from, const at::Tensor &to) {
   const Open a(from), b(to);
   at::Tensor out = b.cpu;
   out.copy_(a.cpu);
+}
+
+at::Tensor copy_from(const at::Tensor &from, const at::Tensor &to, bool) {
+  const bool source = from.device().type() == kType, target = to.device().type() == kType;
+  if (!source || !target) {
+    transfer(source ? downloads : uploads);
+  } else if (om::ProtectedGraph *g = recording()) {
+    g->add([a = g->hold(from), b = g->hold(to)] { copy_elements(a, b); });
+    return to;
+  } else {
+    operation("copy");
+  }
+  copy_elements(from, to);
   return to;
 }
 
@@ -237,15 +261,23 @@ at::Tensor copy_from_and_resize(const at::Tensor &from, const at::Tensor &to) {
 }
 
 at::Scalar local_scalar(const at::Tensor &t) {
-  count(downloads);
+  transfer(downloads);
   return Open(t).cpu.item();
 }
 
 // A product with sums of another type than the operands', which a GPU has and the CPU not.
 at::Tensor mm_dtype(const at::Tensor &a, const at::Tensor &b, at::ScalarType type) {
+  const auto product = [type](const at::Tensor &a, const at::Tensor &b) {
+    const Inside i;
+    return a.to(type).mm(b.to(type));
+  };
+  if (om::ProtectedGraph *g = recording()) {
+    const at::Tensor out = product(a, b);
+    g->add([product, a = g->hold(a), b = g->hold(b), out] { copy_elements(product(a, b), out); });
+    return out;
+  }
   operation("mm.dtype");
-  const Inside i;
-  return a.to(type).mm(b.to(type));
+  return product(a, b);
 }
 
 // Attention in sequences of any lengths, which a GPU has and the CPU not, with the operands and the limits of ATen's operations
@@ -317,7 +349,44 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> efficient_backward(
   return {back(dq), back(dk), back(dv), at::Tensor()};
 }
 
+// The tensors of an operand or a result held for a graph.
+c10::IValue held(om::ProtectedGraph &g, const c10::IValue &v) {
+  if (v.isTensor()) return g.hold(v.toTensor());
+  if (v.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor &t : v.toTensorVector()) list.push_back(g.hold(t));
+    return list;
+  }
+  return v;
+}
+
+// Computes an operation, which gives its results memory of the graph, and adds it to the graph. A launch computes it again and
+// copies its results there.
+void record(om::ProtectedGraph &g, const c10::OperatorHandle &op, torch::jit::Stack *stack) {
+  const size_t operands = op.schema().arguments().size(), results = op.schema().returns().size();
+  torch::jit::Stack in, out;
+  for (const c10::IValue &v : torch::jit::last(*stack, operands)) in.push_back(held(g, v));
+  {
+    const Inside i;
+    at::native::cpu_fallback(op, stack);
+  }
+  for (const c10::IValue &v : torch::jit::last(*stack, results)) {
+    TORCH_CHECK(v.isTensor(), op.schema().name(), " has a result on the host and cannot be recorded in a graph");
+    out.push_back(held(g, v));
+  }
+  g.add([op, in, out] {
+    torch::jit::Stack s;
+    for (const c10::IValue &v : in) s.push_back(v.isTensorList() ? c10::IValue(c10::List<at::Tensor>(v.toTensorVector())) : v);
+    at::native::cpu_fallback(op, &s);
+    for (size_t i = 0; i < out.size(); i++) {
+      const at::Tensor &from = s[i].toTensor(), &to = out[i].toTensor();
+      if (to.defined() && from.storage().data() != to.storage().data()) copy_elements(from, to);  // equal if in place
+    }
+  });
+}
+
 void fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
+  if (om::ProtectedGraph *g = recording()) return record(*g, op, stack);
   operation(op.schema().name().c_str());
   const Inside i;
   at::native::cpu_fallback(op, stack);
@@ -337,6 +406,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream getStream(at::Device) const noexcept override {
     return c10::Stream(c10::Stream::DEFAULT, getDevice());
   }
+  c10::Stream getStreamFromGlobalPool(at::Device, bool) const override { return getStream(getDevice()); }
   c10::Stream exchangeStream(c10::Stream) const noexcept override { return getStream(getDevice()); }
   at::DeviceIndex deviceCount() const noexcept override { return 1; }
   // An event is the time at which it was recorded; the operations before have ended.
@@ -411,11 +481,37 @@ struct Register {
 }  // namespace
 
 // Runs every block of a kernel, one after another.
-void launch(const char *name, const unsigned grid[3], unsigned threads, void **args, const std::vector<at::Tensor> &tensors, at::Device) {
-  operation(name);
+void run(const char *name, const unsigned grid[3], unsigned threads, void **args, const std::vector<at::Tensor> &tensors) {
   std::vector<std::unique_ptr<Open>> open;
   for (const at::Tensor &t : tensors) open.push_back(std::make_unique<Open>(t));
   om::run_kernel(name, grid, threads, args);
+}
+
+void launch(const char *name, const unsigned grid[3], unsigned threads, void **args, const std::vector<at::Tensor> &tensors, at::Device) {
+  if (om::ProtectedGraph *g = recording()) {
+    std::vector<at::Tensor> kept;
+    for (const at::Tensor &t : tensors) kept.push_back(g->hold(t));
+    std::array<uint64_t, om::gpu::kMaxArguments> values;
+    for (size_t i = 0; i < values.size(); i++) std::memcpy(&values[i], args[i], sizeof values[i]);
+    g->add([name = std::string(name), grid = std::array<unsigned, 3>{grid[0], grid[1], grid[2]}, threads, values, kept] {
+      std::array<void *, om::gpu::kMaxArguments> pointers;
+      for (size_t i = 0; i < values.size(); i++) pointers[i] = const_cast<uint64_t *>(&values[i]);
+      run(name.c_str(), grid.data(), threads, pointers.data(), kept);
+    });
+    return;
+  }
+  operation(name);
+  run(name, grid, threads, args, tensors);
+}
+
+uint64_t om::allocation_at(const void *address) { return memory().number(address).first; }
+
+uint64_t om::last_allocation() { return memory().number(nullptr).second; }
+
+void om::as_operation(const char *name, const std::function<void()> &f) {
+  operation(name);
+  const Inside i;
+  f();
 }
 
 // The shim looks these functions up when it loads the library.

@@ -16,6 +16,9 @@ type Job struct {
 
 	// Ragged lets the tokens of the rows, in prefill and train, rise evenly from 16 to Tokens. Only our side knows it.
 	Ragged bool `json:"ragged,omitempty"`
+
+	// Eager lets our side decode without CUDA graphs, in all jobs of the run.
+	Eager bool `json:"eager,omitempty"`
 }
 
 // The kinds of jobs. In all of them every token is random, sampling is greedy

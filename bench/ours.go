@@ -46,6 +46,7 @@ func OpenOurs(ctx context.Context, path, device string, dtype torch.DType, jobs 
 	cache := run.SamplerOptions{Sequences: 1, MaxContext: generate.DefaultBlockSize, MemoryShare: 1, Utilization: 0.9, Plain: true, Day: time.Now()}
 	for _, j := range jobs {
 		blocks := (j.context() + generate.DefaultBlockSize - 1) / generate.DefaultBlockSize
+		cache.EnforceEager = cache.EnforceEager || j.Eager
 		cache.Sequences = max(cache.Sequences, j.Batch)
 		cache.MaxContext = max(cache.MaxContext, blocks*generate.DefaultBlockSize)
 	}

@@ -18,6 +18,7 @@ type Rollout struct {
 	PrefixCaching    bool       `toml:"enable_prefix_caching"`
 	KVCacheFraction  float64    `toml:"kv_cache_fraction"`
 	GPUUtilization   float64    `toml:"gpu_memory_utilization"`
+	EnforceEager     bool       `toml:"enforce_eager"`
 	TensorParallel   int        `toml:"tensor_parallel_size"`
 	IgnoreEOS        bool       `toml:"ignore_eos"`
 	Deterministic    bool       `toml:"deterministic"`

@@ -21,6 +21,7 @@ var rolloutKeys = slices.Concat([]entry{
 	ready("rollout.enable_prefix_caching", true, "compute common beginnings of contexts once, such as the prompt of a group's episodes", anything, off("rollout.deterministic")),
 	ready("rollout.kv_cache_fraction", 0.5, "on a CPU: maximum share of the host's free memory for the KV cache", aboveTo(0, 0.95)),
 	ready("rollout.gpu_memory_utilization", 0.5, "on a GPU: maximum share of its memory that is in use once the KV cache is made, weights and optimiser included; the rest is for the update", aboveTo(0, 1)),
+	ready("rollout.enforce_eager", false, "on a GPU: submit the operations of every decoding step one by one, without CUDA graphs (docs/architecture.md)", anything),
 	ready("rollout.tensor_parallel_size", 1, "in training with several processes: number of processes that hold the model together while episodes are played, each with its part of the heads, of the inner width and of the KV cache (docs/distributed.md); the number of processes is a multiple of it. In eval and rollout all processes hold the model together", between(1, 1024)),
 	ready("rollout.ignore_eos", false, "ignore end tokens: a reply has max_new_tokens tokens unless the context or the format ends it first; for benchmarks, since a model trained this way does not learn to stop", anything),
 	ready("rollout.deterministic", false, "form batches in a fixed order, so that equal seeds give equal runs on a CPU, at some cost in speed", anything),

@@ -18,6 +18,9 @@ type SampleRow struct {
 	Greedy      bool    // take the largest logit; implied by Temperature <= 0, where log-probs are at temperature 1
 }
 
+// Restricted reports whether TopK or TopP may exclude tokens from the draw.
+func (r SampleRow) Restricted() bool { return !r.Greedy && (r.TopK > 0 || r.TopP < 1) }
+
 // Sample draws one token per row of logits [R,V] as argmax(logits/T + G). The Gumbel noise G is a function of key,
 // position and token id alone (Philox 4x32-10, 32 bits per token), so a draw does not depend on the rest of the batch.
 // logps are log-probs under softmax(logits/T). TopK, and then TopP among the remaining tokens, restrict the draw and

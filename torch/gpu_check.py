@@ -325,6 +325,8 @@ JOBS = [
     ("1.5B", 60, {"kind": "decode", "batch": 1, "context": 512, "new": 128}, {"context": 16, "new": 8}),
     ("1.5B", 60, {"kind": "decode", "batch": 32, "context": 512, "new": 128}, {"batch": 3, "context": 16, "new": 8}),
     ("1.5B", 120, {"kind": "decode", "batch": 256, "context": 512, "new": 64}, {"batch": 8, "context": 16, "new": 8}),
+    ("1.5B", 60, {"kind": "decode", "batch": 1, "context": 512, "new": 128, "eager": True}, {"context": 16, "new": 8}),
+    ("1.5B", 60, {"kind": "decode", "batch": 32, "context": 512, "new": 128, "eager": True}, {"batch": 3, "context": 16, "new": 8}),
     ("1.5B", 60, {"kind": "prefill", "batch": 32, "tokens": 512}, {"batch": 4, "tokens": 32}),
     ("1.5B", 60, {"kind": "prefill", "batch": 200, "tokens": 2000, "ragged": True}, {"tokens": 48}),
     ("1.5B", 60, {"kind": "train", "batch": 4, "tokens": 2048}, {"batch": 2, "tokens": 64}),
@@ -339,7 +341,7 @@ def jobs():
         j = {**large, **({} if full else small)}
         rows = "%d row%s" % (j["batch"], "s" if j["batch"] > 1 else "")
         what = "after %d" % j["context"] if j["kind"] == "decode" else "of %s%d" % ("16 to " if "ragged" in j else "", j["tokens"])
-        name = "%s%s: %s %s %s" % (model, "" if full else "-like, small", j["kind"], rows, what)
+        name = "%s%s: %s %s %s%s" % (model, "" if full else "-like, small", j["kind"], rows, what, " without graphs" if "eager" in j else "")
         yield name, model, limit, {**j, "name": name}
 
 

@@ -6,6 +6,7 @@ import "C"
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 )
 
@@ -27,7 +28,9 @@ type DeviceStep struct {
 	tokens, tiles                          Tensor // tokens that are computed one by one, and tiles of longer chunks
 	draws                                  Tensor
 	rows                                   []SampleRow
-	longest                                int // length of the longest context of tokens
+	longest                                int // at least the length of the longest context of tokens
+
+	all Tensor // the memory of the other tensors, in their order
 }
 
 // HasKernels reports whether t is on a device other than the CPU that has the program's own kernels for t's type.
@@ -46,19 +49,60 @@ func PagedKernels(kc Tensor) bool {
 // Upload copies a step for a cache of a number of blocks to the device in one transfer.
 func (s *Scope) Upload(step Step, blocks, blockSize int) *DeviceStep {
 	p := packStep(step, blocks, blockSize)
-	arrays := [][]int32{step.IDs, p.outputs, step.Positions, p.slots, p.lens, p.starts, p.tokens, p.tiles, drawWords(step.Draws), p.blocks}
-	var all []int32
-	for _, a := range arrays {
+	lengths, words := p.words(step)
+	d := newDeviceStep(s.Int32s(words, len(words)), lengths)
+	d.rows, d.longest = step.Draws, p.longest
+	return d
+}
+
+// words returns the arrays of a step one after another, and their lengths. The table of blocks is the last, and the only one whose
+// length varies between steps of as many tokens, all of which are decoded and drawn from.
+func (p *packedStep) words(step Step) (lengths [10]int, all []int32) {
+	for i, a := range [...][]int32{step.IDs, p.outputs, step.Positions, p.slots, p.lens, p.starts, p.tokens, p.tiles, drawWords(step.Draws), p.blocks} {
+		lengths[i] = len(a)
 		all = append(all, a...)
 	}
-	t := s.Int32s(all, len(all))
-	d := &DeviceStep{rows: step.Draws, longest: p.longest}
+	return lengths, all
+}
+
+// newDeviceStep divides memory of the device into the tensors of a step.
+func newDeviceStep(all Tensor, lengths [10]int) *DeviceStep {
+	d := &DeviceStep{all: all}
 	at := 0
 	for i, view := range []*Tensor{&d.IDs, &d.Outputs, &d.positions, &d.slots, &d.lens, &d.starts, &d.tokens, &d.tiles, &d.draws, &d.blocks} {
-		*view = t.Narrow(0, at, len(arrays[i]))
-		at += len(arrays[i])
+		*view = all.Narrow(0, at, lengths[i])
+		at += lengths[i]
 	}
 	return d
+}
+
+// FixedStep reserves memory of o for steps that decode one token of each of n sequences, in contexts of at most `longest` tokens, and
+// draw from all. Its tensors stay at their addresses, as a Graph needs it; Refill sets their elements.
+func (o *Owner) FixedStep(s *Scope, n, longest, blockSize int) *DeviceStep {
+	table := n * ((longest + blockSize - 1) / blockSize)
+	lengths := [10]int{n, n, n, n, n, n, n, 0, n * C.OM_DRAW_WORDS, table}
+	total := 0
+	for _, l := range lengths {
+		total += l
+	}
+	d := newDeviceStep(s.Empty(Int32, total), lengths)
+	d.longest = longest
+	o.Own(d.all, d.IDs, d.Outputs, d.positions, d.slots, d.lens, d.starts, d.tokens, d.tiles, d.draws, d.blocks)
+	return d
+}
+
+// Refill copies a step for a cache of a number of blocks to the memory of FixedStep in one transfer.
+func (d *DeviceStep) Refill(step Step, blocks, blockSize int) {
+	p := packStep(step, blocks, blockSize)
+	lengths, words := p.words(step)
+	n := d.IDs.Size(0)
+	if want := [10]int{n, n, n, n, n, n, n, 0, n * C.OM_DRAW_WORDS, lengths[9]}; lengths != want || p.longest > d.longest || lengths[9] > d.blocks.Size(0) {
+		Fail("Refill", fmt.Sprintf("a step of %d tokens in contexts of at most %d tokens does not fit into the memory for %d tokens in contexts of %d",
+			lengths[0], p.longest, n, d.longest))
+	}
+	d.rows = step.Draws
+	to := d.all.Narrow(0, 0, len(words))
+	check("Refill", C.om_upload_into(to.in("Refill"), unsafe.Pointer(unsafe.SliceData(words)), C.int64_t(4*len(words))), to)
 }
 
 // packedStep has the arrays of a DeviceStep.
@@ -138,14 +182,15 @@ type Drawn struct {
 	rows        []SampleRow
 }
 
+// Own gives the tensors of d, which include the logits, to o.
+func (d *Drawn) Own(o *Owner) { o.Own(d.logits, d.out, d.cuts) }
+
 // draw submits a draw from each row of logits. draws has drawWords of rows.
 func draw(logits, draws Tensor, rows []SampleRow) *Drawn {
 	const op = "Sample"
 	cut := C.int64_t(0)
-	for _, r := range rows {
-		if !r.Greedy && (r.TopK > 0 || r.TopP < 1) {
-			cut = 1
-		}
+	if slices.ContainsFunc(rows, SampleRow.Restricted) {
+		cut = 1
 	}
 	var out, cuts C.om_tensor
 	check(op, C.om_draw(logits.in(op), draws.in(op), cut, &out, &cuts), logits)

@@ -33,6 +33,7 @@ type SamplerOptions struct {
 	PrefillTokens int  // prompt tokens per prefill batch; 0: the engine's default
 	NoSharing     bool // disables prefix caching
 	Deterministic bool
+	EnforceEager  bool                                // on a GPU: without CUDA graphs
 	Plain         bool                                // do not use the chat template, which the model may lack
 	MemoryShare   float64                             // on a CPU: share of the free memory that the KV cache may take
 	Utilization   float64                             // on a GPU: share of its memory in use once the KV cache is made
@@ -61,6 +62,7 @@ func openLocal(ctx context.Context, h *Host, open *Closers, cfg configs.Config, 
 		return nil, nil, errext.With(errext.Input, fmt.Sprintf("set %s to %d or less", key, limit), fmt.Errorf("the model has %d positions", limit))
 	}
 	o.MaxContext = cmp.Or(cfg.Rollout.MaxContextTokens, limit)
+	o.EnforceEager = cfg.Rollout.EnforceEager
 	o.MemoryShare, o.Utilization, o.Hint = 0.5/float64(max(1, processes)), 0.9, fmt.Sprintf("lower %s or %s, or free some memory", h.name("rollout.max_sequences"), key)
 	s, err := NewSampler(ctx, b, b.Model, o)
 	if err != nil {
@@ -94,7 +96,7 @@ func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerO
 	if err != nil {
 		return nil, err
 	}
-	backend, err := generate.New(ctx, m, generate.Options{KVTokens: tokens, Teacher: o.Teacher})
+	backend, err := generate.New(ctx, m, generate.Options{KVTokens: tokens, Teacher: o.Teacher, EnforceEager: o.EnforceEager})
 	if err != nil {
 		return nil, errext.With(errext.Native, o.Hint, err)
 	}

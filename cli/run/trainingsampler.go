@@ -39,6 +39,7 @@ func (t *training) openSampler(ctx context.Context) error {
 		Deterministic: cfg.Rollout.Deterministic,
 		MemoryShare:   cfg.Rollout.KVCacheFraction / float64(max(1, processes)),
 		Utilization:   cfg.Rollout.GPUUtilization,
+		EnforceEager:  cfg.Rollout.EnforceEager,
 		Hint:          "lower rollout.max_sequences or rollout.max_context_tokens, or raise " + share,
 		Day:           t.day(),
 	})

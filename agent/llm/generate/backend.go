@@ -3,6 +3,7 @@ package generate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -16,6 +17,9 @@ type Options struct {
 	KVTokens  int            // size of the KV cache in tokens, over all sequences
 	BlockSize int            // tokens per block; 0 means DefaultBlockSize
 	Teacher   engine.Teacher // replaces sampled tokens; may be nil
+
+	// EnforceEager submits the operations of every decoding step one by one. Otherwise a GPU launches recorded steps as CUDA graphs.
+	EnforceEager bool
 }
 
 // DefaultBlockSize is the default number of tokens per block. A sequence leaves
@@ -30,6 +34,7 @@ type Backend struct {
 	seqs    map[engine.SeqID]*sequence
 	version atomic.Int64
 	teacher engine.Teacher // may be nil
+	eager   bool           // Options.EnforceEager
 	link    *link          // to the other ranks of a cut model; nil if the model is whole
 }
 
@@ -53,7 +58,7 @@ func New(ctx context.Context, m *model.Model, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
-	return &Backend{model: m, cache: cache, blocks: newBlocks(n, o.BlockSize), seqs: map[engine.SeqID]*sequence{}, teacher: o.Teacher, link: newLink(m)}, nil
+	return &Backend{model: m, cache: cache, blocks: newBlocks(n, o.BlockSize), seqs: map[engine.SeqID]*sequence{}, teacher: o.Teacher, eager: o.EnforceEager, link: newLink(m)}, nil
 }
 
 // Capacity implements engine.Backend.
@@ -97,9 +102,13 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 	}
 	defer done()
 	out := make([]engine.Sampled, len(batch))
+	sample := b.model.SampleByGraph
+	if b.eager {
+		sample = b.model.Sample
+	}
 	err = torch.Run(ctx, b.model.Thread(), func(s *torch.Scope) error {
 		s.NoGrad(func() {
-			logits, ids, logps, kept := b.model.Sample(s, b.cache, p.decode)
+			logits, ids, logps, kept := sample(s, b.cache, p.decode)
 			for i, w := range p.owner {
 				out[w] = engine.Sampled{Token: ids[i], LogProb: logps[i], Kept: kept[i]}
 				if b.teacher != nil {
@@ -114,6 +123,9 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 	})
 	if err != nil {
 		b.link.abort()
+		if e, ok := errors.AsType[*torch.Error](err); ok && (e.Op == torch.OpRecord || e.Op == torch.OpLaunch) && !e.OutOfMemory() {
+			return nil, fmt.Errorf("generate: decode by a graph (rollout.enforce_eager = true decodes without graphs): %w", err)
+		}
 		return nil, fmt.Errorf("generate: %w", err)
 	}
 	for i := range batch {

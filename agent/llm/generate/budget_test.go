@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// TestLaunchBudget checks on the protected device what a step costs a GPU, whatever the batch: 12 operations a layer and few
+// TestLaunchBudget checks on the protected device what a step without graphs costs a GPU, whatever the batch: 12 operations a layer and few
 // besides, one copy to the device and one to the host, which is the only wait. The tokens that top-k and top-p keep are a second
 // copy to the host.
 func TestLaunchBudget(t *testing.T) {
@@ -36,7 +36,7 @@ func TestLaunchBudget(t *testing.T) {
 				}, 13*layers + 5, 1, 1},
 				{"top-p", 40, 1, func(w *engine.Work) { w.TopP = 0.9 }, 12*layers + 6, 1, 2},
 			} {
-				b := newBackend(t, m, Options{KVTokens: 8192})
+				b := newBackend(t, m, Options{KVTokens: 8192, EnforceEager: true})
 				works := func(tokens, pos int) (out []engine.Work) {
 					for i := range batch {
 						out = append(out, sampling(engine.SeqID(i+1), ids(tokens, 1), pos, i))

@@ -10,11 +10,12 @@ import (
 // Cache holds the keys and values of cached sequences in blocks of BlockSize
 // tokens. The caller decides which sequence owns which block.
 type Cache struct {
-	K, V      []torch.Tensor // one per layer, [Blocks, BlockSize, Hkv, Dh]
+	K, V      []torch.Tensor // one per layer, [Blocks, BlockSize, Hkv, Dh]; with a scratch block more on devices with graphs
 	Blocks    int
 	BlockSize int
 
 	cos, sin torch.Tensor // angles of all positions [positions, Dh/2], on a device with kernels for a paged cache; none elsewhere
+	graphs   stepGraphs
 	owner    *torch.Owner
 }
 
@@ -30,9 +31,13 @@ func (m *Model) NewCache(ctx context.Context, blocks, blockSize int) (*Cache, er
 		return nil, fmt.Errorf("a KV cache needs at least one block of one token, not %d blocks of %d tokens", blocks, blockSize)
 	}
 	c := &Cache{Blocks: blocks, BlockSize: blockSize, owner: torch.NewOwner(m.thread, "kv cache")}
+	all := blocks
+	if !m.thread.Device().IsCPU() {
+		all++ // the scratch block
+	}
 	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
 		for range m.Config.NumHiddenLayers {
-			shape := []int{blocks, blockSize, m.blocks().NumKeyValueHeads, m.Config.HeadDim}
+			shape := []int{all, blockSize, m.blocks().NumKeyValueHeads, m.Config.HeadDim}
 			// Each slot is written before it is read, so it needs no initial
 			// value and takes no physical memory until the write.
 			k, v := s.Empty(m.dtype, shape...), s.Empty(m.dtype, shape...)
@@ -58,17 +63,27 @@ func (m *Model) NewCache(ctx context.Context, blocks, blockSize int) (*Cache, er
 
 // upload copies a batch to a device with kernels for a paged cache. It returns nil elsewhere.
 func (c *Cache) upload(s *torch.Scope, b DecodeBatch) *torch.DeviceStep {
-	if c.cos.None() || !torch.PagedKernels(c.K[0]) {
+	if !c.paged() {
 		return nil
 	}
+	c.checkPositions(b)
+	return s.Upload(b, c.Blocks, c.BlockSize)
+}
+
+// paged reports whether the device has kernels for a paged cache.
+func (c *Cache) paged() bool { return !c.cos.None() && torch.PagedKernels(c.K[0]) }
+
+func (c *Cache) checkPositions(b DecodeBatch) {
 	rows := c.cos.Size(0)
 	for i, p := range b.Positions {
 		if p < 0 || int(p) >= rows {
 			torch.Fail("Decode", fmt.Sprintf("token %d is at position %d, the cache and the model have %d positions", i, p, rows))
 		}
 	}
-	return s.Upload(b, c.Blocks, c.BlockSize)
 }
 
-// Close frees the cache.
-func (c *Cache) Close() { c.owner.Close() }
+// Close frees the cache and its graphs.
+func (c *Cache) Close() {
+	c.graphs.close()
+	c.owner.Close()
+}

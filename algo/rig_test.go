@@ -165,7 +165,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	spec, err := env.Lookup("maze")
 	must(t, err)
 	pool, err := pool.New(spec, []string{server.URL}, pool.Options{
-		Client: env.Options{Timeout: 20 * time.Second}, WaitHealthy: 50 * time.Millisecond, ProbePause: 5 * time.Millisecond,
+		Client: env.Options{Timeout: 20 * time.Second, Backoff: time.Millisecond}, WaitHealthy: 50 * time.Millisecond, ProbePause: 5 * time.Millisecond,
 	})
 	must(t, err)
 	defer pool.Close(context.Background())

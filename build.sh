@@ -627,25 +627,25 @@ run_tests() {
   # processes or time-outs. Package cli takes as long as all others together, so it is the first.
   step "packages with native code"
   # shellcheck disable=SC2086
-  go_test "native tests" -count=1 -p 2 -timeout 20m -- ./cli $(grep -v '/cli$' <<<"$native")
+  go_test "native tests" -count=1 -p 2 -parallel 4 -timeout 20m -- ./cli $(grep -v '/cli$' <<<"$native")
 
   # On a GPU every fused operation computes with ATen's operations in place of the CPU kernels. The computing packages
   # repeat their tests on that path.
   step "computing packages without the CPU kernels"
   OPENMANUS_KERNELS=off go_test "tests without the CPU kernels" -short -count=1 -p 2 -timeout 20m -- \
-    ./torch ./torch/nn ./torch/optim ./agent/llm/model ./agent/llm/generate ./algo ./algo/kl ./algo/learner ./algo/loss
+    ./algo ./algo/learner ./algo/kl ./algo/loss ./torch ./torch/nn ./torch/optim ./agent/llm/model ./agent/llm/generate
 
   # The protected device stands for a GPU: host code that accesses its memory crashes, and it runs the kernels of
   # torch/shim/cuda.
   step "computing packages on the protected device"
   OPENMANUS_TEST_DEVICE=protected go_test "tests on the protected device" -short -count=1 -p 2 -timeout 20m -- \
-    ./torch ./torch/nn ./torch/optim ./agent/llm/generate ./algo/kl ./algo/learner ./algo/loss
+    ./algo/learner ./algo/kl ./algo/loss ./torch ./torch/nn ./torch/optim ./agent/llm/generate
   OPENMANUS_PROTECTED_THREADS=1 OPENMANUS_TEST_DEVICE=protected go_test "kernels with all threads of a block" -count=1 -timeout 10m \
     -run 'TestSampleLikeTheCPU/(ties|equal|blocks)|TestAttentionCached$|TestRoPEHeads' -- ./torch
   OPENMANUS_TEST_DEVICE=protected go_test "training on the protected device" -count=1 -timeout 20m -run 'TestCriticIsResumed|TestPassesAreResumed' -- ./algo
 
   step "package torch with its debug checks"
-  go_test "tests with debug checks" -count=1 -tags torchdebug -timeout 20m -- ./torch
+  go_test "tests with debug checks" -short -count=1 -tags torchdebug -timeout 20m -- ./torch
 
   step "check of GPUs, packed, with the CPU in the GPU's place"
   pack_check || failed+=("check of GPUs")

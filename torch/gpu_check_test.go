@@ -233,6 +233,9 @@ echo '{
 
 // TestGPUCheckReports checks that failed parts are reported with their reason and do not stop the others.
 func TestGPUCheckReports(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for time limits, on any device alike")
+	}
 	parts, out, code := runPack(t, 12)
 	if code != 1 {
 		t.Errorf("exit status %d, want 1\n%s", code, out)

@@ -26,6 +26,9 @@ func TestKernelsCompile(t *testing.T) {
 		}
 		return
 	}
+	if testing.Short() {
+		t.Skip("compiles for many seconds, on any device alike")
+	}
 	dir, err := filepath.Abs("../build/nvrtc")
 	if err != nil {
 		t.Fatal(err)

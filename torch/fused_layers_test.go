@@ -225,3 +225,50 @@ func TestRMSNormResidual(t *testing.T) {
 		})
 	}
 }
+
+// TestRoPEHeadsOfAStep compares the norms, the rotation and the cache of a generation step with RoPEHeads.
+func TestRoPEHeadsOfAStep(t *testing.T) {
+	if torchtest.Device(t).IsCPU() {
+		t.Skip("the CPU has no steps on a device")
+	}
+	th, err := torch.NewThread(torchtest.Device(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer th.Close()
+	const tokens, heads, kvHeads, dim, blocks, blockSize = 5, 4, 2, 8, 3, 4
+	step := torch.Step{
+		IDs: make([]int32, tokens), Positions: []int32{0, 1, 2, 3, 4}, Slots: []int64{9, 2, 0, 11, 5},
+		Seqs: torch.CachedSeqs{QOffsets: []int{0, tokens}, Lens: []int{tokens}, Blocks: [][]int32{{2, 0}}},
+	}
+	for dt, tol := range map[torch.DType]float64{torch.Float32: 1e-5, torch.BFloat16: 2e-2} {
+		for _, norms := range [][2]bool{{false, false}, {true, true}, {true, false}} {
+			err := torch.Run(t.Context(), th, func(s *torch.Scope) error {
+				s.NoGrad(func() {
+					random := func(seed uint64, shape ...int) torch.Tensor { return s.RandN(seed, shape...).To(dt) }
+					q, k, v := random(1, tokens, heads, dim), random(2, tokens, kvHeads, dim), random(3, tokens, kvHeads, dim)
+					var qn, kn torch.HeadNorm
+					if norms[0] {
+						qn = torch.HeadNorm{Weight: random(4, dim), Eps: 1e-5}
+					}
+					if norms[1] {
+						kn = torch.HeadNorm{Weight: random(5, dim), Eps: 1e-3}
+					}
+					cos, sin := angles(s, tokens, dim/2)
+					kc, vc := s.Zeros(dt, blocks, blockSize, kvHeads, dim), s.Zeros(dt, blocks, blockSize, kvHeads, dim)
+					got := s.Upload(step, blocks, blockSize).RoPEWrite(q, k, v, qn, kn, cos, sin, kc, vc)
+					wantQ, wantK, wantV := torch.RoPEHeads(q, k, v, cos, sin, qn, kn)
+					torchtest.Close(t, got, wantQ, tol)
+					at := s.Int64s(step.Slots, tokens)
+					for _, c := range [][2]torch.Tensor{{kc, wantK}, {vc, wantV}} {
+						torchtest.Close(t, c[0].View(blocks*blockSize, kvHeads, dim).IndexSelect(0, at), c[1], tol)
+					}
+				})
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

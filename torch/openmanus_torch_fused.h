@@ -68,9 +68,11 @@ const char *om_attention_cached(om_tensor q, om_tensor kc, om_tensor vc, int64_t
 const char *om_has_gpu_kernels(om_tensor t, int64_t *out);
 
 /* om_rope_write with tables cos, sin [positions,Dh/2], from int32 arrays on the device: token i is at position positions[i], its
- * key and value belong to slots[i]. The caller has checked the arrays of this function and of the next one. */
-const char *om_rope_write_paged(om_tensor q, om_tensor k, om_tensor v, om_tensor cos, om_tensor sin, om_tensor kc, om_tensor vc,
-                                om_tensor positions, om_tensor slots, om_tensor *out);
+ * key and value belong to slots[i]. q_norm and k_norm are those of om_rope_heads. The caller has checked the arrays of this function
+ * and of the next one. */
+const char *om_rope_write_paged(om_tensor q, om_tensor k, om_tensor v, om_tensor q_norm, double q_eps, om_tensor k_norm, double k_eps,
+                                om_tensor cos, om_tensor sin, om_tensor kc, om_tensor vc, om_tensor positions, om_tensor slots,
+                                om_tensor *out);
 
 /* om_attention_cached from int32 arrays on the device, for Dh up to OM_PAGED_MAX_DIM: the context of token i is the first lens[i]
  * places of the blocks blocks[starts[i]], blocks[starts[i] + 1], …. It computes the tokens listed in `tokens`, whose longest

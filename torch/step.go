@@ -156,12 +156,13 @@ func packStep(step Step, blocks, blockSize int) (p packedStep) {
 	return p
 }
 
-// RoPEWrite is the function RoPEWrite for the tokens of a step. cos and sin [positions,Dh/2] have the angles of every position.
-func (d *DeviceStep) RoPEWrite(q, k, v, cos, sin, kc, vc Tensor) Tensor {
+// RoPEWrite is the function RoPEWrite for the tokens of a step, after the norms of the heads. cos and sin [positions,Dh/2] have the
+// angles of every position.
+func (d *DeviceStep) RoPEWrite(q, k, v Tensor, qn, kn HeadNorm, cos, sin, kc, vc Tensor) Tensor {
 	const op = "RoPEWrite"
 	var out C.om_tensor
-	return result(op, C.om_rope_write_paged(q.in(op), k.in(op), v.in(op), cos.in(op), sin.in(op), kc.in(op), vc.in(op), d.positions.in(op), d.slots.in(op), &out),
-		&out, q, k, v, kc)
+	return result(op, C.om_rope_write_paged(q.in(op), k.in(op), v.in(op), qn.Weight.opt(op), C.double(qn.Eps), kn.Weight.opt(op), C.double(kn.Eps),
+		cos.in(op), sin.in(op), kc.in(op), vc.in(op), d.positions.in(op), d.slots.in(op), &out), &out, q, k, v, kc)
 }
 
 // Attention is AttentionCached for the tokens of a step.

@@ -65,16 +65,16 @@ func (p *Pass) Attend(q, k, v torch.Tensor, scale float64) torch.Tensor {
 func (p *Pass) AttendNormed(q, k, v torch.Tensor, qNorm, kNorm *RMSNorm, scale float64) torch.Tensor {
 	var h torch.Tensor
 	if c := p.KV; c != nil {
+		if c.Step != nil {
+			q = c.Step.RoPEWrite(q, k, v, qNorm.head(), kNorm.head(), p.Cos, p.Sin, c.K, c.V)
+			h = c.Step.Attention(q, c.K, c.V, scale)
+			return h.Reshape(h.Size(0), -1)
+		}
 		if qNorm != nil {
 			q = qNorm.Forward(q)
 		}
 		if kNorm != nil {
 			k = kNorm.Forward(k)
-		}
-		if c.Step != nil {
-			q = c.Step.RoPEWrite(q, k, v, p.Cos, p.Sin, c.K, c.V)
-			h = c.Step.Attention(q, c.K, c.V, scale)
-			return h.Reshape(h.Size(0), -1)
 		}
 		q = torch.RoPEWrite(q, k, v, p.Cos, p.Sin, c.K, c.V, c.Slots)
 		h = torch.AttentionCached(q, c.K, c.V, c.Seqs, scale)

@@ -19,8 +19,17 @@ void check_paged(const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc
   same_device("attention", q, kc, vc);
 }
 
-at::Tensor rope_write_paged(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v, const at::Tensor &cos, const at::Tensor &sin,
-                            const at::Tensor &kc, const at::Tensor &vc, const at::Tensor &positions, const at::Tensor &slots) {
+at::Tensor rope_write_paged(at::Tensor q, at::Tensor k, const at::Tensor &v, at::Tensor q_norm, double q_eps, at::Tensor k_norm,
+                            double k_eps, const at::Tensor &cos, const at::Tensor &sin, const at::Tensor &kc, const at::Tensor &vc,
+                            const at::Tensor &positions, const at::Tensor &slots) {
+  auto norm = [&](at::Tensor &heads, at::Tensor &w, double eps) {  // a norm that the kernel does not compute
+    if (!w.defined() || (w.scalar_type() == q.scalar_type() && w.is_contiguous() && w.dim() == 1 && w.size(0) == q.size(-1))) return;
+    heads = rmsnorm(heads, w, eps);
+    w = at::Tensor();
+  };
+  same_device("rope", q, q_norm, k_norm);
+  norm(k, k_norm, k_eps);
+  norm(q, q_norm, q_eps);
   check_paged(q, kc, vc);
   const int64_t n = q.size(0), half = q.size(2) / 2;
   const std::vector<int64_t> want{n, kc.size(2), kc.size(3)};
@@ -31,8 +40,8 @@ at::Tensor rope_write_paged(const at::Tensor &q, const at::Tensor &k, const at::
               "rope: q ", q.sizes(), " needs tables [positions,Dh/2] and the positions and slots of N tokens, not ", cos.sizes(), ", ",
               sin.sizes(), ", ", positions.sizes(), " and ", slots.sizes());
   const at::Tensor out = at::empty(q.sizes(), q.options());
-  gpu::Call("rope_write", q)(q.contiguous())(k.contiguous())(v.contiguous())(cos)(sin)(out)(kc)(vc)(positions)(slots)(
-      static_cast<int>(q.size(1)))(static_cast<int>(k.size(1)))(static_cast<int>(half)).run(n, 1, 1, gpu::threads_for(q.size(1) * half));
+  gpu::Call("rope_write", q)(q.contiguous())(k.contiguous())(v.contiguous())(q_norm)(k_norm)(static_cast<float>(q_eps))(
+      static_cast<float>(k_eps))(cos)(sin)(out)(kc)(vc)(positions)(slots)(static_cast<int>(q.size(1)))(static_cast<int>(k.size(1)))(static_cast<int>(half)).run(n, 1, 1, gpu::threads_for(q.size(1) * half));
   return out;
 }
 
@@ -63,12 +72,13 @@ const char *om_has_gpu_kernels(om_tensor t, int64_t *out) {
   OM_END
 }
 
-const char *om_rope_write_paged(om_tensor q, om_tensor k, om_tensor v, om_tensor cos, om_tensor sin, om_tensor kc, om_tensor vc,
-                                om_tensor positions, om_tensor slots, om_tensor *out) {
+const char *om_rope_write_paged(om_tensor q, om_tensor k, om_tensor v, om_tensor q_norm, double q_eps, om_tensor k_norm, double k_eps,
+                                om_tensor cos, om_tensor sin, om_tensor kc, om_tensor vc, om_tensor positions, om_tensor slots,
+                                om_tensor *out) {
   OM_TRY {
     at::NoGradGuard no_grad;
-    *out = om::wrap(om::rope_write_paged(om::ref(q), om::ref(k), om::ref(v), om::ref(cos), om::ref(sin), om::ref(kc), om::ref(vc),
-                                         om::ref(positions), om::ref(slots)));
+    *out = om::wrap(om::rope_write_paged(om::ref(q), om::ref(k), om::ref(v), om::opt(q_norm), q_eps, om::opt(k_norm), k_eps, om::ref(cos),
+                                         om::ref(sin), om::ref(kc), om::ref(vc), om::ref(positions), om::ref(slots)));
   }
   OM_END
 }

@@ -15,9 +15,19 @@ func TestLaunchBudget(t *testing.T) {
 	if os.Getenv("OPENMANUS_KERNELS") == "off" {
 		t.Skip("the budget holds with the kernels")
 	}
-	for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
-		m := openModelOn(t, torch.Device{Protected: true}, dt)
+	for _, tm := range []struct {
+		name string
+		dt   torch.DType
+	}{{"llama-tied", torch.Float32}, {"llama-tied", torch.BFloat16}, {"qwen3", torch.Float32}, {"qwen3", torch.BFloat16}} {
+		m := openNamed(t, torch.Device{Protected: true}, tm.name, tm.dt)
 		layers := len(m.Layers)
+		known := func(n, salt int) []int32 { // ids of the model's vocabulary
+			list := ids(n, salt)
+			for i := range list {
+				list[i] %= int32(m.Config.VocabSize)
+			}
+			return list
+		}
 		for _, batch := range []int{1, 5, 40} {
 			for _, tt := range []struct {
 				name                           string
@@ -31,7 +41,7 @@ func TestLaunchBudget(t *testing.T) {
 				{"prefill without a draw", 40, 30, func(w *engine.Work) { w.Sample = false }, 12*layers + 2, 1, 0},
 				{"mixed", 40, 1, func(w *engine.Work) { // the two kinds of attention are an operation each
 					if w.Seq%2 == 1 {
-						w.Tokens = ids(20, 2)
+						w.Tokens = known(20, 2)
 					}
 				}, 13*layers + 5, 1, 1},
 				{"top-p", 40, 1, func(w *engine.Work) { w.TopP = 0.9 }, 12*layers + 6, 1, 2},
@@ -39,7 +49,7 @@ func TestLaunchBudget(t *testing.T) {
 				b := newBackend(t, m, Options{KVTokens: 8192, EnforceEager: true})
 				works := func(tokens, pos int) (out []engine.Work) {
 					for i := range batch {
-						out = append(out, sampling(engine.SeqID(i+1), ids(tokens, 1), pos, i))
+						out = append(out, sampling(engine.SeqID(i+1), known(tokens, 1), pos, i))
 					}
 					return out
 				}
@@ -58,8 +68,8 @@ func TestLaunchBudget(t *testing.T) {
 				operations, up, down := now.Operations-before.Operations, now.Uploads-before.Uploads, now.Downloads-before.Downloads
 				// The first step of a thread makes the counters that the kernels share.
 				if operations > tt.operations+1 || tt.cached > 0 && operations > tt.operations || up > tt.uploads || down > tt.downloads {
-					t.Errorf("%v, batch %d, %s: %d operations, %d copies to the device and %d to the host; want at most %d, %d and %d",
-						dt, batch, tt.name, operations, up, down, tt.operations, tt.uploads, tt.downloads)
+					t.Errorf("%s in %v, batch %d, %s: %d operations, %d copies to the device and %d to the host; want at most %d, %d and %d",
+						tm.name, tm.dt, batch, tt.name, operations, up, down, tt.operations, tt.uploads, tt.downloads)
 				}
 			}
 		}

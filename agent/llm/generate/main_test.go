@@ -25,12 +25,18 @@ func openModel(t testing.TB, dt torch.DType) *model.Model {
 
 func openModelOn(t testing.TB, d torch.Device, dt torch.DType) *model.Model {
 	t.Helper()
+	return openNamed(t, d, "llama-tied", dt)
+}
+
+// openNamed opens a tiny model of package model.
+func openNamed(t testing.TB, d torch.Device, name string, dt torch.DType) *model.Model {
+	t.Helper()
 	th, err := torch.NewThread(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(th.Close)
-	b, err := model.Open(context.Background(), th, filepath.Join("..", "model", "testdata", "llama-tied"), model.Options{DType: dt})
+	b, err := model.Open(context.Background(), th, filepath.Join("..", "model", "testdata", name), model.Options{DType: dt, TokenizerOptional: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,15 +10,16 @@ constexpr float kLowest = -3e38f;  // below every score
 
 // One block a token: rotates its query heads q [Hq, 2·half] to out and its key heads k [Hkv, 2·half] to the token's slot of kc, by
 // the angles of its position in the tables cos and sin [positions, half], and copies its values v to the slot of vc. All are
-// contiguous.
+// contiguous. qw and kw are the norms of the heads before the rotation; null is no norm.
 template <class T>
-OM_DEVICE void rope_write_token(const T *q, const T *k, const T *v, const float *cos, const float *sin, T *out, T *kc, T *vc,
-                                const int *positions, const int *slots, int heads, int kv_heads, int half) {
+OM_DEVICE void rope_write_token(const T *q, const T *k, const T *v, const T *qw, const T *kw, float q_eps, float k_eps,
+                                const float *cos, const float *sin, T *out, T *kc, T *vc, const int *positions, const int *slots,
+                                int heads, int kv_heads, int half) {
   const long long t = blockIdx.x, width = static_cast<long long>(kv_heads) * half * 2, slot = slots[t];
   cos += static_cast<long long>(positions[t]) * half;
   sin += static_cast<long long>(positions[t]) * half;
-  rotate_heads(q + t * heads * half * 2, half * 2, cos, sin, 1, out + t * heads * half * 2, heads, half);
-  rotate_heads(k + t * width, half * 2, cos, sin, 1, kc + slot * width, kv_heads, half);
+  turn_heads(q + t * heads * half * 2, qw, q_eps, cos, sin, out + t * heads * half * 2, heads, half);
+  turn_heads(k + t * width, kw, k_eps, cos, sin, kc + slot * width, kv_heads, half);
   for (int i = threadIdx.x; i < width; i += blockDim.x) vc[slot * width + i] = v[t * width + i];
 }
 
@@ -177,9 +178,10 @@ OM_DEVICE void attend_tile(const T *q, const T *kc, const T *vc, const int *tile
 }
 
 #define OM_DECODE(T, name)                                                                                              \
-  OM_KERNEL rope_write_##name(const T *q, const T *k, const T *v, const float *cos, const float *sin, T *out, T *kc,    \
-                              T *vc, const int *positions, const int *slots, int heads, int kv_heads, int half) {       \
-    rope_write_token(q, k, v, cos, sin, out, kc, vc, positions, slots, heads, kv_heads, half);                          \
+  OM_KERNEL rope_write_##name(const T *q, const T *k, const T *v, const T *qw, const T *kw, float q_eps, float k_eps,   \
+                              const float *cos, const float *sin, T *out, T *kc, T *vc, const int *positions,           \
+                              const int *slots, int heads, int kv_heads, int half) {                                    \
+    rope_write_token(q, k, v, qw, kw, q_eps, k_eps, cos, sin, out, kc, vc, positions, slots, heads, kv_heads, half);    \
   }                                                                                                                     \
   OM_KERNEL attention_##name(const T *q, const T *kc, const T *vc, const int *tokens, const int *lens,                  \
                              const int *starts, const int *blocks, T *out, float *partial, int *counters, int heads,    \

@@ -52,27 +52,6 @@ OM_DEVICE void rmsnorm_piece(const T *x, const T *w, const T *dy, const float *i
   if (gw != nullptr && last_block(counter, pieces)) sum_rows(partial, pieces, d, gw, add, d);
 }
 
-// One warp: y = the head x [2·half], normalised by w as in rmsnorm_row if w is not null, and rotated by the angles of cos and sin.
-template <class T>
-OM_DEVICE void head_forward(const T *x, const T *w, float eps, const float *cos, const float *sin, T *y, int half) {
-  const int lane = threadIdx.x % kLanes, dim = 2 * half;
-  float s = 1;
-  if (w != nullptr) {
-    float squares = 0;
-    for (int i = lane; i < dim; i += kLanes) squares += load(x + i) * load(x + i);
-    s = rsqrtf(warp_sum(squares) / dim + eps);
-  }
-  for (int j = lane; j < half; j += kLanes) {
-    float a = load(x + j), b = load(x + half + j);
-    if (w != nullptr) {
-      a = rounded<T>(rounded<T>(a * s) * load(w + j));
-      b = rounded<T>(rounded<T>(b * s) * load(w + half + j));
-    }
-    store(y + j, a * cos[j] - b * sin[j]);
-    store(y + half + j, b * cos[j] + a * sin[j]);
-  }
-}
-
 // One warp: dx, the gradient of x, from that of y. Adds the gradient of w to dw [2·half].
 template <class T>
 OM_DEVICE void head_backward(const T *dy, const T *x, const T *w, float eps, const float *cos, const float *sin, T *dx, float *dw,

@@ -178,7 +178,7 @@ func (t *Trainer) saveAfter(ctx context.Context, err error) error {
 	}
 	save := t.SaveCheckpoint
 	if t.Ranks.Broken() { // another rank has ended; the weights of a finished step are complete on every rank
-		if !t.Ranks.First() || t.divided() {
+		if !t.Ranks.First() || t.sharded() {
 			return err
 		}
 		save = t.save

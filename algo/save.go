@@ -38,9 +38,9 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 	return err
 }
 
-// onWriter calls write on rank 0. If the weights are divided over the ranks, the other ranks call help, which sends their parts.
+// onWriter calls write on rank 0. If the weights are sharded over the ranks, the other ranks call help, which send their shards.
 func (c *core) onWriter(ctx context.Context, write, help func() error) error {
-	if !c.divided() {
+	if !c.sharded() {
 		return c.Ranks.OnFirst(ctx, write)
 	}
 	return c.Ranks.Each(ctx, func() error {
@@ -56,8 +56,8 @@ func (c *core) onWriter(ctx context.Context, write, help func() error) error {
 	})
 }
 
-// divided reports whether the weights or their optimiser state are divided over the ranks.
-func (c *core) divided() bool { return c.Actor.Master().Sharded().Level != shard.None }
+// sharded reports whether the weights or their optimiser state are sharded over the ranks.
+func (c *core) sharded() bool { return c.Actor.Master().Sharded().Level != shard.None }
 
 // save writes the checkpoint on this rank.
 func (t *Trainer) save(ctx context.Context) error {
@@ -96,7 +96,7 @@ func (t *Trainer) save(ctx context.Context) error {
 	return nil
 }
 
-// fill writes the actor, the critic and their optimisers. If they are divided, all ranks call fill; dir is of rank 0.
+// fill writes the actor, the critic and their optimisers. If they are sharded, all ranks call fill; dir is of rank 0.
 func (t *Trainer) fill(ctx context.Context, dir string) error {
 	atActor.Pass()
 	if err := t.Save(ctx, filepath.Join(dir, rundir.ActorFolder)); err != nil {

@@ -97,7 +97,7 @@ func New(p Parts, o Options, resumed *rundir.State) (*Trainer, error) {
 	}
 	t.steps = t.method.Steps()
 	if o.AsyncSteps > 0 && t.Ranks.Workers() == 0 && t.Actor.Compute().Lockstep() {
-		return nil, errors.New("episodes cannot be played ahead while the weights are divided over the ranks: every batch of the engine would be a collective")
+		return nil, errors.New("episodes cannot be played ahead while the weights are sharded over the ranks: every batch of the engine would be a collective")
 	}
 	if o.AsyncSteps > 0 {
 		t.Actor.AroundStep(t.Engine.ChangeWeights)

@@ -178,7 +178,7 @@ func TestInterruptedCutModel(t *testing.T) {
 }
 
 // TestTrainWithACutModel checks that processes that generate together train as one process does, with the whole weights on each of
-// them, and with divided weights and two engines.
+// them, and with sharded weights and two engines.
 func TestTrainWithACutModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains three models")

@@ -185,8 +185,8 @@ func TestMethodsOfSeveralProcesses(t *testing.T) {
 		"a shared critic":  {"train", "run.toml", "--set", "algo.adv_estimator=gae", "--set", "critic.shared=true", "--set", "critic.mini_batch_size=0", "--set", "trainer.critic_warmup=1"},
 		"dynamic sampling": {"train", "run.toml", "--set", "algo.filter_groups=true", "--set", "algo.max_gen_batches=2", "--set", "algo.adv_estimator=remax"},
 		"AgentEvol":        {"train", "run.toml", "--set", "algo.name=agentevol"},
-		"divided moments":  {"train", "run.toml", "--set", "dist.shard=optimizer", "--set", "actor.use_kl_loss=true"},
-		"divided weights of actor, critic and reference": {"train", "run.toml", "--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0", "--set", "critic.optim.lr=1e-3",
+		"sharded moments":  {"train", "run.toml", "--set", "dist.shard=optimizer", "--set", "actor.use_kl_loss=true"},
+		"sharded weights of actor, critic and reference": {"train", "run.toml", "--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0", "--set", "critic.optim.lr=1e-3",
 			"--set", "algo.use_kl_in_reward=true", "--set", "actor.ppo_epochs=2", "--set", "dist.shard=weights"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestMethodsOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestRewardModelOfSeveralProcesses checks that a reward model of divided weights gives the same scores, also where a process
+// TestRewardModelOfSeveralProcesses checks that a reward model of sharded weights gives the same scores, also where a process
 // has no episode to score.
 func TestRewardModelOfSeveralProcesses(t *testing.T) {
 	if testing.Short() {

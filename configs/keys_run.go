@@ -74,7 +74,7 @@ func (s *Schema) trainerKeys() []entry {
 var distKeys = []entry{
 	ready("dist.rollout_processes", 0, "number of processes, the last ones of the run, that only play (docs/distributed.md); the others only train, and rank 0 sends the weights after every update; with trainer.async_steps both work at the same time; 0: every process plays and trains", between(0, 4096), drawsTasks),
 	ready("dist.timeout_s", 1800, "with several processes (docs/distributed.md): time after which a process that does not answer ends the run; it must exceed the longest time that the others wait for one of them, such as the writing of a checkpoint by rank 0 or the difference between the shortest and the longest play of a step", above(0)),
-	ready("dist.shard", "none", "with several processes, the tensors of actor, critic, reference and reward model that are divided over the processes: none; optimizer: moments and float32 masters (ZeRO 1); gradients: gradients too (ZeRO 2); weights: weights too, which are gathered layer by layer in a pass, and whole for rollouts (ZeRO 3)", oneOf([]string{"none", "optimizer", "gradients", "weights"})),
+	ready("dist.shard", "none", "with several processes, the tensors of actor, critic, reference and reward model that are sharded over the processes: none; optimizer: moments and float32 masters (ZeRO 1); gradients: gradients too (ZeRO 2); weights: weights too, which are gathered layer by layer in a pass, and whole for rollouts (ZeRO 3)", oneOf([]string{"none", "optimizer", "gradients", "weights"})),
 }
 
 var perfKeys = []entry{

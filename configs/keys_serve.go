@@ -31,7 +31,7 @@ func (c *Config) checkServe(fs *Faults) {
 		fs.add("algo.adv_estimator", others+"%s needs a greedy episode of every task; choose another estimator", c.Algo.AdvEstimator)
 	}
 	if c.Dist.Shard == "weights" {
-		fs.add("dist.shard", others+"they may send requests while the weights are divided; set it to \"gradients\"")
+		fs.add("dist.shard", others+"they may send requests while the weights are sharded; set it to \"gradients\"")
 	}
 	if c.Rollout.Deterministic {
 		fs.add("rollout.deterministic", others+"batches depend on the arrival of their requests; set it to false")

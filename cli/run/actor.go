@@ -35,7 +35,7 @@ func (t *training) openModel(ctx context.Context) error {
 	return nil
 }
 
-// loadWeights loads the weights of the model, which are those of rank 0 on all ranks, and divides them. A worker loads them in openFollower.
+// loadWeights loads the weights of the model, which are those of rank 0 on all ranks, and shards them. A worker loads them in openFollower.
 func (t *training) loadWeights(ctx context.Context) error {
 	if err := t.sendWeights(ctx, t.bundle.Model); err != nil || !t.host.Ranks.Trains() {
 		return err

@@ -292,7 +292,7 @@ func (t *training) openFollower(ctx context.Context) error {
 	return nil
 }
 
-// load reads the weights of a deferred model and divides them over the ranks as dist.shard says. frozen models are not trained.
+// load reads the weights of a deferred model and shards them over the ranks as dist.shard says. frozen models are not trained.
 func (t *training) load(ctx context.Context, m *model.Model, frozen bool) error {
 	g := t.host.Ranks.Trainers()
 	if g == nil {

@@ -37,7 +37,7 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	return b.Model, nil
 }
 
-// loadReference loads a reference and divides its weights. A reference on the policy's frozen weights is loaded already.
+// loadReference loads a reference and shards its weights. A reference on the policy's frozen weights is loaded already.
 func (t *training) loadReference(ctx context.Context, ref *model.Model) error {
 	switch {
 	case ref == nil, t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "":

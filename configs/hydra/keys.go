@@ -91,7 +91,7 @@ func refused(source, key, instead string, fine ...any) row {
 const (
 	oneDevice   = "a sequence is on one device"
 	processes   = "--processes of openmanus train or a launcher such as torchrun sets the number of processes (docs/distributed.md)"
-	shards      = "dist.shard divides the model over the processes"
+	shards      = "dist.shard shards the model over the processes"
 	engineOwn   = "it configures an engine that is not used here: sampling and training share the weights in one process"
 	weightsOnce = "sampling and training share one copy of the weights, which is never moved"
 	formats     = "used by forward and backward passes; the optimiser updates float32 weights"

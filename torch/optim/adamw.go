@@ -42,8 +42,8 @@ type AdamW struct {
 	steps  int
 	params []Param
 	state  []state
-	units  []*shard.Unit // parameters that are divided over ranks
-	parts  []part        // state of each unit
+	units  []*shard.Unit // parameters that are sharded over ranks
+	shards []moments     // state of each unit
 }
 
 // state is the optimizer state of one parameter. weight is the parameter itself, or its float32 master.
@@ -53,11 +53,11 @@ type state struct{ weight, m, v torch.Tensor }
 func NewAdamW(t *torch.Thread, params []Param, o AdamWOptions, units ...*shard.Unit) *AdamW {
 	a := &AdamW{o: o, t: t, owner: torch.NewOwner(t, "adamw"), params: params, state: make([]state, len(params)), units: units}
 	for _, u := range units {
-		p := part{m: u.Master().Clone(), v: u.Master().Clone()}
+		p := moments{m: u.Master().Clone(), v: u.Master().Clone()}
 		p.m.Zero_()
 		p.v.Zero_()
 		a.owner.Own(p.m, p.v)
-		a.parts = append(a.parts, p)
+		a.shards = append(a.shards, p)
 	}
 	for i, p := range params {
 		w := p.Tensor.Detach()
@@ -126,8 +126,8 @@ func (a *AdamW) moments() []*torch.Tensor {
 	for i := range a.state {
 		list = append(list, &a.state[i].m, &a.state[i].v)
 	}
-	for i := range a.parts {
-		list = append(list, &a.parts[i].m, &a.parts[i].v)
+	for i := range a.shards {
+		list = append(list, &a.shards[i].m, &a.shards[i].v)
 	}
 	return list
 }

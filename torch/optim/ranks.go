@@ -22,7 +22,7 @@ func (a *AdamW) count() int {
 	return n
 }
 
-// held reports for each parameter, first those that are not divided, whether this rank has a gradient.
+// held reports for each parameter, first those that are not sharded, whether this rank has a gradient.
 func (a *AdamW) held(s *torch.Scope) []bool {
 	var list []bool
 	for _, p := range a.params {
@@ -34,7 +34,7 @@ func (a *AdamW) held(s *torch.Scope) []bool {
 	return list
 }
 
-// sumGrads replaces the gradients by their sums over the ranks of g; of a unit each rank gets its part. A rank without a gradient of
+// sumGrads replaces the gradients by their sums over the ranks of g; of a unit each rank gets its shard. A rank without a gradient of
 // a parameter that another rank has adds zeros. A parameter without a gradient on all ranks stays without one. held reports,
 // for each share, the parameters with a gradient on at least one rank.
 func sumGrads(ctx context.Context, s *torch.Scope, g *dist.Group, shares []Share) (held [][]bool, err error) {
@@ -185,8 +185,8 @@ func (a *AdamW) notFinite(ctx context.Context, s *torch.Scope, g *dist.Group, no
 		for i := range u.Len() {
 			finite := true
 			if !u.Grads().None() {
-				part := u.Segment(u.Grads(), i)
-				finite = part.None() || part.AllFinite()
+				own := u.Segment(u.Grads(), i)
+				finite = own.None() || own.AllFinite()
 			}
 			bad, names = append(bad, !finite), append(names, u.Name(i))
 		}

@@ -60,7 +60,7 @@ func (u *Unit) grad(i int) torch.Tensor {
 	return torch.Tensor{}
 }
 
-// SumGrads sums the gradients of the parameters over the ranks, adds this rank's part of the sum to the gradients of its part,
+// SumGrads sums the gradients of the parameters over the ranks, adds this rank's shard of the sum to the gradients of its shard,
 // and drops the gradients of the parameters. A missing gradient counts as 0. It is a collective; the weights must be gathered.
 func (u *Unit) SumGrads(s *torch.Scope) {
 	s.Do(func(s *torch.Scope) {
@@ -101,7 +101,7 @@ func (u *Unit) Held(s *torch.Scope) []bool {
 	return held
 }
 
-// Grads returns the gradients of this rank's part, summed over the ranks, in the shape of Master. It returns the zero Tensor before
+// Grads returns the gradients of this rank's shard, summed over the ranks, in the shape of Master. It returns the zero Tensor before
 // SumGrads.
 func (u *Unit) Grads() torch.Tensor { return u.grads }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Level selects what is divided. A level includes the levels before it.
+// Level selects the tensors that are sharded. A level includes the levels before it.
 type Level int
 
 // The levels.

@@ -8,15 +8,15 @@ import (
 	"github.com/openmanus/openmanus/torch/dist"
 )
 
-// Options describe how parameters are divided.
+// Options describe how parameters are sharded.
 type Options struct {
 	Group *dist.Group
 	Level Level
 	// Compute is the type of the gathered weights. Trained weights of another type stay in that type as masters, of which each
-	// rank has its part.
+	// rank has its shard.
 	Compute torch.DType
 	// Frozen means that the weights are never trained: they have no gradients and no masters, and only level Weights
-	// divides them.
+	// shards them.
 	Frozen bool
 }
 
@@ -37,17 +37,17 @@ type Unit struct {
 
 	params []param
 	size   int // number of elements of the flat tensor
-	length int // number of elements of a part
+	length int // number of elements of a shard
 
 	users  int            // calls of Gather without Release
 	flat   torch.Tensor   // [size] gathered weights; the zero Tensor if released
 	views  []torch.Tensor // the parameters in flat
-	part   torch.Tensor   // [length] this rank's part of the weights in the compute type
-	master torch.Tensor   // [length] part that the optimiser updates: part, or its master
+	shard  torch.Tensor   // [length] this rank's shard of the weights in the compute type
+	master torch.Tensor   // [length] shard that the optimiser updates: the field shard, or its float32 master
 
 	trains bool
 	full   []torch.Tensor // sum of each parameter's gradients over micro-batches in the master's type; only level Optimizer
-	grads  torch.Tensor   // [length] gradients of the part, summed over ranks; the zero Tensor before SumGrads
+	grads  torch.Tensor   // [length] gradients of the shard, summed over ranks; the zero Tensor before SumGrads
 }
 
 // param is a parameter with its place in the flat tensor.
@@ -58,7 +58,7 @@ type param struct {
 	held     bool // this rank has contributed a gradient since the last step
 }
 
-// New divides the tensors that the fields of params hold now, and sets the fields to the new weights, or to the zero Tensor if the level
+// New shards the tensors that the fields of params hold now, and sets the fields to the new weights, or to the zero Tensor if the level
 // is Weights. The caller frees the old tensors.
 func New(t *torch.Thread, s *torch.Scope, name string, params []Param, o Options) *Unit {
 	u := &Unit{o: o, name: name, owner: torch.NewOwner(t, "shard of "+name)}
@@ -83,19 +83,19 @@ func New(t *torch.Thread, s *torch.Scope, name string, params []Param, o Options
 				for i, p := range u.params {
 					flat.Narrow(0, p.start, p.n).Copy_(whole[i].Reshape(p.n))
 				}
-				u.part = flat.Narrow(0, o.Group.Rank()*u.length, u.length)
+				u.shard = flat.Narrow(0, o.Group.Rank()*u.length, u.length)
 				u.point(flat)
 			} else {
-				u.part = s.Zeros(o.Compute, u.length)
+				u.shard = s.Zeros(o.Compute, u.length)
 				for i := range u.params {
-					u.Put(u.part, i, whole[i])
+					u.Put(u.shard, i, whole[i])
 				}
 				for _, p := range u.params {
 					p.set(torch.Tensor{})
 				}
 			}
-			u.owner.Own(u.part)
-			if u.master = u.part; from != o.Compute && !o.Frozen {
+			u.owner.Own(u.shard)
+			if u.master = u.shard; from != o.Compute && !o.Frozen {
 				u.master = s.Zeros(from, u.length)
 				for i := range u.params {
 					u.Put(u.master, i, whole[i])
@@ -171,7 +171,7 @@ func (u *Unit) Gather(s *torch.Scope) {
 		s.Do(func(s *torch.Scope) { // frees the handles of views, which would keep the memory after Release
 			s.NoGrad(func() {
 				flat := s.Empty(u.o.Compute, u.size)
-				u.must("Gather", u.o.Group.AllGather(context.Background(), flat, u.part))
+				u.must("Gather", u.o.Group.AllGather(context.Background(), flat, u.shard))
 				u.point(flat)
 			})
 		})
@@ -199,23 +199,23 @@ func (u *Unit) Gathered() bool { return !u.flat.None() }
 func (u *Unit) Refresh(s *torch.Scope) {
 	s.Do(func(s *torch.Scope) {
 		s.NoGrad(func() {
-			if u.master != u.part {
-				u.part.Copy_(u.master)
+			if u.master != u.shard {
+				u.shard.Copy_(u.master)
 			}
 			if !u.flat.None() {
-				u.must("Refresh", u.o.Group.AllGather(context.Background(), u.flat, u.part))
+				u.must("Refresh", u.o.Group.AllGather(context.Background(), u.flat, u.shard))
 			}
 		})
 	})
 }
 
-// To moves the part to a device. The unit must be frozen and released.
+// To moves the shard to a device. The unit must be frozen and released.
 func (u *Unit) To(s *torch.Scope, d torch.Device) {
 	if !u.o.Frozen || !u.flat.None() {
-		panic("shard: To moves only the parts of frozen weights that are released")
+		panic("shard: To moves only the shards of frozen weights that are released")
 	}
-	u.owner.To(s, d, &u.part)
-	u.master = u.part
+	u.owner.To(s, d, &u.shard)
+	u.master = u.shard
 }
 
 // Bytes returns the size in bytes of the weights and masters that this rank holds now.
@@ -229,7 +229,7 @@ func (u *Unit) Bytes() int {
 	default:
 		n = u.length * u.o.Compute.Size()
 	}
-	if u.master != u.part {
+	if u.master != u.shard {
 		n += u.length * u.master.DType().Size()
 	}
 	return n

@@ -27,7 +27,7 @@ func TestParseLevel(t *testing.T) {
 	}
 }
 
-// shapes are those of a unit whose parts cut parameters, and are empty on some ranks.
+// shapes are those of a unit whose shards split parameters, and are empty on some ranks.
 var shapes = [][]int{{3, 50}, {7}, {2, 2, 40}}
 
 // number is element j of parameter i.

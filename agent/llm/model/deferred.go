@@ -1,7 +1,7 @@
 package model
 
 // Deferred models: the weights are declared, and read when they are needed. Load reads all of them. Shard reads them unit by unit,
-// so that a rank never holds more than its parts and one unit. Hash and the methods that copy or save weights read them one by one.
+// so that a rank never holds more than its shards and one unit. Hash and the methods that copy or save weights read them one by one.
 
 import (
 	"context"

@@ -31,8 +31,8 @@ func (p *peak) watch(m *Model) {
 	}
 }
 
-// TestDeferredStart checks that a rank that divides its weights never holds more than its parts and two units, also for a copy of
-// a divided model, and that the ranks then have the weights of rank 0.
+// TestDeferredStart checks that a rank that shards its weights never holds more than its shards and two units, also for a copy of
+// a sharded model, and that the ranks then have the weights of rank 0.
 func TestDeferredStart(t *testing.T) {
 	const ranks = 4
 	c := wide("llama", 8, true)
@@ -101,14 +101,14 @@ func TestDeferredStart(t *testing.T) {
 			}
 			return nil
 		})
-		parts := 4*n + 4*n // the model and its copy
+		shards := 4*n + 4*n // the model and its copy
 		if compute != torch.Float32 {
-			parts += 2 * n
+			shards += 2 * n
 		}
-		limit := int64(parts + ranks*(2*unit+slack))
-		t.Logf("%v: peak of %d ranks %d bytes, parts %d, unit %d, limit %d", compute, ranks, p.bytes-before, parts, unit, limit)
-		if p.bytes-before > limit || p.bytes-before < int64(parts) {
-			t.Errorf("%v: the ranks together held %d bytes, want at most %d: their parts, %d, and two units each", compute, p.bytes-before, limit, parts)
+		limit := int64(shards + ranks*(2*unit+slack))
+		t.Logf("%v: peak of %d ranks %d bytes, shards %d, unit %d, limit %d", compute, ranks, p.bytes-before, shards, unit, limit)
+		if p.bytes-before > limit || p.bytes-before < int64(shards) {
+			t.Errorf("%v: the ranks together held %d bytes, want at most %d: their shards, %d, and two units each", compute, p.bytes-before, limit, shards)
 		}
 	}
 }

@@ -251,7 +251,7 @@ func (m *Model) Base() *Model {
 		panic("model: " + err.Error()) // cannot happen: m was made from the same configuration
 	}
 	base.thread, base.dtype, base.checkpointing = m.thread, m.dtype, m.checkpointing
-	if m.divided() {
+	if m.weightsSharded() {
 		base.unbind = base.bind(m.sharded)
 		return base
 	}

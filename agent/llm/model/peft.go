@@ -202,7 +202,7 @@ func (m *Model) weightNorm(ctx context.Context) (norm float64, err error) {
 				norm = m.cut.norm(s, m.Params())
 				return
 			}
-			if !m.divided() && m.deferred == nil {
+			if !m.weightsSharded() && m.deferred == nil {
 				var ts []torch.Tensor
 				for _, p := range m.Params() {
 					ts = append(ts, p.Tensor)

@@ -12,7 +12,7 @@ package model
 // looked up again too, so that its weight may be released between the passes
 // (sharded.go).
 //
-// A model whose gradients are divided runs its backward pass layer by layer too,
+// A model whose gradients are sharded runs its backward pass layer by layer too,
 // without checkpointing on the activations that the forward pass has kept, so that
 // the gradients of each layer are summed over the ranks and freed before those of
 // the next layer are computed.
@@ -40,7 +40,7 @@ func (m *Model) SetGradientCheckpointing(on bool) { m.checkpointing = on }
 
 // recomputes reports whether backward passes recompute activations.
 func (m *Model) recomputes() bool {
-	return m.checkpointing || m.divided() && m.sharded.o.Level == shard.Weights
+	return m.checkpointing || m.weightsSharded() && m.sharded.o.Level == shard.Weights
 }
 
 // forwardByLayer computes the hidden states and records a tape for

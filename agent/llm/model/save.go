@@ -17,7 +17,7 @@ const maxShard = 5 << 30
 
 // SaveWeights writes config.json and the weights in dtype dt, with adapters
 // merged, into an existing folder that transformers then opens. Every file
-// appears complete or not at all; config.json comes last. If the model is divided,
+// appears complete or not at all; config.json comes last. If the model is sharded,
 // all ranks call SaveWeights, and rank 0 writes the files, tensor by tensor.
 func (m *Model) SaveWeights(ctx context.Context, dir string, dt torch.DType) error {
 	if err := m.errCut(); err != nil {

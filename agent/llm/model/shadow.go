@@ -30,7 +30,7 @@ func (m *Model) checkCopy() error {
 // converted to m's dtype. Both models have the same configuration and
 // adapters. It runs inside torch.Run.
 func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
-	if m.lora == nil && (m.divided() || src.divided()) {
+	if m.lora == nil && (m.weightsSharded() || src.weightsSharded()) {
 		m.CopyWeights(s, src)
 		return
 	}
@@ -98,7 +98,7 @@ func pairs(to, from []Param) (ts, fs []torch.Tensor) {
 // thread's device. It runs inside torch.Run. It panics for views (Base,
 // Frozen), which share their weights, and for models with adapters.
 func (m *Model) To(s *torch.Scope, d torch.Device) {
-	if m.divided() {
+	if m.weightsSharded() {
 		for _, u := range m.sharded.units {
 			u.To(s, d)
 		}

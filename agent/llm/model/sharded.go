@@ -1,6 +1,6 @@
 package model
 
-// A model whose parameters are divided over the ranks of a group (torch/shard). The units are the embedding, each layer,
+// A model whose parameters are sharded over the ranks of a group (torch/shard). The units are the embedding, each layer,
 // the last norm, the output head, and the adapters. Forward and Backward gather a unit before they use it and release it afterwards:
 //
 //	forward    embedding | layer 0 | … | layer L-1 | norm, head: until the end of the pass
@@ -18,7 +18,7 @@ import (
 	"github.com/openmanus/openmanus/torch/shard"
 )
 
-// sharding is the state of a divided model. Views of the model share it.
+// sharding is the state of a sharded model. Views of the model share it.
 type sharding struct {
 	o        shard.Options
 	units    []*shard.Unit // embedding, layers, norm and, unless it is tied, the head; nil: adapters on whole weights
@@ -30,9 +30,9 @@ type sharding struct {
 // place is the place of a weight in the units.
 type place struct{ unit, i int }
 
-// Shard divides the parameters over the ranks of o.Group. All ranks have the same parameters; those without adapters may have
+// Shard distributes the parameters over the ranks of o.Group. All ranks have the same parameters; those without adapters may have
 // another type than o.Compute, which becomes the model's. A model with adapters has the type o.Compute, and its weights are
-// divided only at level shard.Weights. If the level leaves the weights whole, Shard loads those of a deferred model. Otherwise it reads
+// sharded only at level shard.Weights. If the level leaves the weights whole, Shard loads those of a deferred model. Otherwise it reads
 // them unit by unit. If Shard fails, the model can only be closed.
 //
 // At level shard.Weights, backward passes recompute activations. Copies and files of the model need all ranks, which call
@@ -66,7 +66,7 @@ func (m *Model) Shard(ctx context.Context, o shard.Options) error {
 	return nil
 }
 
-// shardWeights makes a unit of each part of the decoder.
+// shardWeights makes a unit of each module of the decoder.
 func (m *Model) shardWeights(ctx context.Context, o shard.Options) error {
 	sh := m.sharded
 	for _, names := range m.unitNames() {
@@ -153,7 +153,7 @@ func (m *Model) shardAdapters(ctx context.Context) error {
 	})
 }
 
-// Sharded returns how the model is divided; the zero Options mean that it is not.
+// Sharded returns how the model is sharded; the zero Options mean that it is not.
 func (m *Model) Sharded() shard.Options {
 	if m.sharded == nil {
 		return shard.Options{}
@@ -161,7 +161,7 @@ func (m *Model) Sharded() shard.Options {
 	return m.sharded.o
 }
 
-// TrainedUnits returns the units of the trained parameters of a divided model.
+// TrainedUnits returns the units of the trained parameters of a sharded model.
 func (m *Model) TrainedUnits() []*shard.Unit {
 	switch {
 	case m.sharded == nil || m.sharded.o.Frozen:
@@ -172,18 +172,18 @@ func (m *Model) TrainedUnits() []*shard.Unit {
 	return m.sharded.units
 }
 
-// divided reports whether the weights themselves are in units.
-func (m *Model) divided() bool { return m.sharded != nil && m.sharded.units != nil }
+// weightsSharded reports whether the weights themselves are in units.
+func (m *Model) weightsSharded() bool { return m.sharded != nil && m.sharded.units != nil }
 
 // Lockstep reports whether passes are collectives.
 func (m *Model) Lockstep() bool {
-	return m.divided() && m.sharded.o.Level == shard.Weights && *m.sharded.whole == 0
+	return m.weightsSharded() && m.sharded.o.Level == shard.Weights && *m.sharded.whole == 0
 }
 
 // GatherWeights makes the whole model available on this rank until ReleaseWeights, so that passes are not collectives. All ranks
 // call both. They run inside torch.Run.
 func (m *Model) GatherWeights(s *torch.Scope) {
-	if m.divided() {
+	if m.weightsSharded() {
 		for _, u := range m.sharded.units {
 			u.Gather(s)
 		}
@@ -193,7 +193,7 @@ func (m *Model) GatherWeights(s *torch.Scope) {
 
 // ReleaseWeights undoes GatherWeights.
 func (m *Model) ReleaseWeights() {
-	if m.divided() {
+	if m.weightsSharded() {
 		for _, u := range m.sharded.units {
 			u.Release()
 		}
@@ -208,7 +208,7 @@ func layer(i int) int { return 1 + i }
 
 // using calls f while a unit is gathered.
 func (m *Model) using(s *torch.Scope, unit int, f func()) {
-	if !m.divided() {
+	if !m.weightsSharded() {
 		f()
 		return
 	}
@@ -220,7 +220,7 @@ func (m *Model) using(s *torch.Scope, unit int, f func()) {
 
 // hold gathers a unit until the end of the pass, unless GatherWeights has.
 func (m *Model) hold(unit int) {
-	if m.divided() && !m.sharded.units[unit].Gathered() {
+	if m.weightsSharded() && !m.sharded.units[unit].Gathered() {
 		m.sharded.units[unit].Gather(m.scope)
 		m.held = append(m.held, unit)
 	}
@@ -259,7 +259,7 @@ func (m *Model) sumHeld(s *torch.Scope) {
 
 // SumsLayers reports whether Backward sums the gradients of each layer over the ranks. Passes that record are then collectives.
 func (m *Model) SumsLayers() bool {
-	return m.divided() && !m.sharded.o.Frozen && (m.Lockstep() || m.sharded.o.Level == shard.Gradients)
+	return m.weightsSharded() && !m.sharded.o.Frozen && (m.Lockstep() || m.sharded.o.Level == shard.Gradients)
 }
 
 // sumLayer sums the gradients of a unit over the ranks if its backward pass is complete. Otherwise TakeGrads sums them.
@@ -272,8 +272,8 @@ func (m *Model) sumLayer(s *torch.Scope, unit int) {
 // SumsGrads reports whether TakeGrads is a collective.
 func (m *Model) SumsGrads() bool { return m.sharded != nil && m.sharded.o.Level >= shard.Gradients }
 
-// TakeGrads ends a micro-batch of a divided model. At level shard.Gradients and above, it sums the gradients over the ranks and
-// keeps those of this rank's part. It runs inside torch.Run, after Backward, also on ranks without a micro-batch.
+// TakeGrads ends a micro-batch of a sharded model. At level shard.Gradients and above, it sums the gradients over the ranks and
+// keeps those of this rank's shard. It runs inside torch.Run, after Backward, also on ranks without a micro-batch.
 func (m *Model) TakeGrads(ctx context.Context, s *torch.Scope) error {
 	units := m.TrainedUnits()
 	if units == nil {
@@ -315,7 +315,7 @@ func (m *Model) DropGrads() {
 	}
 }
 
-// value returns declared weight i in the type of the masters, without history. It is a collective if the weights are divided, or
+// value returns declared weight i in the type of the masters, without history. It is a collective if the weights are sharded, or
 // deferred after Broadcast.
 func (m *Model) value(s *torch.Scope, i int) torch.Tensor {
 	if m.deferred != nil {
@@ -325,7 +325,7 @@ func (m *Model) value(s *torch.Scope, i int) torch.Tensor {
 		}
 		return v
 	}
-	if !m.divided() {
+	if !m.weightsSharded() {
 		return m.declared.weights[i].field.Detach()
 	}
 	u := m.sharded.units[m.sharded.at[i].unit]
@@ -334,7 +334,7 @@ func (m *Model) value(s *torch.Scope, i int) torch.Tensor {
 
 // setValue overwrites declared weight i. refresh must follow.
 func (m *Model) setValue(i int, v torch.Tensor) {
-	if !m.divided() {
+	if !m.weightsSharded() {
 		m.declared.weights[i].field.Copy_(v)
 		return
 	}
@@ -344,14 +344,14 @@ func (m *Model) setValue(i int, v torch.Tensor) {
 
 // refresh updates the gathered weights after setValue.
 func (m *Model) refresh(s *torch.Scope) {
-	if m.divided() {
+	if m.weightsSharded() {
 		for _, u := range m.sharded.units {
 			u.Refresh(s)
 		}
 	}
 }
 
-// bind makes the view m of a divided model share its units. It returns a function that ends the sharing.
+// bind makes the view m of a sharded model share its units. It returns a function that ends the sharing.
 func (m *Model) bind(sh *sharding) (unbind func()) {
 	m.sharded = &sharding{o: sh.o, units: sh.units, at: sh.at, whole: sh.whole}
 	m.sharded.o.Frozen = true
@@ -377,7 +377,7 @@ func (m *Model) bind(sh *sharding) (unbind func()) {
 func (m *Model) writes() bool { return m.sharded == nil || m.sharded.o.Group.Rank() == 0 }
 
 // write calls the function write, which fetches n tensors, on the rank that writes files. Other ranks fetch them too if the model is
-// divided.
+// sharded.
 func (m *Model) write(n int, fetch func(i int) ([]byte, error), write func() error) error {
 	if m.sharded == nil {
 		return write()
@@ -389,7 +389,7 @@ func (m *Model) write(n int, fetch func(i int) ([]byte, error), write func() err
 func (m *Model) Bytes() int {
 	n := 0
 	list := m.Params()
-	if m.divided() {
+	if m.weightsSharded() {
 		list = nil
 		for _, u := range m.sharded.units {
 			n += u.Bytes()

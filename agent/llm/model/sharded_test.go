@@ -66,7 +66,7 @@ func TestGradientsByLayer(t *testing.T) {
 	}
 }
 
-// gradients adds the gradients of a sequence, which are 0 if idle, to those of this rank's part.
+// gradients adds the gradients of a sequence, which are 0 if idle, to those of this rank's shard.
 func (m *Model) gradients(s *torch.Scope, row []int32, byLayer, idle bool) (err error) {
 	s.Do(func(s *torch.Scope) {
 		tokens, positions, offsets := Pack(row)

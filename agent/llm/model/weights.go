@@ -19,7 +19,7 @@ const headName = "lm_head.weight"
 type Param = store.Param
 
 // Params returns every parameter once, tied ones under the embedding's name, in
-// a fixed order. The tensors of weights that are divided and not gathered are none.
+// a fixed order. The tensors of weights that are sharded and not gathered are none.
 func (m *Model) Params() []Param {
 	var list []Param
 	for _, w := range m.declared.weights {

@@ -11,10 +11,10 @@ import (
 	"github.com/openmanus/openmanus/torch/store"
 )
 
-// part is the optimiser state of this rank's part of a unit.
-type part struct{ m, v torch.Tensor }
+// moments is the optimiser state of this rank's shard of a unit.
+type moments struct{ m, v torch.Tensor }
 
-// updateUnits updates this rank's parts of the parameters that have a gradient on some rank, and then the weights of all ranks.
+// updateUnits updates this rank's shards of the parameters that have a gradient on some rank, and then the weights of all ranks.
 func (a *AdamW) updateUnits(s *torch.Scope, held []bool, lr, scale float64) {
 	var w, g, m, v []torch.Tensor
 	at := len(a.params)
@@ -23,7 +23,7 @@ func (a *AdamW) updateUnits(s *torch.Scope, held []bool, lr, scale float64) {
 			own := u.Segment(u.Master(), i)
 			if held[at] && !own.None() {
 				w, g = append(w, own), append(g, u.Segment(u.Grads(), i))
-				m, v = append(m, u.Segment(a.parts[k].m, i)), append(v, u.Segment(a.parts[k].v, i))
+				m, v = append(m, u.Segment(a.shards[k].m, i)), append(v, u.Segment(a.shards[k].v, i))
 			}
 			at++
 		}
@@ -41,14 +41,14 @@ type moment struct {
 	name string
 	u    *shard.Unit
 	i    int
-	of   torch.Tensor // part of the unit
+	of   torch.Tensor // shard of the unit
 }
 
 func (a *AdamW) unitMoments() []moment {
 	var list []moment
 	for k, u := range a.units {
 		for i := range u.Len() {
-			list = append(list, moment{u.Name(i) + expAvg, u, i, a.parts[k].m}, moment{u.Name(i) + expAvgSq, u, i, a.parts[k].v})
+			list = append(list, moment{u.Name(i) + expAvg, u, i, a.shards[k].m}, moment{u.Name(i) + expAvgSq, u, i, a.shards[k].v})
 		}
 	}
 	return list
@@ -56,7 +56,7 @@ func (a *AdamW) unitMoments() []moment {
 
 // saveUnits writes the state of an optimiser with units. All ranks call it; rank 0 writes the file, which it gathers tensor by tensor.
 func (a *AdamW) saveUnits(ctx context.Context, path string, metadata map[string]string) error {
-	plain, divided := a.tensors(), a.unitMoments()
+	plain, sharded := a.tensors(), a.unitMoments()
 	var specs []safetensors.Spec
 	add := func(name string, dt torch.DType, shape []int) error {
 		spec, err := store.Spec(name, dt, shape)
@@ -67,7 +67,7 @@ func (a *AdamW) saveUnits(ctx context.Context, path string, metadata map[string]
 	for _, p := range plain {
 		errs = append(errs, add(p.Name, p.Tensor.DType(), p.Tensor.Shape()))
 	}
-	for _, x := range divided {
+	for _, x := range sharded {
 		errs = append(errs, add(x.name, x.of.DType(), x.u.Shape(x.i)))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -79,7 +79,7 @@ func (a *AdamW) saveUnits(ctx context.Context, path string, metadata map[string]
 				if i < len(plain) {
 					data = plain[i].Tensor.ToBytes()
 				} else {
-					x := divided[i-len(plain)]
+					x := sharded[i-len(plain)]
 					data = x.u.Whole(s, x.of, x.i).ToBytes()
 				}
 			})
@@ -93,9 +93,9 @@ func (a *AdamW) saveUnits(ctx context.Context, path string, metadata map[string]
 	})
 }
 
-// loadUnits reads the state of an optimiser with units. Each rank reads its parts.
+// loadUnits reads the state of an optimiser with units. Each rank reads its shards.
 func (a *AdamW) loadUnits(ctx context.Context, f *safetensors.File) error {
-	plain, divided := a.tensors(), a.unitMoments()
+	plain, sharded := a.tensors(), a.unitMoments()
 	var want []safetensors.Spec
 	for _, p := range plain {
 		spec, err := store.Spec(p.Name, p.Tensor.DType(), p.Tensor.Shape())
@@ -104,7 +104,7 @@ func (a *AdamW) loadUnits(ctx context.Context, f *safetensors.File) error {
 		}
 		want = append(want, spec)
 	}
-	for _, x := range divided {
+	for _, x := range sharded {
 		spec, err := store.Spec(x.name, x.of.DType(), x.u.Shape(x.i))
 		if err != nil {
 			return err
@@ -127,7 +127,7 @@ func (a *AdamW) loadUnits(ctx context.Context, f *safetensors.File) error {
 					return
 				}
 			}
-			for _, x := range divided {
+			for _, x := range sharded {
 				first, n := x.u.Range(x.i)
 				if n == 0 {
 					continue

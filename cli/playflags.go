@@ -22,7 +22,7 @@ func playFlags() []cli.Flag {
 		setFlag(),
 	}, flagsOf(playKeys()), []cli.Flag{
 		serverLogsFlag(),
-		cutProcessesFlag(),
+		tensorParallelFlag(),
 		&cli.Float64Flag{Name: "max-lost", Value: run.MaxFailedValidation, Usage: "share of the episodes that may be lost to failures of servers or the engine before the command fails"},
 		jsonFlag(),
 	})

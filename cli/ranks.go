@@ -21,8 +21,8 @@ func processesFlag() cli.Flag {
 	return &cli.IntFlag{Name: "processes", Usage: "train with `N` processes on this machine, each with its own GPU (docs/distributed.md); torchrun, srun and Kubernetes start them without this flag"}
 }
 
-// cutProcessesFlag is the flag of commands that play with one model.
-func cutProcessesFlag() cli.Flag {
+// tensorParallelFlag is the flag of commands that play with one model.
+func tensorParallelFlag() cli.Flag {
 	return &cli.IntFlag{Name: "processes", Usage: "hold the model in `N` processes on this machine, each with 1/N of its weights and of the KV cache (docs/distributed.md); torchrun, srun and Kubernetes start them without this flag"}
 }
 

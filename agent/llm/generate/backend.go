@@ -35,7 +35,7 @@ type Backend struct {
 	version atomic.Int64
 	teacher engine.Teacher // may be nil
 	eager   bool           // Options.EnforceEager
-	link    *link          // to the other ranks of a cut model; nil if the model is whole
+	link    *link          // to the other ranks of a tensor-parallel model; nil if the model is whole
 }
 
 var _ engine.Backend = (*Backend)(nil)

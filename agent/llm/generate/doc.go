@@ -3,7 +3,7 @@
 //
 // It contains the paged KV cache and its blocks, the packing of prefill chunks
 // and decode rows into one call, the keys of the random draws, and the steps of
-// a model that is cut over several ranks (see Lead). Package model has the
+// a tensor-parallel model (see Lead). Package model has the
 // weights, which the trainer updates; agent/llm/engine schedules the sequences.
 //
 // Concurrency: only the scheduler's goroutine calls Step and Drop; any

@@ -1,6 +1,6 @@
 package generate
 
-// Decoding with a model that is cut over several ranks (model.Options.Ranks). The scheduler runs on rank 0 only. Before a step rank 0 sends
+// Decoding with a tensor-parallel model (model.Options.Ranks). The scheduler runs on rank 0 only. Before a step rank 0 sends
 // the batch to the other ranks, which run the same step on their parts of the model and of the KV cache. Only rank 0 samples.
 
 import (
@@ -54,7 +54,7 @@ func newLink(m *model.Model) *link {
 	return l
 }
 
-// Lead begins a phase of generation on rank 0 of a cut model: until Dismiss, the other ranks run Follow. While there is no
+// Lead begins a phase of generation on rank 0 of a tensor-parallel model: until Dismiss, the other ranks run Follow. While there is no
 // step it sends an empty message in every third of the group's time-out, so that the others do not time out.
 // With a whole model it does nothing.
 func (b *Backend) Lead() error {
@@ -118,7 +118,7 @@ func (b *Backend) Dismiss() error {
 func (b *Backend) Follow(ctx context.Context) error {
 	l := b.link
 	if l == nil || l.group.Rank() == 0 {
-		return errors.New("generate: only ranks other than 0 of a cut model follow")
+		return errors.New("generate: only ranks other than 0 of a tensor-parallel model follow")
 	}
 	for {
 		m, err := l.receive(ctx)
@@ -176,7 +176,7 @@ func (l *link) begin(ctx context.Context, batch []engine.Work) (step context.Con
 	l.mu.Lock()
 	if !l.leading {
 		l.mu.Unlock()
-		return ctx, nil, errors.New("a step of a model that is cut over several ranks, outside Lead and Dismiss")
+		return ctx, nil, errors.New("a step of a tensor-parallel model, outside Lead and Dismiss")
 	}
 	if err := l.send(message{Drops: l.takeDrops(), Batch: batch}); err != nil {
 		l.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/openmanus/openmanus/torch/dist/disttest"
 )
 
-// saveWide writes a model with random weights that can be cut over 4 ranks, and returns its folder.
+// saveWide writes a model with random weights that can be tensor parallel over 4 ranks, and returns its folder.
 func saveWide(t testing.TB) string {
 	t.Helper()
 	th, err := torch.NewThread(torch.Device{})
@@ -118,7 +118,7 @@ func talk(b *Backend, n int, o engine.Options, check func(engine.Stats) error) (
 	return out, check(s.Stats())
 }
 
-// TestRanks checks that a model which is cut over several ranks samples the tokens of the whole model.
+// TestRanks checks that a tensor-parallel model samples the tokens of the whole model.
 func TestRanks(t *testing.T) {
 	dir := saveWide(t)
 	const n = 8

@@ -33,7 +33,7 @@ type Options struct {
 	// TokenizerOptional accepts a model whose tokenizer is missing or invalid,
 	// for callers that pass ids.
 	TokenizerOptional bool
-	// Ranks cuts the model over the ranks of a group (tensor parallelism). Each rank opens the same model, reads only its part, and
+	// Ranks makes the model tensor parallel over the ranks of a group. Each rank opens the same model, reads only its part, and
 	// can only generate, at the same time as the others. A nil group means one rank, which has the whole model.
 	Ranks *dist.Group
 	// Deferred opens the files and leaves the weights in them until Model.Load or Model.Shard, which reads them unit by unit. Until then
@@ -77,7 +77,7 @@ func Open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle
 
 func open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle, error) {
 	if o.Deferred && o.Ranks != nil {
-		return nil, errors.New("the parts of a model that is cut cannot be deferred")
+		return nil, errors.New("the parts of a tensor-parallel model cannot be deferred")
 	}
 	base, chain, err := resolve(path, o.FindBase)
 	if err != nil {

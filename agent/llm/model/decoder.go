@@ -23,9 +23,9 @@ type Model struct {
 	thread   *torch.Thread
 	owner    *torch.Owner // nil in a view of another model (Base, Frozen)
 	dtype    torch.DType
-	lora     *adapters // nil: all weights are trained
-	cut      *cut      // nil: this rank has the whole model
-	deferred *deferred // nil: the weights have been read
+	lora     *adapters       // nil: all weights are trained
+	tp       *tensorParallel // nil: this rank has the whole model
+	deferred *deferred       // nil: the weights have been read
 
 	checkpointing bool
 	tapes         []*tape // state of the forward passes that Backward has not processed yet
@@ -58,10 +58,10 @@ func (m *Model) newPass(s *torch.Scope, positions []int32) (p nn.Pass) {
 	return p
 }
 
-// begin makes a pass sum over the ranks of a cut model.
+// begin makes a pass sum over the ranks of a tensor-parallel model.
 func (m *Model) begin(p *nn.Pass) {
-	if m.cut != nil {
-		m.cut.begin(p)
+	if m.tp != nil {
+		m.tp.begin(p)
 	}
 }
 
@@ -106,7 +106,7 @@ func (m *Model) decode(s *torch.Scope, c *Cache, b DecodeBatch, step *torch.Devi
 			p = m.newPass(s, b.Positions)
 		}
 		embed := func() torch.Tensor {
-			if step != nil && m.cut == nil {
+			if step != nil && m.tp == nil {
 				return m.EmbedTokens.Forward(step.IDs)
 			}
 			return m.embed(s, b.IDs)
@@ -140,8 +140,8 @@ func (m *Model) run(s *torch.Scope, embed func() torch.Tensor, pass func(i int) 
 			})
 		})
 	}
-	if m.cut != nil {
-		m.cut.end()
+	if m.tp != nil {
+		m.tp.end()
 	}
 	m.holdNorm(s)
 	return m.Norm.Forward(x)
@@ -157,13 +157,13 @@ func (m *Model) AllLogits(hidden torch.Tensor) torch.Tensor {
 // Logits returns the logits [R,V] of the next token for hidden states [R,D],
 // without gradients. A bfloat16 model gives float32 logits, as in
 // TokenLogProbs: rounding a logit of 20 to bfloat16 changes it by up to 0.06,
-// and the log-prob of a sampled token by as much. If the model is cut over several
+// and the log-prob of a sampled token by as much. If the model is tensor parallel over several
 // ranks, all ranks call Logits and get all logits.
 func (m *Model) Logits(hidden torch.Tensor) torch.Tensor {
 	m.holdHead()
 	logits := m.headLogits(hidden)
-	if m.cut != nil {
-		logits = m.cut.logits(logits, m.Config.VocabSize)
+	if m.tp != nil {
+		logits = m.tp.logits(logits, m.Config.VocabSize)
 	}
 	return logits
 }

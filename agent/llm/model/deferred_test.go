@@ -154,7 +154,7 @@ func TestDeferred(t *testing.T) {
 		sameHash(t, m, want, "after Load")
 	}
 	if _, err := Open(ctx, th, dir, Options{Deferred: true, Ranks: new(dist.Group), TokenizerOptional: true}); err == nil {
-		t.Error("a model that is cut was deferred")
+		t.Error("a tensor-parallel model was deferred")
 	}
 }
 

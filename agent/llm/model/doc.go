@@ -5,7 +5,7 @@
 // of transformers 4 and 5, GGUF metadata), reads weights from Hugging Face folders
 // and GGUF files, and writes folders that transformers opens. Each family of models
 // is one file: see llama.go, and docs/howto-model.md. A model for generation may be
-// cut over several ranks: see cut.go. Other packages have sampling
+// tensor parallel over several ranks: see tensorparallel.go. Other packages have sampling
 // and KV blocks (agent/llm/generate), optimiser state and master copies (algo),
 // tokenization (agent/llm/tokenizer) and templates (agent/llm/chat).
 //

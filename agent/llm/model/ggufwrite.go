@@ -39,7 +39,7 @@ func (b *Bundle) writeGGUF(ctx context.Context, w io.Writer, o GGUFOptions) erro
 	if m.Config.Labels > 0 {
 		return errors.New("a sequence classifier has no GGUF form")
 	}
-	if err := m.errCut(); err != nil {
+	if err := m.errTensorParallel(); err != nil {
 		return err
 	}
 	meta, err := m.Config.ggufPairs(o)

@@ -32,7 +32,7 @@ func load(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, src so
 	return loaded(ctx, m, err)
 }
 
-// deferLoad makes a deferred model from a checkpoint; see load. With several ranks in g it is this rank's part of a model that is cut.
+// deferLoad makes a deferred model from a checkpoint; see load. With several ranks in g it is this rank's part of a tensor-parallel model.
 func deferLoad(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, src source, g *dist.Group) (*Model, error) {
 	d, err := newDecoder(c)
 	if err != nil {
@@ -45,7 +45,7 @@ func deferLoad(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, s
 	if err := safetensors.Fit(src, want, c.redundant); err != nil {
 		return nil, fmt.Errorf("the weights do not fit the configuration: %w", err)
 	}
-	m, err := declareCut(c, g)
+	m, err := declareTensorParallel(c, g)
 	if err != nil {
 		return nil, err
 	}

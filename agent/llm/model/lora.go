@@ -110,13 +110,13 @@ func (m *Model) HasLoRA() bool { return m.lora != nil }
 // not change. The adapters are float32, or float64 on float64 weights, because
 // bfloat16 would round the optimiser's steps away.
 func (m *Model) AddLoRA(ctx context.Context, o LoRA, seed uint64) error {
-	if err := m.errCut(); err != nil {
+	if err := m.errTensorParallel(); err != nil {
 		return fmt.Errorf("make the adapters: %w", err)
 	}
 	return m.addLoRA(ctx, o, seed)
 }
 
-// addLoRA adds adapters; see AddLoRA. In a cut model they get their values from a file.
+// addLoRA adds adapters; see AddLoRA. In a tensor-parallel model they get their values from a file.
 func (m *Model) addLoRA(ctx context.Context, o LoRA, seed uint64) error {
 	if m.lora != nil {
 		return errors.New("the model already has adapters; merge them first")
@@ -162,8 +162,8 @@ func (m *Model) newAdapters(o LoRA) (*adapters, error) {
 			a.list = append(a.list, l)
 		}
 	}
-	if m.cut != nil {
-		m.cut.addAdapters(a.list, o.Rank)
+	if m.tp != nil {
+		m.tp.addAdapters(a.list, o.Rank)
 	}
 	m.lora = a
 	return a, nil
@@ -243,7 +243,7 @@ func (m *Model) Dropout() float64 {
 // Base returns a view of the model without adapters. It shares the weights, so it
 // must not be used after m is closed; Close of the view frees nothing.
 func (m *Model) Base() *Model {
-	if err := m.errCut(); err != nil {
+	if err := m.errTensorParallel(); err != nil {
 		panic("model: " + err.Error())
 	}
 	base, err := newDecoder(m.Config)
@@ -269,7 +269,7 @@ func (m *Model) Frozen(ctx context.Context) (*Model, error) {
 	if m.lora == nil {
 		return nil, errors.New("the model has no adapters to copy")
 	}
-	if err := m.errCut(); err != nil {
+	if err := m.errTensorParallel(); err != nil {
 		return nil, fmt.Errorf("copy the adapters: %w", err)
 	}
 	f := m.Base()

@@ -64,7 +64,7 @@ func (m *Model) SaveAdapters(ctx context.Context, dir string) error {
 	if m.lora == nil {
 		return errors.New("save adapters: the model has no adapters")
 	}
-	if err := m.errCut(); err != nil {
+	if err := m.errTensorParallel(); err != nil {
 		return fmt.Errorf("save adapters: %w", err)
 	}
 	norm, err := m.weightNorm(ctx)
@@ -198,8 +198,8 @@ func (m *Model) readAdapters(ctx context.Context, dir string) error {
 func (m *Model) weightNorm(ctx context.Context) (norm float64, err error) {
 	err = torch.Run(ctx, m.thread, func(s *torch.Scope) error {
 		s.NoGrad(func() {
-			if m.cut != nil {
-				norm = m.cut.norm(s, m.Params())
+			if m.tp != nil {
+				norm = m.tp.norm(s, m.Params())
 				return
 			}
 			if !m.weightsSharded() && m.deferred == nil {

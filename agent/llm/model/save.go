@@ -20,7 +20,7 @@ const maxShard = 5 << 30
 // appears complete or not at all; config.json comes last. If the model is sharded,
 // all ranks call SaveWeights, and rank 0 writes the files, tensor by tensor.
 func (m *Model) SaveWeights(ctx context.Context, dir string, dt torch.DType) error {
-	if err := m.errCut(); err != nil {
+	if err := m.errTensorParallel(); err != nil {
 		return fmt.Errorf("save model: %w", err)
 	}
 	var specs []safetensors.Spec

@@ -20,7 +20,7 @@ func (m *Model) checkCopy() error {
 	if m.lora != nil {
 		return errors.New("a model with adapters cannot be shadowed; adapters are float32 on weights of any dtype")
 	}
-	if err := m.errCut(); err != nil {
+	if err := m.errTensorParallel(); err != nil {
 		return fmt.Errorf("copy the model: %w", err)
 	}
 	return nil
@@ -40,7 +40,7 @@ func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
 
 // CopyWeights overwrites the weights with the sums of src's weights and the
 // updates of src's adapters. Both models have the same configuration; m's
-// adapters do not change. If m is cut, it gets its parts of src, which is whole or sharded.
+// adapters do not change. If m is tensor parallel, it gets its parts of src, which is whole or sharded.
 // It runs inside torch.Run.
 func (m *Model) CopyWeights(s *torch.Scope, src *Model) {
 	if len(m.declared.weights) != len(src.declared.weights) {

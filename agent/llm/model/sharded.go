@@ -41,8 +41,8 @@ func (m *Model) Shard(ctx context.Context, o shard.Options) error {
 	switch {
 	case o.Level == shard.None || o.Frozen && o.Level != shard.Weights:
 		return m.Load(ctx)
-	case m.owner == nil || m.sharded != nil || m.cut != nil:
-		return errors.New("shard the model: it is a view, or it is sharded or cut already")
+	case m.owner == nil || m.sharded != nil || m.tp != nil:
+		return errors.New("shard the model: it is a view, or it is sharded or tensor parallel already")
 	case o.Compute != m.dtype && (m.lora != nil || o.Frozen):
 		return fmt.Errorf("shard the model: the weights are %s, want the compute type %s", m.dtype, o.Compute)
 	}

@@ -105,7 +105,7 @@ func (m *Model) SampleByGraph(s *torch.Scope, c *Cache, b DecodeBatch) (logits t
 // hasGraph reports whether a step can be a graph.
 func (m *Model) hasGraph(c *Cache, b *DecodeBatch) bool {
 	n := len(b.Seqs.Lens)
-	return n > 0 && n <= maxGraphRows && len(b.IDs) == n && len(b.Draws) == n && m.cut == nil && !m.Lockstep() && c.paged()
+	return n > 0 && n <= maxGraphRows && len(b.IDs) == n && len(b.Draws) == n && m.tp == nil && !m.Lockstep() && c.paged()
 }
 
 // pad adds rows that write to the scratch block, and draw from what they have written.

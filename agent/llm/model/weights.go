@@ -138,7 +138,7 @@ func mix(seed, i uint64) uint64 {
 // little-endian uint64, and its elements, row-major and little-endian. Tied
 // parameters are hashed once, adapters under PEFT's names. A checkpoint and its
 // copy in another file format have the same hash if loaded in the same dtype. If
-// the model is cut over several ranks, all ranks call Hash, and get the hash of the
+// the model is tensor parallel over several ranks, all ranks call Hash, and get the hash of the
 // whole model.
 func (m *Model) Hash(ctx context.Context) (string, error) {
 	type named struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/openmanus/openmanus/torch/shard"
 )
 
-// wide returns a configuration that can be cut over 4 ranks. Its vocabulary is not a multiple of 2 or 4.
+// wide returns a configuration that can be tensor parallel over 4 ranks. Its vocabulary is not a multiple of 2 or 4.
 func wide(modelType string, kvHeads int, tied bool) Config {
 	return Config{
 		ModelType: modelType, VocabSize: 301, HiddenSize: 64, IntermediateSize: 96, NumHiddenLayers: 2,
@@ -94,9 +94,9 @@ func bytesOf(m *Model) (n int) {
 	return n
 }
 
-// TestCutModels checks that models which are cut over several ranks have the logits and the hash of the whole model, and that
+// TestTensorParallelModels checks that tensor-parallel models have the logits and the hash of the whole model, and that
 // the ranks have the expected part of the weights.
-func TestCutModels(t *testing.T) {
+func TestTensorParallelModels(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		c     Config
@@ -170,8 +170,8 @@ func worst(a, b []float64) float64 {
 	return d
 }
 
-// TestCutAdapters checks the adapters of cut models, with the check of their base, and after they are merged.
-func TestCutAdapters(t *testing.T) {
+// TestTensorParallelAdapters checks the adapters of tensor-parallel models, with the check of their base, and after they are merged.
+func TestTensorParallelAdapters(t *testing.T) {
 	c := wide("qwen2", 4, true)
 	dir, adapters := saveModel(t, c, torch.Float64), t.TempDir()
 	ctx := t.Context()
@@ -238,8 +238,8 @@ func TestCutAdapters(t *testing.T) {
 	})
 }
 
-// TestCut checks the parts of weights in memory, of a whole model and of one that is sharded over the same ranks.
-func TestCut(t *testing.T) {
+// TestTensorParallel checks the parts of weights in memory, of a whole model and of one that is sharded over the same ranks.
+func TestTensorParallel(t *testing.T) {
 	c := wide("qwen2", 2, false)
 	for _, sharded := range []bool{false, true} {
 		disttest.Run(t, 4, func(th *torch.Thread, g *dist.Group) error {
@@ -263,7 +263,7 @@ func TestCut(t *testing.T) {
 					return err
 				}
 			}
-			m, err := source.Cut(ctx, g, torch.Float64)
+			m, err := source.TensorParallel(ctx, g, torch.Float64)
 			if err != nil {
 				return err
 			}
@@ -297,8 +297,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestCutGGUF checks a cut model whose weights are read from a GGUF file.
-func TestCutGGUF(t *testing.T) {
+// TestTensorParallelGGUF checks a tensor-parallel model whose weights are read from a GGUF file.
+func TestTensorParallelGGUF(t *testing.T) {
 	files, err := filepath.Glob("testdata/gguf/*.gguf")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files: %v", err)
@@ -350,7 +350,7 @@ func TestInvalidCuts(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			disttest.Run(t, test.n, func(th *torch.Thread, g *dist.Group) error {
-				_, err := declareCut(test.c, g)
+				_, err := declareTensorParallel(test.c, g)
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					return fmt.Errorf("error %v, want one with %q", err, test.want)
 				}
@@ -360,15 +360,15 @@ func TestInvalidCuts(t *testing.T) {
 	}
 }
 
-// TestInvalidBlocks checks blocks to which the formula of cut.go does not apply.
+// TestInvalidBlocks checks blocks to which the formula of tensorparallel.go does not apply.
 func TestInvalidBlocks(t *testing.T) {
 	for name, change := range map[string]func(c *Config, a *nn.Attention, m *nn.SwiGLU){
 		"q_norm depends on all heads": func(c *Config, a *nn.Attention, _ *nn.SwiGLU) {
 			norm := c.norm(c.NumAttentionHeads * c.HeadDim)
 			a.QNorm = &norm
 		},
-		"o_proj is cut by its inputs and has a bias": func(_ *Config, a *nn.Attention, _ *nn.SwiGLU) { a.OProj.HasBias = true },
-		"down_proj [64,96] has the part [32,48]":     func(c *Config, _ *nn.Attention, m *nn.SwiGLU) { m.DownProj.Out = c.IntermediateSize * 2 / 3 },
+		"o_proj is split by its inputs and has a bias": func(_ *Config, a *nn.Attention, _ *nn.SwiGLU) { a.OProj.HasBias = true },
+		"down_proj [64,96] has the part [32,48]":       func(c *Config, _ *nn.Attention, m *nn.SwiGLU) { m.DownProj.Out = c.IntermediateSize * 2 / 3 },
 	} {
 		c := wide("llama", 4, false)
 		local, err := c.Local(2)
@@ -381,7 +381,7 @@ func TestInvalidBlocks(t *testing.T) {
 			d.add(newPreNorm(c, a, m), "model.layers.0", "")
 			return d
 		}
-		if err := new(cut).checkBlocks(declared(&c), declared(&local)); err == nil || !strings.Contains(strings.NewReplacer(".weight", "").Replace(err.Error()), name) {
+		if err := new(tensorParallel).checkBlocks(declared(&c), declared(&local)); err == nil || !strings.Contains(strings.NewReplacer(".weight", "").Replace(err.Error()), name) {
 			t.Errorf("error %v, want one with %q", err, name)
 		}
 	}
@@ -396,7 +396,7 @@ func onCutLlama(t *testing.T, f func(th *torch.Thread, m *Model)) {
 			return err
 		}
 		defer source.Close()
-		m, err := source.Cut(t.Context(), g, torch.Float32)
+		m, err := source.TensorParallel(t.Context(), g, torch.Float32)
 		if err != nil {
 			return err
 		}
@@ -406,8 +406,8 @@ func onCutLlama(t *testing.T, f func(th *torch.Thread, m *Model)) {
 	})
 }
 
-// TestCutOperations checks the errors of operations that a cut model does not have.
-func TestCutOperations(t *testing.T) {
+// TestTensorParallelOperations checks the errors of operations that a tensor-parallel model does not have.
+func TestTensorParallelOperations(t *testing.T) {
 	onCutLlama(t, func(th *torch.Thread, m *Model) {
 		_, shadow := m.Shadow(t.Context(), torch.BFloat16)
 		_, logProbs := m.LogProbs(t.Context(), 1, []int32{1, 2, 3})

@@ -81,7 +81,7 @@ func (t *training) generator(ctx context.Context) (*model.Model, error) {
 	if err != nil {
 		return nil, errext.With(errext.Native, "", err)
 	}
-	if t.part, err = t.actor.Compute().Cut(ctx, group.Group(), t.compute); err != nil {
+	if t.part, err = t.actor.Compute().TensorParallel(ctx, group.Group(), t.compute); err != nil {
 		return nil, errext.With(errext.Model, "", err)
 	}
 	t.open.AddFunc(t.part.Close)

@@ -21,8 +21,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestPlayWithACutModel checks that rollout and eval with a model that two processes hold play the episodes of one process.
-func TestPlayWithACutModel(t *testing.T) {
+// TestPlayTensorParallel checks that rollout and eval with a model that two processes hold play the episodes of one process.
+func TestPlayTensorParallel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test starts processes")
 	}
@@ -60,8 +60,8 @@ func TestPlayWithACutModel(t *testing.T) {
 	}
 }
 
-// TestCutModelErrors checks errors that all processes find, and errors of rank 0 alone, which also end the other process.
-func TestCutModelErrors(t *testing.T) {
+// TestTensorParallelErrors checks errors that all processes find, and errors of rank 0 alone, which also end the other process.
+func TestTensorParallelErrors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test starts processes")
 	}
@@ -100,8 +100,8 @@ func rolloutOfTwo(t *testing.T) (p *process, dir string, stuck <-chan struct{}) 
 	return openmanus(t, dir, rolloutArgs("d.jsonl", "--processes", "2", "--server", url)...), dir, stuck
 }
 
-// TestLostProcessOfACutModel kills a process while an episode plays. The others end, and one process continues the dump.
-func TestLostProcessOfACutModel(t *testing.T) {
+// TestLostTensorParallelProcess kills a process while an episode plays. The others end, and one process continues the dump.
+func TestLostTensorParallelProcess(t *testing.T) {
 	p, dir, stuck := rolloutOfTwo(t)
 	select {
 	case <-stuck:
@@ -158,8 +158,8 @@ func children(t *testing.T, pid int) (list []int) {
 	return list
 }
 
-// TestInterruptedCutModel checks that Ctrl-C ends all processes, and that the dump keeps the finished episodes.
-func TestInterruptedCutModel(t *testing.T) {
+// TestInterruptedTensorParallel checks that Ctrl-C ends all processes, and that the dump keeps the finished episodes.
+func TestInterruptedTensorParallel(t *testing.T) {
 	p, dir, stuck := rolloutOfTwo(t)
 	p.signalWhen(t, os.Interrupt, func() bool {
 		select {
@@ -177,9 +177,9 @@ func TestInterruptedCutModel(t *testing.T) {
 	}
 }
 
-// TestTrainWithACutModel checks that processes that generate together train as one process does, with the whole weights on each of
+// TestTrainTensorParallel checks that processes that generate together train as one process does, with the whole weights on each of
 // them, and with sharded weights and two engines.
-func TestTrainWithACutModel(t *testing.T) {
+func TestTrainTensorParallel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test trains three models")
 	}

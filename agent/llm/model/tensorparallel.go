@@ -1,11 +1,11 @@
 package model
 
 // Tensor parallelism (Shoeybi et al. 2019, arXiv:1909.08053, section 3). Each of N ranks has 1/N of the heads and of the
-// inner width of every block. q, k, v, gate and up are cut by outputs, o and down by inputs:
+// inner width of every block. q, k, v, gate and up are split by outputs, o and down by inputs:
 //
 //	attention(x) = Σ_r o_r(heads_r(x)),  mlp(x) = Σ_r down_r(silu(gate_r(x)) · up_r(x))
 //
-// so that a block needs two sums over the ranks. The embedding and the output head are cut by tokens of the vocabulary: the
+// so that a block needs two sums over the ranks. The embedding and the output head are split by tokens of the vocabulary: the
 // sum over the ranks of the rows that a rank has is the embedding, and the ranks' logits are gathered. If N is a multiple of
 // the number of key and value heads, each of these heads is on several ranks.
 //
@@ -27,13 +27,13 @@ import (
 	"github.com/openmanus/openmanus/torch/store"
 )
 
-// cut describes the part of a model that one rank holds.
-type cut struct {
+// tensorParallel describes the part of a model that one rank holds.
+type tensorParallel struct {
 	group *dist.Group
 	local Config          // the sizes of this rank's blocks
 	parts map[string]part // by the names of the weights and, once there are adapters, of their matrices
 
-	partial int // number of layers that are cut by inputs, so that their outputs are summed over the ranks
+	partial int // number of layers that are split by inputs, so that their outputs are summed over the ranks
 	summed  int // number of outputs that the current pass has summed
 }
 
@@ -46,10 +46,10 @@ type part struct {
 	copies int // number of ranks that have the same part
 }
 
-// Cut returns this rank's part of m in dtype dt, with adapters merged. m is whole, or sharded over ranks that all call Cut. The caller
-// closes the result. CopyWeights updates it. Cut returns an error if the model cannot be cut over the ranks of g.
-func (m *Model) Cut(ctx context.Context, g *dist.Group, dt torch.DType) (*Model, error) {
-	c, err := declareCut(m.Config, g)
+// TensorParallel returns this rank's part of m in dtype dt, with adapters merged. m is whole, or sharded over ranks that all call it. The caller
+// closes the result. CopyWeights updates it. TensorParallel returns an error if the model cannot be tensor parallel over the ranks of g.
+func (m *Model) TensorParallel(ctx context.Context, g *dist.Group, dt torch.DType) (*Model, error) {
+	c, err := declareTensorParallel(m.Config, g)
 	if err != nil {
 		return nil, err
 	}
@@ -58,29 +58,29 @@ func (m *Model) Cut(ctx context.Context, g *dist.Group, dt torch.DType) (*Model,
 		return c.part(s, w.name, m.merged(s, i)).Clone(), nil
 	})
 	if c, err = loaded(ctx, c, err); err != nil {
-		return nil, fmt.Errorf("cut the model: %w", err)
+		return nil, fmt.Errorf("make the model tensor parallel: %w", err)
 	}
 	return c, nil
 }
 
-// Ranks returns the group over which the model is cut, or nil.
+// Ranks returns the group over which the model is tensor parallel, or nil.
 func (m *Model) Ranks() *dist.Group {
-	if m.cut == nil {
+	if m.tp == nil {
 		return nil
 	}
-	return m.cut.group
+	return m.tp.group
 }
 
 // blocks returns the configuration of the blocks that this rank has.
 func (m *Model) blocks() *Config {
-	if m.cut == nil {
+	if m.tp == nil {
 		return &m.Config
 	}
-	return &m.cut.local
+	return &m.tp.local
 }
 
-// declareCut declares this rank's part of a model without weights. A nil group, or one of one rank, has the whole model.
-func declareCut(c Config, g *dist.Group) (*Model, error) {
+// declareTensorParallel declares this rank's part of a model without weights. A nil group, or one of one rank, has the whole model.
+func declareTensorParallel(c Config, g *dist.Group) (*Model, error) {
 	m, err := newDecoder(c)
 	if err != nil || g == nil || g.Size() == 1 {
 		return m, err
@@ -90,19 +90,19 @@ func declareCut(c Config, g *dist.Group) (*Model, error) {
 		return nil, err
 	}
 	whole := m.declared
-	m.cut = &cut{group: g, local: local, parts: map[string]part{}}
+	m.tp = &tensorParallel{group: g, local: local, parts: map[string]part{}}
 	rows := (m.Config.VocabSize + g.Size() - 1) / g.Size()
 	m.EmbedTokens.Rows, m.LMHead.Out = rows, rows
 	for i := range m.Layers {
 		m.Layers[i] = m.family.block(&local, i)
 	}
 	m.declared = m.declare()
-	if err := m.cut.checkBlocks(whole, m.declared); err != nil {
-		return nil, fmt.Errorf("model_type %s cannot be cut over %d ranks: %w", m.Config.ModelType, g.Size(), err)
+	if err := m.tp.checkBlocks(whole, m.declared); err != nil {
+		return nil, fmt.Errorf("model_type %s cannot be tensor parallel over %d ranks: %w", m.Config.ModelType, g.Size(), err)
 	}
 	for i, w := range m.declared.weights {
 		vocabulary := w.field == &m.EmbedTokens.Weight || w.field == &m.LMHead.Weight
-		m.cut.add(w.name, whole.weights[i].shape, w.shape, vocabulary)
+		m.tp.add(w.name, whole.weights[i].shape, w.shape, vocabulary)
 	}
 	return m, nil
 }
@@ -110,7 +110,7 @@ func declareCut(c Config, g *dist.Group) (*Model, error) {
 // Local returns the configuration of the blocks of one of n ranks.
 func (c Config) Local(n int) (Config, error) {
 	if c.Labels > 0 {
-		return c, errors.New("a sequence classifier cannot be cut over several ranks, because it does not generate")
+		return c, errors.New("a sequence classifier cannot be tensor parallel over several ranks, because it does not generate")
 	}
 	divides := func(key string, size *int) error {
 		if *size%n != 0 {
@@ -127,12 +127,12 @@ func (c Config) Local(n int) (Config, error) {
 		err = errors.Join(err, divides("num_key_value_heads", &c.NumKeyValueHeads))
 	}
 	if err != nil {
-		return c, fmt.Errorf("the model cannot be cut over %d ranks (use %s): %w", n, all.ranks(), err)
+		return c, fmt.Errorf("the model cannot be tensor parallel over %d ranks (use %s): %w", n, all.ranks(), err)
 	}
 	return c, nil
 }
 
-// ranks lists the numbers of ranks over which the model can be cut.
+// ranks lists the numbers of ranks over which the model can be tensor parallel.
 func (c Config) ranks() string {
 	var list []string
 	for n := 1; n <= c.NumAttentionHeads; n++ {
@@ -148,10 +148,10 @@ func (c Config) ranks() string {
 }
 
 // checkBlocks returns an error if the blocks have a parameter or a layer to which the formula of this file does not apply. A linear
-// layer is cut by inputs, by outputs or not at all; one that is cut by inputs has no bias, which would be added on every rank;
+// layer is split by inputs, by outputs or not at all; one that is split by inputs has no bias, which would be added on every rank;
 // the other parameters are whole.
-func (c *cut) checkBlocks(whole, local declaration) error {
-	cuttable := map[*torch.Tensor]bool{}
+func (c *tensorParallel) checkBlocks(whole, local declaration) error {
+	splits := map[*torch.Tensor]bool{}
 	for i, l := range local.linears {
 		w := whole.linears[i].l
 		byInput, byOutput := l.l.In != w.In, l.l.Out != w.Out
@@ -159,15 +159,15 @@ func (c *cut) checkBlocks(whole, local declaration) error {
 			return fmt.Errorf("%s [%d,%d] has the part [%d,%d], want all of its inputs or all of its outputs", l.name, w.Out, w.In, l.l.Out, l.l.In)
 		}
 		if byInput && l.l.HasBias {
-			return fmt.Errorf("%s is cut by its inputs and has a bias", l.name)
+			return fmt.Errorf("%s is split by its inputs and has a bias", l.name)
 		}
 		if byInput {
 			c.partial++
 		}
-		cuttable[&l.l.Weight], cuttable[&l.l.Bias] = true, true
+		splits[&l.l.Weight], splits[&l.l.Bias] = true, true
 	}
 	for i, w := range local.weights {
-		if strings.HasPrefix(w.name, "model.layers.") && !cuttable[w.field] && !slices.Equal(w.shape, whole.weights[i].shape) {
+		if strings.HasPrefix(w.name, "model.layers.") && !splits[w.field] && !slices.Equal(w.shape, whole.weights[i].shape) {
 			return fmt.Errorf("%s depends on all heads or on the whole inner width", w.name)
 		}
 	}
@@ -176,7 +176,7 @@ func (c *cut) checkBlocks(whole, local declaration) error {
 
 // add computes this rank's part of a tensor from the shapes of the whole and of the part. In the vocabulary the ranks have
 // successive rows; of another dimension, adjacent ranks have the same part if there are fewer parts than ranks.
-func (c *cut) add(name string, whole, local []int, vocabulary bool) {
+func (c *tensorParallel) add(name string, whole, local []int, vocabulary bool) {
 	p := part{copies: c.group.Size()}
 	for d := range whole {
 		if size := local[d]; size != whole[d] {
@@ -194,7 +194,7 @@ func (c *cut) add(name string, whole, local []int, vocabulary bool) {
 }
 
 // addAdapters computes the rank's parts of the adapters of the layers in list.
-func (c *cut) addAdapters(list []linear, rank int) {
+func (c *tensorParallel) addAdapters(list []linear, rank int) {
 	for _, l := range list {
 		whole := c.parts[l.name+".weight"].whole
 		if whole == nil {
@@ -208,31 +208,31 @@ func (c *cut) addAdapters(list []linear, rank int) {
 
 // part returns this rank's part of a whole weight or adapter, as a view if possible.
 func (m *Model) part(s *torch.Scope, name string, v torch.Tensor) torch.Tensor {
-	if m.cut == nil {
+	if m.tp == nil {
 		return v
 	}
-	p := m.cut.parts[name]
+	p := m.tp.parts[name]
 	if p.whole == nil {
 		return v
 	}
-	return m.cut.pad(s, p, v.Narrow(p.dim, p.at, p.n))
+	return m.tp.pad(s, p, v.Narrow(p.dim, p.at, p.n))
 }
 
 // read reads this rank's part of the tensor that the source has under a name. name is the name of the weight.
 func (m *Model) read(s *torch.Scope, src source, stored, name string) (torch.Tensor, error) {
-	if m.cut == nil || m.cut.parts[name].whole == nil {
+	if m.tp == nil || m.tp.parts[name].whole == nil {
 		return src.read(s, stored)
 	}
-	p := m.cut.parts[name]
+	p := m.tp.parts[name]
 	v, err := src.readPart(s, stored, p.dim, p.at, p.n)
 	if err != nil {
 		return v, err
 	}
-	return m.cut.pad(s, p, v), nil
+	return m.tp.pad(s, p, v), nil
 }
 
 // pad appends zeros to the last parts of the vocabulary.
-func (c *cut) pad(s *torch.Scope, p part, v torch.Tensor) torch.Tensor {
+func (c *tensorParallel) pad(s *torch.Scope, p part, v torch.Tensor) torch.Tensor {
 	shape := v.Shape()
 	size := c.size(p)
 	if shape[p.dim] == size {
@@ -242,24 +242,24 @@ func (c *cut) pad(s *torch.Scope, p part, v torch.Tensor) torch.Tensor {
 	return torch.Cat([]torch.Tensor{v, s.Zeros(v.DType(), shape...)}, p.dim)
 }
 
-// size returns the size of a rank's tensor in the dimension in which it is cut.
-func (c *cut) size(p part) int {
+// size returns the size of a rank's tensor in the dimension in which it is split.
+func (c *tensorParallel) size(p part) int {
 	ranks := c.group.Size() / p.copies
 	return (p.whole[p.dim] + ranks - 1) / ranks
 }
 
 // whole returns the whole tensor of a weight or an adapter. All ranks call it.
 func (m *Model) whole(p Param) torch.Tensor {
-	if m.cut == nil || m.cut.parts[p.Name].whole == nil {
+	if m.tp == nil || m.tp.parts[p.Name].whole == nil {
 		return p.Tensor
 	}
-	at := m.cut.parts[p.Name]
+	at := m.tp.parts[p.Name]
 	rows := p.Tensor.Detach().Transpose(0, at.dim).Contiguous()
 	size := rows.Size(0)
-	all := m.cut.gather(rows)
+	all := m.tp.gather(rows)
 	if at.copies > 1 {
 		var first []torch.Tensor
-		for r := 0; r < m.cut.group.Size(); r += at.copies {
+		for r := 0; r < m.tp.group.Size(); r += at.copies {
 			first = append(first, all.Narrow(0, r*size, size))
 		}
 		all = torch.Cat(first, 0)
@@ -268,7 +268,7 @@ func (m *Model) whole(p Param) torch.Tensor {
 }
 
 // sum returns the sum of x over the ranks, which all get the same bits. It may overwrite x. The time-out of the group limits the wait.
-func (c *cut) sum(x torch.Tensor) torch.Tensor {
+func (c *tensorParallel) sum(x torch.Tensor) torch.Tensor {
 	x = x.Contiguous()
 	if err := c.group.AllReduce(context.Background(), x); err != nil {
 		torch.FailWith("AllReduce", err, x)
@@ -277,7 +277,7 @@ func (c *cut) sum(x torch.Tensor) torch.Tensor {
 }
 
 // gather concatenates the contiguous x of all ranks along dimension 0.
-func (c *cut) gather(x torch.Tensor) torch.Tensor {
+func (c *tensorParallel) gather(x torch.Tensor) torch.Tensor {
 	parts := make([]torch.Tensor, c.group.Size())
 	for i := range parts {
 		parts[i] = x
@@ -291,29 +291,29 @@ func (c *cut) gather(x torch.Tensor) torch.Tensor {
 
 // embed returns the embeddings [N,D] of ids.
 func (m *Model) embed(s *torch.Scope, ids []int32) torch.Tensor {
-	if m.cut == nil {
+	if m.tp == nil {
 		return m.EmbedTokens.Forward(s.Int32s(ids, len(ids)))
 	}
 	rows := m.EmbedTokens.Rows
 	row, own := make([]int32, len(ids)), make([]float32, len(ids))
 	for i, id := range ids {
-		if r := int(id) - m.cut.group.Rank()*rows; r >= 0 && r < rows {
+		if r := int(id) - m.tp.group.Rank()*rows; r >= 0 && r < rows {
 			row[i], own[i] = int32(r), 1
 		}
 	}
 	x := m.EmbedTokens.Forward(s.Int32s(row, len(ids)))
-	return m.cut.sum(x.Mul(s.Float32s(own, len(ids), 1).To(m.dtype)))
+	return m.tp.sum(x.Mul(s.Float32s(own, len(ids), 1).To(m.dtype)))
 }
 
 // logits concatenates the logits [R,L] of the ranks' parts of the vocabulary to [R,V].
-func (c *cut) logits(x torch.Tensor, vocabulary int) torch.Tensor {
+func (c *tensorParallel) logits(x torch.Tensor, vocabulary int) torch.Tensor {
 	rows, width := x.Size(0), x.Size(1)
 	all := c.gather(x.Contiguous()).View(c.group.Size(), rows, width).Transpose(0, 1)
 	return all.Reshape(rows, -1).Narrow(1, 0, vocabulary).Contiguous()
 }
 
-// begin makes a pass sum the outputs of the layers that are cut by inputs.
-func (c *cut) begin(p *nn.Pass) {
+// begin makes a pass sum the outputs of the layers that are split by inputs.
+func (c *tensorParallel) begin(p *nn.Pass) {
 	c.summed = 0
 	p.Sum = func(x torch.Tensor) torch.Tensor {
 		c.summed++
@@ -322,29 +322,29 @@ func (c *cut) begin(p *nn.Pass) {
 }
 
 // end checks that the pass has summed all outputs. A layer that does not call Pass.Out would give a part of the result.
-func (c *cut) end() {
+func (c *tensorParallel) end() {
 	if c.summed != c.partial {
-		torch.Fail("Decode", fmt.Sprintf("%d of %d layers that are cut by their inputs were applied by Pass.Out; correct the Forward methods of the model family", c.summed, c.partial))
+		torch.Fail("Decode", fmt.Sprintf("%d of %d layers that are split by their inputs were applied by Pass.Out; correct the Forward methods of the model family", c.summed, c.partial))
 	}
 }
 
-// mustBeWhole ends the function that torch.Run is running if the model is cut.
+// mustBeWhole ends the function that torch.Run is running if the model is tensor parallel.
 func (m *Model) mustBeWhole(op string) {
-	if err := m.errCut(); err != nil {
+	if err := m.errTensorParallel(); err != nil {
 		torch.Fail(op, err.Error())
 	}
 }
 
-// errCut returns an error if the model is cut. A cut model only generates.
-func (m *Model) errCut() error {
-	if m.cut == nil {
+// errTensorParallel returns an error if the model is tensor parallel, since such a model can only generate.
+func (m *Model) errTensorParallel() error {
+	if m.tp == nil {
 		return nil
 	}
-	return fmt.Errorf("the model is cut over %d ranks, and can only generate", m.cut.group.Size())
+	return fmt.Errorf("the model is tensor parallel over %d ranks, and can only generate", m.tp.group.Size())
 }
 
 // norm returns the global norm of the whole model's weights.
-func (c *cut) norm(s *torch.Scope, params []Param) float64 {
+func (c *tensorParallel) norm(s *torch.Scope, params []Param) float64 {
 	byCopies := map[int][]torch.Tensor{}
 	for _, p := range params {
 		n := c.parts[p.Name].copies
@@ -360,12 +360,12 @@ func (c *cut) norm(s *torch.Scope, params []Param) float64 {
 
 // loadAdapters overwrites the adapters with this rank's parts of the adapters in a file.
 func (m *Model) loadAdapters(ctx context.Context, f *safetensors.File) error {
-	if m.cut == nil {
+	if m.tp == nil {
 		return store.Load(ctx, m.thread, f, m.Adapters(), true)
 	}
 	var want []safetensors.Spec
 	for _, p := range m.Adapters() {
-		shape := m.cut.parts[p.Name].whole
+		shape := m.tp.parts[p.Name].whole
 		if shape == nil {
 			shape = p.Tensor.Shape()
 		}

@@ -155,7 +155,7 @@ func (c *core) givingWay(ctx context.Context) context.Context {
 	return learner.CountRows(ctx, func(rows int) {
 		done += rows
 		c.Events.Progress(done, "")
-		c.Engine.GiveWay(ctx, time.Since(began))
+		c.Engine.Yield(ctx, time.Since(began))
 		began = time.Now()
 	})
 }

@@ -64,8 +64,8 @@ func (c *core) generate(ctx context.Context, play func() error) error {
 	return play()
 }
 
-// playedPart holds the episodes that one rank has played.
-type playedPart struct {
+// playedDeal holds the episodes that one rank has played.
+type playedDeal struct {
 	Episodes []sentEpisode
 	Stats    rollout.Stats
 	Engine   engine.Stats // the work of the engine
@@ -115,21 +115,21 @@ func (c *core) rollOut(ctx, play context.Context, envs map[string]rollout.Env, t
 	if c.Ranks == nil {
 		return rollout.RunEpisodes(play, envs, tasks, o)
 	}
-	o.Part.Index, o.Part.Of, _ = c.engineIndex()
+	o.Deal.Index, o.Deal.Of, _ = c.engineIndex()
 	group := map[string]int{}
 	for i, uid := range rollout.GroupIDs(tasks, o) {
 		group[uid] = i
 	}
 	release := func() error { return nil }
 	var err error
-	if o.Part.Index >= 0 {
+	if o.Deal.Index >= 0 {
 		if release, err = c.wholeWeights(ctx); err != nil {
 			return nil, rollout.Stats{}, err
 		}
 	}
 	var own []*data.Episode
-	parts, err := ranks.Gather(ctx, c.Ranks, func() (p playedPart, err error) {
-		if o.Part.Index < 0 { // the workers play
+	parts, err := ranks.Gather(ctx, c.Ranks, func() (p playedDeal, err error) {
+		if o.Deal.Index < 0 { // the workers play
 			return p, nil
 		}
 		before := c.Engine.Stats()
@@ -228,7 +228,7 @@ func (c *core) supplied(ctx context.Context, source rollout.Source, groups int, 
 		return source.Collect(ctx, groups, o)
 	}
 	var own []*data.Episode
-	p, err := ranks.Share(ctx, c.Ranks, func() (p playedPart, err error) {
+	p, err := ranks.Share(ctx, c.Ranks, func() (p playedDeal, err error) {
 		before := c.Engine.Stats()
 		if own, p.Stats, err = source.Collect(ctx, groups, o); err != nil {
 			return p, err

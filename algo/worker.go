@@ -1,6 +1,6 @@
 package algo
 
-// Workers are ranks that only play (ranks.Ranks.Divide). They take part in the loop like the other ranks, with the method Worker, which
+// Workers are ranks that only play (ranks.Ranks.AssignWorkers). They take part in the loop like the other ranks, with the method Worker, which
 // leaves out the update: all ranks draw the same tasks, the workers play them and send the episodes to all ranks, the trainers
 // make the update, and rank 0 sends the new weights to the workers.
 

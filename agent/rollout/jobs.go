@@ -28,7 +28,7 @@ func jobsOf(tasks []data.Task, envs map[string]Env, o Options) (jobs []*job, gro
 	byTask := map[string]*resets{}
 	uids, repeats := groupIDs(tasks, o)
 	for i, task := range tasks {
-		if o.Part.Of > 1 && i%o.Part.Of != o.Part.Index {
+		if o.Deal.Of > 1 && i%o.Deal.Of != o.Deal.Index {
 			continue
 		}
 		name, uid, repeat := taskName(task), uids[i], repeats[i]

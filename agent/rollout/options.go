@@ -58,9 +58,9 @@ type Options struct {
 	// earlier rollout has played it. uid is Episode.UID.
 	Skip func(uid string, sample int) bool
 
-	// Part, if its field Of is above 1, selects the groups that this rollout plays: every Of-th group from Index on. Other
-	// processes play the other groups. MaxFailed does not apply to a part; call CheckFailed with the sum of all parts.
-	Part struct{ Index, Of int }
+	// Deal, if its field Of is above 1, selects the groups that are dealt to this rollout: every Of-th group from Index on. Other
+	// processes play the other groups. MaxFailed does not apply to a deal; call CheckFailed with the sum of all deals.
+	Deal struct{ Index, Of int }
 
 	// Starts holds, by uid, the starts of groups that an earlier rollout has partly
 	// played (see StartsOf). The remaining episodes must have the same start.

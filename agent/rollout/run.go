@@ -254,7 +254,7 @@ func (r *run) finish(ctx context.Context, a *attempt, ep *data.Episode) bool {
 		}
 		r.o.Log.Log(ctx, level, "episode dropped", "task", j.task.ID, "sample", j.sample, "attempts", j.attempts,
 			"outcome", ep.Outcome, "error", ep.Err)
-		if r.o.Part.Of <= 1 {
+		if r.o.Deal.Of <= 1 {
 			if err := CheckFailed(r.o, r.stats, ep); err != nil {
 				r.stop(err)
 			}

@@ -541,13 +541,13 @@ func TestOverlongPromptsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestPart checks that the parts of a rollout together are the whole rollout, and that its limit of failures applies to their
+// TestDeal checks that the deals of a rollout together are the whole rollout, and that its limit of failures applies to their
 // sum.
-func TestPart(t *testing.T) {
+func TestDeal(t *testing.T) {
 	play := func(index, of int) ([]*data.Episode, Stats) {
 		s := newStage(t, true)
 		o := Options{GroupSize: 2, Concurrency: 4, Seed: 5, Deterministic: true}
-		o.Part.Index, o.Part.Of = index, of
+		o.Deal.Index, o.Deal.Of = index, of
 		list := tasks(5)
 		eps, stats, err := RunEpisodes(t.Context(), s.envs, append(list, list[0]), o)
 		if err != nil {

@@ -82,9 +82,9 @@ func (r *Ranks) Connect(ctx context.Context, name string, members []int, timeout
 	return own, nil
 }
 
-// Divide makes the last ranks workers, which only play, and the others trainers; workers is the number of workers. All ranks call it.
-// Without Divide every rank plays and trains.
-func (r *Ranks) Divide(ctx context.Context, workers int, timeout time.Duration) (err error) {
+// AssignWorkers makes the last ranks workers, which only play, and the others trainers; workers is the number of workers. All ranks call it.
+// Without AssignWorkers every rank plays and trains.
+func (r *Ranks) AssignWorkers(ctx context.Context, workers int, timeout time.Duration) (err error) {
 	var trainers, updates []int
 	for rank := range r.Size() {
 		if rank < r.Size()-workers {

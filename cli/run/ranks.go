@@ -238,9 +238,9 @@ func (t *training) sendWeights(ctx context.Context, m *model.Model) error {
 	return errext.With(errext.Native, "", m.Broadcast(ctx, g))
 }
 
-// divide makes the last processes workers, which only play. With trainer.async_steps it also connects all processes a second time, for
+// assignWorkers makes the last processes workers, which only play. With trainer.async_steps it also connects all processes a second time, for
 // the goroutine that plays ahead.
-func divide(ctx context.Context, h *Host, cfg configs.Config, m mode) error {
+func assignWorkers(ctx context.Context, h *Host, cfg configs.Config, m mode) error {
 	n, timeout := cfg.Dist.RolloutProcesses, Seconds(cfg.Dist.TimeoutS)
 	switch {
 	case n == 0:
@@ -250,7 +250,7 @@ func divide(ctx context.Context, h *Host, cfg configs.Config, m mode) error {
 		if err := checkWorkers(n, h.Ranks.Size()); err != nil {
 			return err
 		}
-		if err := h.Ranks.Divide(ctx, n, timeout); err != nil {
+		if err := h.Ranks.AssignWorkers(ctx, n, timeout); err != nil {
 			return errext.With(errext.Native, "", err)
 		}
 	}

@@ -98,7 +98,7 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 		h.Log.Info("setting derived from others", "key", d.Key, "value", d.Value, "reason", d.Default+" does not fit "+d.Reason)
 	}
 	defer func() { err = h.Ranks.Settle(ctx, err) }()
-	if err := divide(ctx, &h, cfg, m); err != nil {
+	if err := assignWorkers(ctx, &h, cfg, m); err != nil {
 		return nil, err
 	}
 	folder, err := openFolder(ctx, &h, cfg, m)

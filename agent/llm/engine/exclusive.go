@@ -31,9 +31,9 @@ func (s *Scheduler) Exclusive(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// GiveWay waits until there is no batch to run, for at most the given time. A caller that shares
+// Yield waits until there is no batch to run, for at most the given time. A caller that shares
 // the device with the engine calls it between two pieces of its own work.
-func (s *Scheduler) GiveWay(ctx context.Context, atMost time.Duration) {
+func (s *Scheduler) Yield(ctx context.Context, atMost time.Duration) {
 	idle := make(chan struct{})
 	s.mu.Lock()
 	s.yields = append(s.yields, idle)

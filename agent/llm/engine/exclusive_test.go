@@ -116,15 +116,15 @@ func TestExclusiveCancelled(t *testing.T) {
 	}
 }
 
-// TestGiveWay checks that GiveWay lasts until the replies in progress have ended, or until its limit.
-func TestGiveWay(t *testing.T) {
+// TestYield checks that Yield lasts until the replies in progress have ended, or until its limit.
+func TestYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(4096, 16)
 		st := newStepper(f)
 		s := start(t, f, Options{})
 		took := func(limit time.Duration) time.Duration {
 			began := time.Now()
-			s.GiveWay(t.Context(), limit)
+			s.Yield(t.Context(), limit)
 			return time.Since(began)
 		}
 		if d := took(time.Hour); d != 0 {

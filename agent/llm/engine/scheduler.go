@@ -36,7 +36,7 @@ type Scheduler struct {
 	open         []*sequence     // open sessions in order of opening
 	opening      []*sequence     // sessions whose Open waits for memory, in order of arrival
 	drops        []SeqID         // sequences to drop in the backend
-	yields       []chan struct{} // of GiveWay; closed when there is no batch to run
+	yields       []chan struct{} // of Yield; closed when there is no batch to run
 	used         int             // blocks held by all sequences
 	expectTokens int             // expected length of a context
 	observed     bool            // expectTokens was measured on sessions that have ended

@@ -60,6 +60,9 @@ func (t *Trainer) begin(ctx, soft context.Context) error {
 // warmStart does the supervised epochs before the first step. A run that is
 // resumed during these epochs loads the optimiser from the checkpoint.
 func (t *Trainer) warmStart(ctx, soft context.Context) error {
+	if err := t.freeKV(ctx); err != nil {
+		return err
+	}
 	o := *t.o.WarmStart
 	if t.state.WarmSteps == 0 {
 		if err := t.Actor.ResetOptimizer(ctx, o.AdamW); err != nil {

@@ -65,7 +65,7 @@ func (c *core) passes(ctx context.Context, step int, name string, rows []data.Ro
 	if c.o.AsyncSteps > 0 {
 		return c.phase(step, name, times*len(rows), m, func() error { return f(c.givingWay(ctx)) })
 	}
-	return c.Engine.Exclusive(ctx, func() error {
+	return c.exclusive(ctx, func() error {
 		return c.phase(step, name, times*len(rows), m, func() error { return f(countRows(ctx, c.Events)) })
 	})
 }

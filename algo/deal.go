@@ -58,6 +58,9 @@ func (c *core) engineIndex() (index, of int, plays bool) {
 
 // generate calls play, which plays with the engine, on the ranks that have one.
 func (c *core) generate(ctx context.Context, play func() error) error {
+	if err := c.reserveKV(ctx); err != nil {
+		return err
+	}
 	if c.Together.Size > 1 {
 		return c.Together.Play(ctx, play)
 	}
@@ -113,6 +116,9 @@ func (c *core) wholeWeights(ctx context.Context) (release func() error, err erro
 // playing, not the exchange.
 func (c *core) rollOut(ctx, play context.Context, envs map[string]rollout.Env, tasks []data.Task, o rollout.Options) ([]*data.Episode, rollout.Stats, error) {
 	if c.Ranks == nil {
+		if err := c.reserveKV(ctx); err != nil {
+			return nil, rollout.Stats{}, err
+		}
 		return rollout.RunEpisodes(play, envs, tasks, o)
 	}
 	o.Deal.Index, o.Deal.Of, _ = c.engineIndex()

@@ -57,6 +57,9 @@ type Loop struct {
 	OffloadRef       bool // the reference
 	OffloadOptimizer bool // the moments of the actor's optimiser
 	OffloadCritic    bool // the moments of the optimiser of a critic with a separate decoder
+
+	// FreeKV frees the KV cache of the engine while a step computes log-probs and updates weights. It requires AsyncSteps = 0.
+	FreeKV bool
 }
 
 // Play configures the episodes of a step.

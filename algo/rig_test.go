@@ -35,7 +35,6 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
-	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
 // rig is a run with fault injection: the complete trainer with a tiny model. It plays mazes over HTTP on a server that
@@ -70,6 +69,9 @@ type rig struct {
 	steps      int
 	options    func(o *Options) // function that changes the options of the run; nil: no change
 	keep       int              // number of checkpoints to keep
+	onDevice   *torch.Device    // nil: torchtest.Device
+	room       int64            // bytes of the device that the run may use; 0: all
+	kvTokens   int              // size of the KV cache
 	async      int              // number of steps that are played ahead; above 0 batches are not deterministic
 	phases     []seenPhase      // phases that were reported to Events
 	ranks      *ranks.Ranks     // processes of the run; nil: one
@@ -88,7 +90,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rig{dir: t.TempDir(), maze: h, steps: 3, keep: 2}
+	return &rig{dir: t.TempDir(), maze: h, steps: 3, keep: 2, kvTokens: 8 * 512}
 }
 
 // undisturbed removes all faults.
@@ -137,9 +139,10 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	must(t, run.Make())
 	must(t, os.WriteFile(run.Config(), []byte("# of the test\n"), 0o644))
 
-	thread, err := torch.NewThread(torchtest.Device(t))
+	thread, err := torch.NewThread(r.device(t))
 	must(t, err)
 	defer thread.Close()
+	defer r.occupy(t, thread)()
 	bundle, state, found := r.open(t, ctx, thread, run)
 	adamw := optim.AdamWOptions{Beta1: .9, Beta2: .99, Eps: 1e-8}
 	actor, err := learner.NewActor(ctx, bundle.Model, torch.Float32, adamw)
@@ -155,7 +158,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	must(t, err)
 	renderer, err := chat.NewRenderer(template, bundle.Tokenizer, bundle.TokenizerConfig.TemplateVars(), time.Now(), bundle.EOSTokenIDs()...)
 	must(t, err)
-	backend, err := generate.New(ctx, actor.Compute(), generate.Options{KVTokens: 8 * 512})
+	backend, err := generate.New(ctx, actor.Compute(), generate.Options{KVTokens: r.kvTokens})
 	must(t, err)
 	defer backend.Close()
 	sched, err := engine.New(backend, engine.Options{NewDecoder: renderer.Stream, Deterministic: r.async == 0})

@@ -191,6 +191,9 @@ func (s *supervised) Collect(_ context.Context, step int, _ Metrics) (Batch, err
 }
 
 func (s *supervised) Learn(ctx context.Context, step int, b Batch, m Metrics) error {
+	if err := s.freeKV(ctx); err != nil {
+		return err
+	}
 	if err := s.run.learn(ctx, s.Actor, s.Events, step, b.Rows, m); err != nil {
 		return err
 	}

@@ -99,6 +99,9 @@ func New(p Parts, o Options, resumed *rundir.State) (*Trainer, error) {
 	if o.AsyncSteps > 0 && t.Ranks.Workers() == 0 && t.Actor.Compute().Lockstep() {
 		return nil, errors.New("episodes cannot be played ahead while the weights are sharded over the ranks: every batch of the engine would be a collective")
 	}
+	if o.AsyncSteps > 0 && o.FreeKV {
+		return nil, errors.New("episodes cannot be played ahead if the KV cache is freed during an update")
+	}
 	if o.AsyncSteps > 0 {
 		t.Actor.AroundStep(t.Engine.ChangeWeights)
 	}

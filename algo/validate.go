@@ -77,7 +77,7 @@ func (t *Trainer) validateLoss(ctx context.Context, v *rundir.Validation) error 
 	m := Metrics{}
 	rows := t.heldOut.ValRows
 	err := t.runPhase(Phase{Name: "testing", Of: "held-out rows " + v.Label, Total: len(rows)}, m, func() error {
-		return t.Engine.Exclusive(ctx, func() error {
+		return t.exclusive(ctx, func() error {
 			loss, tokens, err := t.Actor.LossSFT(countRows(ctx, t.Events), rows, t.heldOut.Micro)
 			if err == nil && (math.IsNaN(loss) || math.IsInf(loss, 0)) {
 				err = &learner.NotFiniteError{What: "loss of the validation", Value: loss}

@@ -18,6 +18,7 @@ type Rollout struct {
 	PrefixCaching    bool       `toml:"enable_prefix_caching"`
 	KVCacheFraction  float64    `toml:"kv_cache_fraction"`
 	GPUUtilization   float64    `toml:"gpu_memory_utilization"`
+	FreeCache        bool       `toml:"free_cache_engine"`
 	EnforceEager     bool       `toml:"enforce_eager"`
 	TensorParallel   int        `toml:"tensor_parallel_size"`
 	IgnoreEOS        bool       `toml:"ignore_eos"`
@@ -42,6 +43,11 @@ type RolloutAPI struct {
 type RolloutVal struct {
 	Temperature float64 `toml:"temperature"`
 	GroupSize   int     `toml:"group_size"`
+}
+
+// FreesKV reports whether an update on a GPU has the memory of the KV cache. It has not if replies are generated during updates.
+func (c *Config) FreesKV() bool {
+	return c.Rollout.FreeCache && c.Trainer.AsyncSteps == 0 && c.Serve.Listen == ""
 }
 
 // Algo sets the advantage estimator and the filtering of groups.

@@ -118,6 +118,7 @@ func TestLoadFaults(t *testing.T) {
 		{"episodes ahead in fixed batches", minimal, []string{"trainer.async_steps=1", "rollout.deterministic=true"}, "--set: trainer.async_steps: the progress of an update"},
 		{"episodes ahead of a curriculum", minimal, []string{"trainer.async_steps=1", "curriculum.failures=2"}, "--set: trainer.async_steps: the curriculum"},
 		{"episodes ahead with a sharded reward model", minimal, []string{"trainer.async_steps=1", "dist.shard=weights", "dist.rollout_processes=1", "reward.score_fn=model", "reward.model_path=r"}, "--set: trainer.async_steps: with dist.shard = \"weights\" all processes run the reward model"},
+		{"episodes ahead without the cache", minimal, []string{"trainer.async_steps=1", "rollout.free_cache_engine=false"}, "--set: rollout.free_cache_engine: only used with trainer.async_steps = 0"},
 		{"episodes ahead of a dump", minimal, []string{"trainer.async_steps=1", "data.from_dump=d.jsonl"}, "--set: trainer.async_steps: training from data.from_dump"},
 		{"episodes ahead of agents in other programs", "[model]\npath='m'\n[serve]\nlisten='127.0.0.1:0'\n[trainer]\nasync_steps=1\ntest_every=0\nval_before_train=false\n", nil, "run.toml:6: trainer.async_steps: the agents of serve.listen"},
 		{"no environment for validation", "[model]\npath='m'\n[sft]\nfiles=['a.jsonl']\nepochs=1\n", nil, "run.toml:3: sft.val_files: no validation files"},

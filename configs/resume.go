@@ -25,7 +25,7 @@ var mayChange = []struct {
 		"serve.listen", "serve.model_names", "serve.override_sampling", "serve.episode_timeout_s", "serve.request_timeout_s", "serve.max_waiting", "serve.no_api_key",
 		"agent.max_workers", "agent.episode_retries", "agent.episode_replays",
 		"agent.summary.base_url", "agent.summary.key_env", "agent.summary.concurrency", "agent.summary.timeout_s",
-		"rollout.max_sequences", "rollout.max_batch_tokens", "rollout.enable_prefix_caching", "rollout.kv_cache_fraction", "rollout.gpu_memory_utilization", "rollout.enforce_eager", "rollout.tensor_parallel_size", "rollout.deterministic",
+		"rollout.max_sequences", "rollout.max_batch_tokens", "rollout.enable_prefix_caching", "rollout.kv_cache_fraction", "rollout.gpu_memory_utilization", "rollout.free_cache_engine", "rollout.enforce_eager", "rollout.tensor_parallel_size", "rollout.deterministic",
 		"reward.score_timeout_s", "reward.score_batch_size", "reward.model_micro_batch_size", "reward.model_offload_params",
 		"actor.micro_batch_size", "actor.dynamic_batch", "actor.max_tokens_per_micro_batch", "critic.micro_batch_size", "ref.micro_batch_size", "sft.micro_batch_size",
 		"sft.dynamic_batch", "sft.max_tokens_per_micro_batch",

@@ -13,6 +13,18 @@ type Memory struct {
 	Peak      int64 // the largest Allocated since the previous call of Device.Memory
 }
 
+// EmptyCache returns the memory that libtorch's allocator holds for later tensors to the device. On a CPU it does nothing.
+func (d Device) EmptyCache() error {
+	if err := load(); err != nil {
+		return err
+	}
+	kind, _ := d.c()
+	if msg := C.om_empty_cache(kind); msg != nil {
+		return errors.New("torch: return cached memory of " + d.String() + ": " + takeText(msg))
+	}
+	return nil
+}
+
 // Memory returns the memory of a device other than the CPU, whose memory FreeMemory estimates.
 func (d Device) Memory() (Memory, error) {
 	if err := load(); err != nil {

@@ -48,6 +48,9 @@ func (b *speaker) Drop(id engine.SeqID) {
 	delete(b.seqs, id)
 }
 
+func (*speaker) Release(context.Context) error { return nil }
+func (*speaker) Reserve(context.Context) error { return nil }
+
 func (b *speaker) Step(_ context.Context, batch []engine.Work) ([]engine.Sampled, error) {
 	b.mu.Lock()
 	before := b.before

@@ -50,6 +50,9 @@ func (b *scriptedBackend) Drop(seq engine.SeqID) {
 	delete(b.kv, seq)
 }
 
+func (*scriptedBackend) Release(context.Context) error { return nil }
+func (*scriptedBackend) Reserve(context.Context) error { return nil }
+
 func (b *scriptedBackend) Step(_ context.Context, batch []engine.Work) ([]engine.Sampled, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

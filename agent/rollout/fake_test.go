@@ -41,6 +41,9 @@ func (f *fakeModel) Drop(seq engine.SeqID) {
 	delete(f.kv, seq)
 }
 
+func (*fakeModel) Release(context.Context) error { return nil }
+func (*fakeModel) Reserve(context.Context) error { return nil }
+
 func (f *fakeModel) Step(_ context.Context, batch []engine.Work) ([]engine.Sampled, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

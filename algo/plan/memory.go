@@ -126,8 +126,11 @@ func (a *account) always() error {
 		}
 		a.add("tensor-parallel weights", int64(part)*a.width)
 	}
-	a.add("KV cache", int64(a.s.KVTokens)*a.c.KVBytes(a.s.Ranks.TensorParallel))
 	return nil
+}
+
+func (a *account) kvCache() {
+	a.add("KV cache", int64(a.s.KVTokens)*a.c.KVBytes(a.s.Ranks.TensorParallel))
 }
 
 // gradients adds the gradients of an update.
@@ -170,6 +173,10 @@ func (c *Costs) Memory(s Step) (Memory, error) {
 	}
 	rollout := *update
 	rollout.parts = slices.Clone(update.parts)
+	rollout.kvCache()
+	if !s.KVFreed {
+		update.kvCache()
+	}
 	if update.level() == shard.Weights {
 		update.add("gathered layer", update.unit*update.width)
 		if s.Ranks.TensorParallel <= 1 && s.Ranks.Workers == 0 {

@@ -19,6 +19,7 @@ type Step struct {
 	Critic    bool  // a second model of the same shape is trained
 	Old       bool  // the old log-probs need a pass
 	KVTokens  int   // tokens of the KV cache
+	KVFreed   bool  // the KV cache is freed during the update
 	Other     int64 // memory of the program, its libraries and other models
 
 	Ranks Ranks // that train the model

@@ -151,3 +151,27 @@ func TestMeasureNeedsMemory(t *testing.T) {
 		t.Errorf("a model with a width of 131072: %v", err)
 	}
 }
+
+// TestMemoryWithKVFreed checks that a KV cache that is freed during the update adds to it only if it is the larger of the two.
+func TestMemoryWithKVFreed(t *testing.T) {
+	costs := &Costs{transient: 1000, o: Options{Compute: torch.Float32, Config: model.Config{
+		ModelType: "llama", VocabSize: 300, HiddenSize: 16, IntermediateSize: 32, NumHiddenLayers: 2, NumAttentionHeads: 4, NumKeyValueHeads: 2, HeadDim: 4,
+		MaxPositionEmbeddings: 64, RMSNormEps: 1e-5, RopeTheta: 10000, InitializerRange: .02,
+	}}}
+	of := func(s Step) (phase string, total int64) {
+		t.Helper()
+		m, err := costs.Memory(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Phase, Total(m.Parts)
+	}
+	_, least := of(Step{MicroTokens: 100})
+	if phase, total := of(Step{MicroTokens: 100, KVTokens: 50, KVFreed: true}); phase != "update" || total != least {
+		t.Errorf("a small cache: %s, %d bytes; want update, %d bytes", phase, total, least)
+	}
+	_, kept := of(Step{MicroTokens: 100, KVTokens: 1 << 20})
+	if phase, total := of(Step{MicroTokens: 100, KVTokens: 1 << 20, KVFreed: true}); phase != "rollout" || total >= kept || total <= least {
+		t.Errorf("a large cache: %s, %d bytes; want rollout, more than %d and less than %d", phase, total, least, kept)
+	}
+}

@@ -53,6 +53,7 @@ func (p *planner) step(ctx context.Context, cfg configs.Config, costs *plan.Cost
 	if f := cfg.Model.Fresh; f.Layers > 0 && f.Walks > 0 {
 		micro(learner.MicroBatching{}, f.WalkBatchSize, length)
 	}
+	s.KVFreed = p.onGPU && cfg.FreesKV()
 	if s.KVTokens = s.Sessions * length; !p.onGPU {
 		s.Other = p.own
 	}

@@ -33,6 +33,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if o.WarmStart = t.warm; t.mode == supervised {
 		o.Method, o.WarmStart, o.AsyncSteps = algo.Supervised{SFTOptions: *t.warm}, nil, 0
 	}
+	o.FreeKV = !t.thread.Device().IsCPU() && t.cfg.FreesKV()
 	if evol, ok := o.Method.(algo.Evol); ok {
 		evol.Original = t.sftRows
 		o.Method = evol

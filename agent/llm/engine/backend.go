@@ -8,8 +8,8 @@ import (
 // SeqID identifies a sequence in a backend. A scheduler never reuses a SeqID.
 type SeqID int64
 
-// Backend runs the model for a Scheduler, which calls Step and Drop one at a
-// time, and never during Exclusive. Any goroutine may call Version at any time.
+// Backend runs the model for a Scheduler, which calls Step, Drop, Reserve and Release one at
+// a time, and Step and Drop never during Exclusive. Any goroutine may call Version at any time.
 type Backend interface {
 	// Step appends the tokens of every Work to its sequence and samples one
 	// token for each Work with Sample set. The result has one entry per Work,
@@ -22,6 +22,11 @@ type Backend interface {
 	Step(ctx context.Context, batch []Work) ([]Sampled, error)
 	// Drop frees the memory of a sequence. An unknown sequence is ignored.
 	Drop(seq SeqID)
+	// Release frees the memory of the KV cache. The scheduler has dropped all sequences. The next
+	// Step reserves the memory again. It does nothing if the memory is free.
+	Release(ctx context.Context) error
+	// Reserve reserves the memory that Release has freed. It does nothing if it is reserved.
+	Reserve(ctx context.Context) error
 	// Capacity returns the number of tokens for which the KV cache has space.
 	// The scheduler calls it once.
 	Capacity() int

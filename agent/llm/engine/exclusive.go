@@ -56,9 +56,36 @@ func (s *Scheduler) ChangeWeights(ctx context.Context, f func() error) error {
 		err := f()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		for _, q := range s.open {
-			s.evict(q)
-		}
+		s.evictAll()
 		return err
 	})
+}
+
+// Released runs f like Exclusive, while the memory of the KV cache is free for other tensors. Open sessions lose their KV, which the
+// next batch computes again. The memory stays free until Reserve or the next batch, so several calls in a row free it once.
+func (s *Scheduler) Released(ctx context.Context, f func() error) error {
+	return s.Exclusive(ctx, func() error {
+		s.mu.Lock()
+		s.evictAll()
+		drops := s.takeDrops()
+		s.mu.Unlock()
+		s.drop(drops)
+		if err := s.backend.Release(ctx); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// Reserve reserves the memory that Released has freed, so that the caller gets the error if it is too little. Otherwise the next
+// batch fails.
+func (s *Scheduler) Reserve(ctx context.Context) error {
+	return s.Exclusive(ctx, func() error { return s.backend.Reserve(ctx) })
+}
+
+// evictAll frees the KV of all sessions. No batch is in flight. The caller has locked s.mu.
+func (s *Scheduler) evictAll() {
+	for _, q := range s.open {
+		s.evict(q)
+	}
 }

@@ -28,6 +28,10 @@ type fakeBackend struct {
 	shapes []string // one line per batch
 	run    int      // number of computed tokens
 	kept   int      // number of tokens reused from the previous context or from another context
+
+	released bool  // between Release and the next Reserve or Step
+	releases int   // number of times that memory was freed
+	full     error // error of Reserve; nil: none
 }
 
 type fakeKV struct {
@@ -58,11 +62,37 @@ func (f *fakeBackend) Drop(seq SeqID) {
 	delete(f.kv, seq)
 }
 
-func (f *fakeBackend) Step(_ context.Context, batch []Work) ([]Sampled, error) {
+func (f *fakeBackend) Release(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.inStep.Load() || len(f.kv) > 0 {
+		f.faultf("release during a step, or with %d sequences", len(f.kv))
+	}
+	if !f.released {
+		f.released = true
+		f.releases++
+	}
+	return nil
+}
+
+func (f *fakeBackend) Reserve(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.released && f.full != nil {
+		return f.full
+	}
+	f.released = false
+	return nil
+}
+
+func (f *fakeBackend) Step(ctx context.Context, batch []Work) ([]Sampled, error) {
 	if !f.inStep.CompareAndSwap(false, true) {
 		f.faultf("two steps at once")
 	}
 	defer f.inStep.Store(false)
+	if err := f.Reserve(ctx); err != nil {
+		return nil, err
+	}
 	if f.before != nil {
 		if err := f.before(batch); err != nil {
 			return nil, err

@@ -29,7 +29,7 @@ const DefaultBlockSize = 32
 // Backend samples from a model; it implements engine.Backend.
 type Backend struct {
 	model   *model.Model
-	cache   *model.Cache
+	cache   *model.Cache // nil between Release and Reserve
 	blocks  *blocks
 	seqs    map[engine.SeqID]*sequence
 	version atomic.Int64
@@ -54,18 +54,18 @@ func New(ctx context.Context, m *model.Model, o Options) (*Backend, error) {
 		return nil, fmt.Errorf("generate: a KV cache of %d tokens in blocks of %d: both must be positive", o.KVTokens, o.BlockSize)
 	}
 	n := (o.KVTokens + o.BlockSize - 1) / o.BlockSize
-	cache, err := m.NewCache(ctx, n, o.BlockSize)
-	if err != nil {
-		return nil, fmt.Errorf("generate: %w", err)
+	b := &Backend{model: m, blocks: newBlocks(n, o.BlockSize), seqs: map[engine.SeqID]*sequence{}, teacher: o.Teacher, eager: o.EnforceEager, link: newLink(m)}
+	if err := b.reserve(ctx); err != nil {
+		return nil, err
 	}
-	return &Backend{model: m, cache: cache, blocks: newBlocks(n, o.BlockSize), seqs: map[engine.SeqID]*sequence{}, teacher: o.Teacher, eager: o.EnforceEager, link: newLink(m)}, nil
+	return b, nil
 }
 
 // Capacity implements engine.Backend.
-func (b *Backend) Capacity() int { return b.cache.Blocks * b.cache.BlockSize }
+func (b *Backend) Capacity() int { return b.blocks.count() * b.blocks.size }
 
 // BlockSize implements engine.Backend.
-func (b *Backend) BlockSize() int { return b.cache.BlockSize }
+func (b *Backend) BlockSize() int { return b.blocks.size }
 
 // Version implements engine.Backend.
 func (b *Backend) Version() int64 { return b.version.Load() }
@@ -83,9 +83,6 @@ func (b *Backend) Drop(id engine.SeqID) {
 	}
 }
 
-// Close frees the cache.
-func (b *Backend) Close() { b.cache.Close() }
-
 // Step implements engine.Backend. A cancelled ctx ends Step only while it waits
 // for the model's thread, and does not interrupt a running call.
 func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampled, error) {
@@ -95,6 +92,9 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 	p, err := b.pack(batch)
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
+	}
+	if err := b.Reserve(ctx); err != nil {
+		return nil, err
 	}
 	ctx, done, err := b.link.begin(ctx, batch)
 	if err != nil {
@@ -146,7 +146,7 @@ func (b *Backend) pack(batch []engine.Work) (*packed, error) {
 	p := &packed{}
 	d := &p.decode
 	d.Seqs.QOffsets = []int{0}
-	size := b.cache.BlockSize
+	size := b.blocks.size
 	seen := make(map[engine.SeqID]bool, len(batch))
 	for i := range batch {
 		w := &batch[i]
@@ -200,7 +200,7 @@ func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
 		return nil, fmt.Errorf("sequence %d: a step without tokens", w.Seq)
 	case w.From != 0 && seq != nil:
 		return nil, fmt.Errorf("sequence %d is not new, so it cannot copy a prefix of sequence %d", w.Seq, w.From)
-	case w.Pos > length, w.Pos < length && w.Pos%b.cache.BlockSize != 0:
+	case w.Pos > length, w.Pos < length && w.Pos%b.blocks.size != 0:
 		return nil, fmt.Errorf("sequence %d: tokens for position %d, but %d are cached", w.Seq, w.Pos, length)
 	case w.Pos+len(w.Tokens) > c.MaxPositionEmbeddings:
 		return nil, fmt.Errorf("sequence %d: %d tokens are more than the model's %d positions (max_position_embeddings)", w.Seq, w.Pos+len(w.Tokens), c.MaxPositionEmbeddings)
@@ -216,7 +216,7 @@ func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
 		}
 		b.seqs[w.Seq] = seq
 	case w.Pos < length:
-		keep := w.Pos / b.cache.BlockSize
+		keep := w.Pos / b.blocks.size
 		b.blocks.release(seq.blocks[keep:])
 		seq.length, seq.blocks = w.Pos, seq.blocks[:keep]
 	}

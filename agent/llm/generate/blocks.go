@@ -21,6 +21,9 @@ func newBlocks(n, size int) *blocks {
 	return b
 }
 
+// count returns the number of blocks.
+func (b *blocks) count() int { return len(b.users) }
+
 // grow appends free blocks to the slice have, the blocks of a sequence, until there is space for n tokens.
 func (b *blocks) grow(have []int32, n int) ([]int32, error) {
 	need := (n+b.size-1)/b.size - len(have)

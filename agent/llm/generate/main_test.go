@@ -91,5 +91,5 @@ func checkNothingInUse(t testing.TB, b *Backend) {
 
 // live returns the number of sequences and of blocks in use.
 func (b *Backend) live() (sequences, blocks int) {
-	return len(b.seqs), b.cache.Blocks - len(b.blocks.free)
+	return len(b.seqs), b.blocks.count() - len(b.blocks.free)
 }

@@ -147,6 +147,9 @@ func (b *Backend) follow(ctx context.Context, batch []engine.Work) error {
 	if err != nil {
 		return err
 	}
+	if err := b.Reserve(ctx); err != nil {
+		return err
+	}
 	err = torch.Run(ctx, b.model.Thread(), func(s *torch.Scope) error {
 		s.NoGrad(func() {
 			if hidden := b.model.Decode(s, b.cache, p.decode); len(p.decode.Draws) > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -212,8 +213,8 @@ func TestRanksLongBatch(t *testing.T) {
 	}
 }
 
-// TestRanksPhases checks phases of generation with other collectives and new weights between them, as in training, and a pause that is longer than
-// the group's time-out.
+// TestRanksPhases checks phases of generation with other collectives between them, as in training, and a pause that is longer than
+// the group's time-out. The memory of the cache is freed between the phases, when rank 1 does not know yet that rank 0 has dropped the sequence.
 func TestRanksPhases(t *testing.T) {
 	dir := saveWide(t)
 	const timeout = time.Second
@@ -224,11 +225,12 @@ func TestRanksPhases(t *testing.T) {
 			return err
 		}
 		defer opened.Close()
-		b, err := New(ctx, opened.Model, Options{KVTokens: 64, BlockSize: 16})
+		b, err := New(ctx, opened.Model, Options{KVTokens: 32, BlockSize: 16})
 		if err != nil {
 			return err
 		}
 		defer b.Close()
+		var first, out []engine.Sampled
 		for phase := range 3 {
 			if g.Rank() == 1 {
 				err = b.Follow(ctx)
@@ -236,12 +238,21 @@ func TestRanksPhases(t *testing.T) {
 				if phase == 1 {
 					time.Sleep(timeout + timeout/2)
 				}
-				_, err = b.Step(ctx, []engine.Work{sampling(engine.SeqID(phase+1), ids(20, phase), 0, 0)})
-				b.Drop(engine.SeqID(phase + 1))
+				out, err = b.Step(ctx, []engine.Work{sampling(engine.SeqID(phase+1), ids(20, 0), 0, 0)})
 				err = errors.Join(err, b.Dismiss())
+				b.Drop(engine.SeqID(phase + 1))
 			}
-			if err != nil {
+			if err = errors.Join(err, b.Release(ctx)); err != nil {
 				return fmt.Errorf("phase %d: %w", phase, err)
+			}
+			if first == nil {
+				first = out
+			}
+			if !reflect.DeepEqual(out, first) {
+				return fmt.Errorf("phase %d: got %v, want %v as in the first phase", phase, out, first)
+			}
+			if sequences, blocks := b.live(); sequences != 0 || blocks != 0 {
+				return fmt.Errorf("phase %d: %d sequences and %d blocks are in use, want none", phase, sequences, blocks)
 			}
 			if err := g.Barrier(ctx); err != nil {
 				return err

@@ -55,6 +55,9 @@ func (a *actor) live() int {
 	return len(a.seqs)
 }
 
+func (*actor) Release(context.Context) error { return nil }
+func (*actor) Reserve(context.Context) error { return nil }
+
 func (a *actor) Step(_ context.Context, batch []engine.Work) ([]engine.Sampled, error) {
 	if a.before != nil {
 		if err := a.before(batch); err != nil {

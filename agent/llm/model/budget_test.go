@@ -32,7 +32,7 @@ func TestTrainingLaunchBudget(t *testing.T) {
 					var traces [2][]string
 					var downloads [2]int
 					for i, layers := range []int{2, 4} {
-						traces[i], downloads[i] = traceTraining(t, th, family, layers, dt, checkpointing)
+						traces[i], downloads[i] = traceTraining(t, th, family, layers, dt, checkpointing, nil)
 					}
 					perLayer := float64(len(traces[1])-len(traces[0])) / 2
 					t.Logf("%g operations a layer, %d besides", perLayer, len(traces[0])-int(2*perLayer))
@@ -46,8 +46,40 @@ func TestTrainingLaunchBudget(t *testing.T) {
 	}
 }
 
+// TestLoRALaunchBudget is TestTrainingLaunchBudget for adapters on all linear layers. The adapters are float32, so that bfloat16 adds their casts.
+func TestLoRALaunchBudget(t *testing.T) {
+	if os.Getenv("OPENMANUS_KERNELS") == "off" {
+		t.Skip("the budget holds with the kernels")
+	}
+	th, err := torch.NewThread(torch.Device{Protected: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(th.Close)
+	for _, tt := range []struct {
+		dt      torch.DType
+		dropout float64
+		most    float64
+	}{{torch.Float32, 0, 108}, {torch.Float32, .1, 122}, {torch.BFloat16, 0, 132}, {torch.BFloat16, .1, 146}} {
+		var traces [2][]string
+		for i, layers := range []int{2, 4} {
+			var downloads int
+			traces[i], downloads = traceTraining(t, th, "llama", layers, tt.dt, false, &LoRA{Rank: 4, Alpha: 8, Dropout: tt.dropout, Targets: []string{AllLinear}})
+			if downloads != 0 {
+				t.Errorf("%v, dropout %v: %d copies to the host, want none", tt.dt, tt.dropout, downloads)
+			}
+		}
+		perLayer := float64(len(traces[1])-len(traces[0])) / 2
+		t.Logf("%v, dropout %v: %g operations a layer", tt.dt, tt.dropout, perLayer)
+		if perLayer > tt.most {
+			t.Errorf("%v, dropout %v: %g operations a layer, want at most %g; the operations of four layers:\n%s",
+				tt.dt, tt.dropout, perLayer, tt.most, strings.Join(traces[1], "\n"))
+		}
+	}
+}
+
 // traceTraining returns the operations of the second micro-batch of a new model, and the number of copies to the host.
-func traceTraining(t *testing.T, th *torch.Thread, family string, layers int, dt torch.DType, checkpointing bool) (names []string, downloads int) {
+func traceTraining(t *testing.T, th *torch.Thread, family string, layers int, dt torch.DType, checkpointing bool, lora *LoRA) (names []string, downloads int) {
 	t.Helper()
 	c := Config{
 		ModelType: family, VocabSize: 64, HiddenSize: 32, IntermediateSize: 48, NumHiddenLayers: layers, NumAttentionHeads: 4,
@@ -65,6 +97,12 @@ func traceTraining(t *testing.T, th *torch.Thread, family string, layers int, dt
 		}
 		defer m.Close()
 	}
+	if lora != nil {
+		if err := m.AddLoRA(t.Context(), *lora, 1); err != nil {
+			t.Fatal(err)
+		}
+		m.SetDropout([]uint64{1, 2, 3}, []int{0, 9, 14, 34})
+	}
 	m.SetGradientCheckpointing(checkpointing)
 	run(t, th, func(s *torch.Scope) {
 		m.SetTrainable(true)
@@ -72,7 +110,7 @@ func traceTraining(t *testing.T, th *torch.Thread, family string, layers int, dt
 		pass := func() {
 			logp, _ := m.TokenLogProbs(m.Forward(s, ids, positions, offsets), NextTokens(ids, offsets), nil, 1, true)
 			m.Backward(s, logp.Sum())
-			if m != master {
+			if m != master && lora == nil {
 				master.MoveGrads(s, m)
 			}
 		}
@@ -80,6 +118,9 @@ func traceTraining(t *testing.T, th *torch.Thread, family string, layers int, dt
 		before := torch.ProtectedCounts().Downloads
 		names = torch.ProtectedTrace(pass)
 		downloads = torch.ProtectedCounts().Downloads - before
+		for _, p := range m.Trained() {
+			p.Tensor.ZeroGrad()
+		}
 		for _, p := range master.Trained() {
 			p.Tensor.ZeroGrad()
 		}

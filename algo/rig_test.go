@@ -233,7 +233,10 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 		r.options(&o)
 	}
 	group := r.ranks.Trainers()
-	o.Policy.Micro.Group, o.RefMicro.Group, o.WarmStart.Micro.Group = group, group, group
+	o.Policy.Micro.Group, o.RefMicro.Group = group, group
+	if o.WarmStart != nil {
+		o.WarmStart.Micro.Group = group
+	}
 	if r.supervised {
 		o.Method, o.WarmStart = Supervised{*o.WarmStart}, nil
 	}

@@ -15,6 +15,7 @@
 #include <c10/util/Logging.h>
 
 #include <dlfcn.h>
+#include <signal.h>
 
 #include <atomic>
 #include <chrono>
@@ -109,6 +110,20 @@ void quiet() {
   });
 }
 
+// Runs f in a thread of its own. It and the threads that libtorch starts in it do not get SIGPIPE: a write to a connection that
+// another rank has closed then returns an error. Gloo writes without MSG_NOSIGNAL, and Go's runtime ends the process if a thread that it
+// has not started gets SIGPIPE.
+template <typename F>
+std::thread start_thread(F f) {
+  return std::thread([f = std::move(f)]() mutable {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+    f();
+  });
+}
+
 struct Group : std::enable_shared_from_this<Group> {
   int rank, size;
   std::string host;
@@ -158,7 +173,7 @@ struct Group : std::enable_shared_from_this<Group> {
   auto within(milliseconds limit, F f, bool connected = false) {
     auto task = std::make_shared<std::packaged_task<decltype(f())()>>(f);
     auto result = task->get_future();
-    std::thread([task, self = shared_from_this()] { (*task)(); }).detach();
+    start_thread([task, self = shared_from_this()] { (*task)(); }).detach();
     const auto end = Clock::now() + limit;
     while (result.wait_for(kSlice) != std::future_status::ready) {
       check_interrupt();
@@ -358,7 +373,7 @@ struct Group : std::enable_shared_from_this<Group> {
   static bool detached(F f) {
     auto task = std::make_shared<std::packaged_task<void()>>(std::move(f));
     auto result = task->get_future();
-    std::thread([task] { (*task)(); }).detach();
+    start_thread([task] { (*task)(); }).detach();
     return result.wait_for(kGrace) == std::future_status::ready;
   }
 
@@ -406,7 +421,7 @@ struct Group : std::enable_shared_from_this<Group> {
       TORCH_CHECK(false, end(call, current_message()));
     }
     check_interrupt();  // it may have come before the back end was set
-    if (backend != nullptr) watcher = std::thread([this] { watch(); });
+    if (backend != nullptr) watcher = start_thread([this] { watch(); });
   }
 
   // Removes the collectives that are complete; the others have begun after them. running_mu must be held.

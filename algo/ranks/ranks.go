@@ -57,8 +57,13 @@ func New(ctx context.Context, g *dist.Group, env dist.Env, code func(error) erre
 
 // Connect makes another group of the ranks in members, for another goroutine or for a part of the work. All members call it with the
 // same arguments. A member's rank in the new group is its index in members. Each group of a process needs a different name. Close of r
-// closes the new group too. On a process that is not a member, Connect returns nil.
-func (r *Ranks) Connect(ctx context.Context, name string, members []int, timeout time.Duration) (*Ranks, error) {
+// closes the new group too. On a process that is not a member, Connect returns nil. After an error all connections are broken.
+func (r *Ranks) Connect(ctx context.Context, name string, members []int, timeout time.Duration) (_ *Ranks, err error) {
+	defer func() {
+		if err != nil { // the other members may wait for this rank
+			r.Break()
+		}
+	}()
 	rank := slices.Index(members, r.Rank())
 	if rank < 0 {
 		return nil, nil

@@ -25,10 +25,9 @@ import (
 const referenceInput = "the reference of the KL"
 
 // inputDigests returns digests of the files that the configuration names, by
-// key: tasks, instructions, recorded conversations, the files of score
-// functions, and the weights of the KL reference. ref is nil if there is no
-// reference or if its weights are in the run folder.
-func (t *training) inputDigests(ctx context.Context, ref *model.Model) (map[string]string, error) {
+// key: tasks, instructions, recorded conversations and the files of score
+// functions. addReference adds that of the reference.
+func (t *training) inputDigests() (map[string]string, error) {
 	out := map[string]string{}
 	var faults []error
 	add := func(key string, x any) {
@@ -81,14 +80,20 @@ func (t *training) inputDigests(ctx context.Context, ref *model.Model) (map[stri
 			out["[reward] "+path] = "sha256:" + hash
 		}
 	}
-	if ref != nil {
-		hash, err := ref.Hash(ctx)
-		if err != nil {
-			return nil, errext.With(errext.Native, "", err)
-		}
-		out[referenceInput] = hash
-	}
 	return out, nil
+}
+
+// addReference adds the digest of the reference's weights, unless they are in the run folder.
+func (t *training) addReference(ctx context.Context, inputs map[string]string, ref *model.Model) error {
+	if ref == nil || t.freezesReference() || t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "" {
+		return nil
+	}
+	hash, err := ref.Hash(ctx)
+	if err != nil {
+		return errext.With(errext.Native, "", err)
+	}
+	inputs[referenceInput] = hash
+	return nil
 }
 
 // checkInputs returns an error if a digest differs from the checkpoint's.

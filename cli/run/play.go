@@ -87,7 +87,7 @@ func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*playe
 	case o.person:
 		return p, nil
 	case local:
-		return p, h.Ranks.Each(ctx, func() error { return p.openLocal(ctx) })
+		return p, p.openLocal(ctx)
 	}
 	return p, p.openEndpoint(ctx)
 }
@@ -128,7 +128,7 @@ func sampledAt(cfg configs.Config) (temperature float64, greedy bool) {
 	return 1, true
 }
 
-// openLocal loads the model and completes p with an engine on it.
+// openLocal loads the model and completes p with an engine on it. All ranks call it.
 func (p *player) openLocal(ctx context.Context) error {
 	episodes, err := ranks.Share(ctx, p.host.Ranks, func() (int, error) { return p.total(), nil })
 	if err != nil {

@@ -37,6 +37,18 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	return b.Model, nil
 }
 
+// copiesReference reports whether the reference is a copy of the policy, so that loadReference is a collective if the policy's weights are
+// sharded. It is the same on all ranks.
+func (t *training) copiesReference() bool {
+	if !t.cfg.UsesReference() || t.mode == supervised || t.cfg.Ref.Path != "" || t.cfg.Model.LoRARank > 0 {
+		return false
+	}
+	if t.freezesReference() {
+		return t.run.state == nil || !t.run.state.WarmStarted
+	}
+	return t.run.checkpoint == nil
+}
+
 // loadReference loads a reference and shards its weights. A reference on the policy's frozen weights is loaded already.
 func (t *training) loadReference(ctx context.Context, ref *model.Model) error {
 	switch {

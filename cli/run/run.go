@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/configs"
@@ -151,13 +150,10 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 	if err != nil {
 		return nil, err
 	}
-	err = h.Ranks.Each(ctx, func() error {
-		if err := h.during("starting the engine", func() error { return t.openSampler(ctx) }); err != nil {
-			return err
-		}
-		return h.during("rendering trajectories", t.renderExperts)
-	})
-	if err != nil {
+	if err := h.during("starting the engine", func() error { return t.openSampler(ctx) }); err != nil {
+		return nil, err
+	}
+	if err := h.Ranks.Each(ctx, func() error { return h.during("rendering trajectories", t.renderExperts) }); err != nil {
 		return nil, err
 	}
 	if err := t.read(ctx, soft, readingEvents{h.Events}); err != nil {
@@ -166,13 +162,7 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 	if err := h.Ranks.OnFirst(ctx, func() error { return t.openAgents(ctx, soft) }); err != nil {
 		return nil, err
 	}
-	var trainer *algo.Trainer
-	err = h.Ranks.Each(ctx, func() (err error) {
-		if trainer, err = t.trainer(ctx, h.Events); err != nil {
-			return err
-		}
-		return t.startScorer(ctx)
-	})
+	trainer, err := t.trainer(ctx, h.Events)
 	if err != nil {
 		return nil, err
 	}

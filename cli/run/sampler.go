@@ -10,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/llm/generate"
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/algo/ranks"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
@@ -41,27 +42,33 @@ type SamplerOptions struct {
 	Teacher       engine.Teacher                      // forces the sampled tokens; nil: draw them
 	Day           time.Time                           // date for chat templates
 	Wrap          func(engine.Backend) engine.Backend // nil: the scheduler uses Backend itself
+	Ranks         *ranks.Ranks                        // the processes that call NewSampler together; nil: this one alone
 }
 
 // openLocal opens the model of [model], or this rank's part of it, and a sampler of it, whose KV cache may
 // take half of the free memory, on a GPU all but a tenth of its memory. It sets o.MaxContext to
 // rollout.max_context_tokens, or to the model's positions if this key is 0. The
-// functions that release the model and the sampler are added to the parameter open.
+// functions that release the model and the sampler are added to the parameter open. All ranks of h call openLocal.
 func openLocal(ctx context.Context, h *Host, open *Closers, cfg configs.Config, o SamplerOptions) (*model.Bundle, *Sampler, error) {
 	_, processes := h.Ranks.Local() // which share the host's memory
-	var err error
-	if cfg.Model.Device, err = rankDevice(h, cfg.Model.Device); err != nil {
-		return nil, nil, err
-	}
-	b, err := OpenModel(ctx, h, open, cfg.Model, model.Options{Ranks: h.Ranks.Group()})
+	key := h.name("rollout.max_context_tokens")
+	var b *model.Bundle
+	err := h.Ranks.Each(ctx, func() (err error) {
+		if cfg.Model.Device, err = rankDevice(h, cfg.Model.Device); err != nil {
+			return err
+		}
+		if b, err = OpenModel(ctx, h, open, cfg.Model, model.Options{Ranks: h.Ranks.Group()}); err != nil {
+			return err
+		}
+		if limit := b.Model.Config.MaxPositionEmbeddings; cfg.Rollout.MaxContextTokens > limit {
+			return errext.With(errext.Input, fmt.Sprintf("set %s to %d or less", key, limit), fmt.Errorf("the model has %d positions", limit))
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	key, limit := h.name("rollout.max_context_tokens"), b.Model.Config.MaxPositionEmbeddings
-	if cfg.Rollout.MaxContextTokens > limit {
-		return nil, nil, errext.With(errext.Input, fmt.Sprintf("set %s to %d or less", key, limit), fmt.Errorf("the model has %d positions", limit))
-	}
-	o.MaxContext = cmp.Or(cfg.Rollout.MaxContextTokens, limit)
+	o.Ranks, o.MaxContext = h.Ranks, cmp.Or(cfg.Rollout.MaxContextTokens, b.Model.Config.MaxPositionEmbeddings)
 	o.EnforceEager = cfg.Rollout.EnforceEager
 	o.MemoryShare, o.Utilization, o.Hint = 0.5/float64(max(1, processes)), 0.9, fmt.Sprintf("lower %s or %s, or free some memory", h.name("rollout.max_sequences"), key)
 	s, err := NewSampler(ctx, b, b.Model, o)
@@ -72,18 +79,21 @@ func openLocal(ctx context.Context, h *Host, open *Closers, cfg configs.Config, 
 	return b, s, nil
 }
 
-// NewSampler returns a sampler of m, which is b.Model or a copy of b.Model in another dtype (model.Shadow).
+// NewSampler returns a sampler of m, which is b.Model, a copy of b.Model in another dtype (model.Shadow), or this rank's part of it. All
+// ranks of o.Ranks call it.
 func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerOptions) (*Sampler, error) {
 	var renderer *chat.Renderer
-	newDecoder := func() func(int32) string { return b.Tokenizer.Stream(true).Next }
-	if !o.Plain {
-		var err error
-		if renderer, err = NewRenderer(b, o.Day); err != nil {
-			return nil, err
+	var budget int64
+	var known bool
+	err := o.Ranks.Each(ctx, func() (err error) {
+		if !o.Plain {
+			if renderer, err = NewRenderer(b, o.Day); err != nil {
+				return err
+			}
 		}
-		newDecoder = renderer.Stream
-	}
-	budget, known, err := o.cacheBudget(m.Thread().Device())
+		budget, known, err = o.cacheBudget(m.Thread().Device())
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +101,20 @@ func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerO
 		if budget, known, err = smallestBudget(ctx, m, budget, known); err != nil {
 			return nil, err
 		}
+	}
+	var s *Sampler
+	err = o.Ranks.Each(ctx, func() (err error) {
+		s, err = o.open(ctx, b, m, renderer, budget, known)
+		return err
+	})
+	return s, err
+}
+
+// open makes the KV cache of m, of at most budget bytes if known, and the scheduler. renderer is nil with o.Plain.
+func (o SamplerOptions) open(ctx context.Context, b *model.Bundle, m *model.Model, renderer *chat.Renderer, budget int64, known bool) (*Sampler, error) {
+	newDecoder := func() func(int32) string { return b.Tokenizer.Stream(true).Next }
+	if renderer != nil {
+		newDecoder = renderer.Stream
 	}
 	tokens, err := o.kvTokens(m.CacheBytesPerToken(), budget, known)
 	if err != nil {

@@ -64,11 +64,9 @@ func checkTensorParallel(cfg configs.Config, processes int, serves bool) error {
 	return nil
 }
 
-// generator returns the model that generates: the actor's or, if several ranks hold the model together, this rank's part.
+// generator returns the model that generates: the actor's or, if several ranks hold the model together, this rank's part. It is a
+// collective of the ranks between which the actor's weights are divided.
 func (t *training) generator(ctx context.Context) (*model.Model, error) {
-	if err := checkTensorParallel(t.cfg, t.host.Ranks.Size(), t.servesAgents()); err != nil {
-		return nil, err
-	}
 	n, r := t.cfg.Rollout.TensorParallel, t.host.Ranks
 	if n == 1 {
 		return t.actor.Compute(), nil

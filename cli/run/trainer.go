@@ -4,13 +4,85 @@ import (
 	"context"
 	"time"
 
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
 
-// trainer assembles the trainer.
-func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Trainer, error) {
+// trainer assembles the trainer. All ranks call it. The ranks agree before each copy of sharded weights, which is a collective.
+func (t *training) trainer(ctx context.Context, events algo.Events) (trainer *algo.Trainer, err error) {
+	var o algo.Options
+	var ref, decoder *model.Model
+	var inputs map[string]string
+	loadReference := func() error {
+		if err := t.addReference(ctx, inputs, ref); err != nil {
+			return err
+		}
+		if err := t.run.checkInputs(inputs); err != nil {
+			return err
+		}
+		return t.loadReference(ctx, ref)
+	}
+	err = t.host.Ranks.Each(ctx, func() (err error) {
+		if o, err = t.options(ctx); err != nil {
+			return err
+		}
+		if inputs, err = t.inputDigests(); err != nil {
+			return err
+		}
+		if err := t.run.checkInputs(inputs); err != nil {
+			return err
+		}
+		if ref, err = t.reference(ctx); err != nil || t.copiesReference() {
+			return err
+		}
+		return loadReference()
+	})
+	if err == nil && t.copiesReference() {
+		err = loadReference()
+	}
+	if err != nil {
+		return nil, err
+	}
+	loadDecoder := func() error {
+		if decoder == nil {
+			return nil
+		}
+		err := t.load(ctx, decoder, false)
+		if err != nil {
+			decoder.Close()
+		}
+		return err
+	}
+	err = t.host.Ranks.Each(ctx, func() (err error) {
+		if decoder, err = t.criticDecoder(ctx); err != nil || t.copiesCritic() {
+			return err
+		}
+		return loadDecoder()
+	})
+	if err == nil && t.copiesCritic() {
+		err = loadDecoder()
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = t.host.Ranks.Each(ctx, func() error {
+		critic, err := t.critic(ctx, decoder)
+		if err != nil {
+			return err
+		}
+		if trainer, err = t.assemble(ctx, o, ref, critic, inputs, events); err != nil {
+			return err
+		}
+		return t.startScorer(ctx)
+	})
+	return trainer, err
+}
+
+// options returns the options of the trainer.
+func (t *training) options(ctx context.Context) (algo.Options, error) {
 	tasks := 0
 	for _, e := range t.envs {
 		if e.cfg.Weight > 0 {
@@ -19,7 +91,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	}
 	o, err := trainerOptions(t.host, t.cfg, t.compute, tasks)
 	if err != nil {
-		return nil, err
+		return o, err
 	}
 	t.onRanks(&o.Policy.Micro)
 	t.onRanks(&o.RefMicro)
@@ -41,7 +113,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	o.Scorer, o.AllocationGamma, o.InvalidActionPenalty = t.scorer, t.cfg.Reward.Gamma, t.cfg.Reward.InvalidActionPenalty
 	if t.dump != nil && t.mode == reinforced {
 		if err := t.fromDump(ctx, &o); err != nil {
-			return nil, err
+			return o, err
 		}
 	}
 	if !t.host.Ranks.Trains() {
@@ -53,28 +125,11 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	case t.servesAgents():
 		o.Source = noSource{}
 	}
-	ref, err := t.reference(ctx)
-	if err != nil {
-		return nil, err
-	}
-	named := ref
-	if t.freezesReference() || t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "" {
-		named = nil // the weights of the reference are in the run folder
-	}
-	inputs, err := t.inputDigests(ctx, named)
-	if err != nil {
-		return nil, err
-	}
-	if err := t.run.checkInputs(inputs); err != nil {
-		return nil, err
-	}
-	if err := t.loadReference(ctx, ref); err != nil {
-		return nil, err
-	}
-	critic, err := t.critic(ctx)
-	if err != nil {
-		return nil, err
-	}
+	return o, nil
+}
+
+// assemble makes the trainer of its parts.
+func (t *training) assemble(ctx context.Context, o algo.Options, ref *model.Model, critic *learner.Critic, inputs map[string]string, events algo.Events) (*algo.Trainer, error) {
 	var from string
 	if t.run.checkpoint != nil {
 		from = t.run.checkpoint.Path

@@ -10,17 +10,23 @@ import (
 )
 
 // openSampler opens the engine on the actor's weights and completes the setups
-// of the environments.
+// of the environments. All ranks call it.
 func (t *training) openSampler(ctx context.Context) error {
 	cfg := t.cfg
 	maxContext := cfg.Rollout.MaxContextTokens
-	switch most := t.bundle.Model.Config.MaxPositionEmbeddings; {
-	case maxContext <= most:
-	case !t.playsAny(): // no session is opened
-		maxContext = most
-	default:
-		return errext.With(errext.Input, fmt.Sprintf("set rollout.max_context_tokens to %d or less", most),
-			fmt.Errorf("the model has %d positions, rollout.max_context_tokens is %d", most, cfg.Rollout.MaxContextTokens))
+	err := t.host.Ranks.Each(ctx, func() error {
+		switch most := t.bundle.Model.Config.MaxPositionEmbeddings; {
+		case maxContext <= most:
+		case !t.playsAny(): // no session is opened
+			maxContext = most
+		default:
+			return errext.With(errext.Input, fmt.Sprintf("set rollout.max_context_tokens to %d or less", most),
+				fmt.Errorf("the model has %d positions, rollout.max_context_tokens is %d", most, cfg.Rollout.MaxContextTokens))
+		}
+		return checkTensorParallel(t.cfg, t.host.Ranks.Size(), t.servesAgents())
+	})
+	if err != nil {
+		return err
 	}
 	_, processes := t.host.Ranks.Local() // which share the host's memory
 	share := "rollout.kv_cache_fraction"
@@ -42,6 +48,7 @@ func (t *training) openSampler(ctx context.Context) error {
 		EnforceEager:  cfg.Rollout.EnforceEager,
 		Hint:          "lower rollout.max_sequences or rollout.max_context_tokens, or raise " + share,
 		Day:           t.day(),
+		Ranks:         t.host.Ranks,
 	})
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, 
 		return err
 	}
 	if processes > 1 {
-		return s.launch(processes, c.Args().First())
+		return s.launch(processes, c.Args().First(), cfg.Dist)
 	}
 	watch := &watcher{s: s, barsOnly: !slices.Contains(cfg.Log.Backends, "console")}
 	host, listeners, opened := s.Host, algo.Listeners{}, []func(*rundir.Folder){}

@@ -97,6 +97,9 @@ func init() {
 		if m.Rank() == 1 {
 			os.Exit(7)
 		}
+		if m.Rank() == 0 {
+			time.Sleep(patient) // until SIGKILL
+		}
 		c := make(chan os.Signal, 1)
 		signal.Notify(c, syscall.SIGTERM)
 		select {
@@ -105,6 +108,19 @@ func init() {
 		case <-time.After(patient):
 			return errors.New("no SIGTERM")
 		}
+	}
+	roles["saves"] = func(_ context.Context, m member) error {
+		if m.Rank() == 1 {
+			os.Exit(7)
+		}
+		if m.Rank() == 2 {
+			signal.Ignore(syscall.SIGTERM)
+			time.Sleep(patient) // until SIGKILL
+		}
+		time.Sleep(time.Second)
+		fmt.Println("saved")
+		os.Exit(0)
+		return nil
 	}
 	roles["waits for SIGINT"] = func(ctx context.Context, m member) error {
 		c := make(chan os.Signal, 1)

@@ -28,12 +28,18 @@ type Command struct {
 
 	// Grace is the time between the request to end (SIGTERM) and SIGKILL.
 	Grace time.Duration
+	// FirstGrace is the time that rank 0 has to end after another rank has failed. Rank 0 notices the failure at its next
+	// collective, and can then save its work. It gets no SIGTERM, which would stand for an interrupt by the user.
+	FirstGrace time.Duration
+	// Failed is called with the first failure of a rank while others still run; nil: not called.
+	Failed func(err error)
 }
 
 // Launch starts c as n ranks on this machine, sends them the signals that it receives, and waits for their ends. status is that
 // of the first rank that failed, 128 plus the number of the signal if a signal ended it, and 0 if all succeeded. A rank that
 // another process killed (SIGKILL) counts as the first, since others may notice its loss and end before it is reported. When a
-// rank fails or ctx ends, the other ranks are asked to end, and after c.Grace killed. They are killed if this process dies.
+// rank fails or ctx ends, the other ranks are asked to end, and after c.Grace killed, except for rank 0 after the failure of another
+// rank, which is killed after c.FirstGrace. They are killed if this process dies.
 //
 // Rank 0 writes to c.Stdout and c.Stderr. All output of the other ranks goes to c.Stderr, in lines that begin with the rank. The
 // ranks have no input, and a process group each, so that Ctrl-C in a terminal reaches them only through signals.
@@ -50,18 +56,24 @@ func Launch(ctx context.Context, n int, c Command, signals <-chan os.Signal) (st
 
 	ends := make(chan end, n)
 	var ranks []*exec.Cmd
-	var kill <-chan time.Time
-	var failed error // of the rank that determines status
-	killing := false
-	signalAll := func(s os.Signal) {
-		for _, r := range ranks {
+	var kill, killFirst <-chan time.Time // of the ranks from 1 on, and of rank 0
+	var failed error                     // of the rank that determines status
+	killing := map[bool]bool{}           // whether Launch has sent SIGKILL to rank 0 (true) and to the others (false)
+	signal := func(s os.Signal, some []*exec.Cmd) {
+		for _, r := range some {
 			_ = r.Process.Signal(s) // fails if the rank has ended
 		}
 	}
 	stop := func() {
 		if kill == nil {
-			signalAll(syscall.SIGTERM)
-			kill = time.After(c.Grace)
+			signal(syscall.SIGTERM, ranks)
+			kill, killFirst = time.After(c.Grace), time.After(c.Grace)
+		}
+	}
+	stopOthers := func() {
+		if kill == nil {
+			signal(syscall.SIGTERM, ranks[1:])
+			kill, killFirst = time.After(c.Grace), time.After(c.FirstGrace)
 		}
 	}
 	var outputs sync.Mutex // held while a line of a rank other than 0 is written
@@ -79,23 +91,34 @@ func Launch(ctx context.Context, n int, c Command, signals <-chan os.Signal) (st
 	for running := len(ranks); running > 0; {
 		select {
 		case s := <-signals:
-			signalAll(s)
+			signal(s, ranks)
 		case <-done:
 			done = nil
 			err = errors.Join(err, context.Cause(ctx))
+			kill = nil // rank 0 has no more time than the others
 			stop()
 		case <-kill:
-			killing = true
-			signalAll(syscall.SIGKILL)
+			killing[false] = true
+			signal(syscall.SIGKILL, ranks[1:])
+		case <-killFirst:
+			killing[true] = true
+			signal(syscall.SIGKILL, ranks[:1])
 		case e := <-ends:
 			running--
 			if f, ok := ranks[e.rank].Stderr.(*prefixed); ok {
 				f.flush()
 			}
-			if e.err != nil && (status == 0 || e.status() == killed && status != killed && !killing) {
+			if e.err != nil && (status == 0 || e.status() == killed && status != killed && !killing[e.rank == 0]) {
 				status = e.status()
 				failed = fmt.Errorf("dist: rank %d of %d (process %d) ended: %w", e.rank, n, ranks[e.rank].Process.Pid, e.err)
-				stop()
+				if kill == nil && running > 0 && c.Failed != nil {
+					c.Failed(failed)
+				}
+				if e.rank == 0 {
+					stop()
+				} else {
+					stopOthers()
+				}
 			}
 		}
 	}

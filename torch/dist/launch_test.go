@@ -79,9 +79,28 @@ func TestLaunchEndsAllRanksWhenOneFails(t *testing.T) {
 // is seen before.
 func TestLaunchNamesTheKilledRank(t *testing.T) {
 	t.Parallel()
-	status, err := Launch(t.Context(), 2, command("is lost after rank 1 ends"), nil)
-	if status != killed || err == nil || !strings.Contains(err.Error(), "rank 0 of 2") {
-		t.Errorf("status %d, %v, want the status %d of rank 0", status, err, killed)
+	status, err := Launch(t.Context(), 3, command("is lost after rank 1 ends"), nil)
+	if status != killed || err == nil || !strings.Contains(err.Error(), "rank 2 of 3") {
+		t.Errorf("status %d, %v, want the status %d of rank 2", status, err, killed)
+	}
+}
+
+// TestLaunchLetsRank0Save checks that rank 0 gets neither SIGTERM nor the limit of the others after another rank has failed, and that it
+// is killed after its own limit.
+func TestLaunchLetsRank0Save(t *testing.T) {
+	for _, limit := range []time.Duration{patient, 200 * time.Millisecond} {
+		t.Run(limit.String(), func(t *testing.T) {
+			t.Parallel()
+			c := command("saves")
+			failures := 0
+			c.Grace, c.FirstGrace, c.Failed = 100*time.Millisecond, limit, func(error) { failures++ }
+			if status, err := Launch(t.Context(), 3, c, nil); status != 7 || failures != 1 {
+				t.Errorf("status %d, %v, %d failures, want the exit status 7 of rank 1", status, err, failures)
+			}
+			if saved := strings.Contains(fmt.Sprint(c.Stdout), "saved"); saved != (limit == patient) {
+				t.Errorf("rank 0 has saved: %v", saved)
+			}
+		})
 	}
 }
 

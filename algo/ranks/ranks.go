@@ -387,7 +387,7 @@ func exchange[T any](ctx context.Context, r *Ranks, v *T, err error) ([]T, error
 		if err := decode(text[1:], &e); err != nil {
 			return nil, fmt.Errorf("ranks: decode the message of rank %d: %w", rank, err)
 		}
-		if failed == nil || failed.Code == errext.Interrupted && e.Code != errext.Interrupted {
+		if failed == nil || failed.follows() && !e.follows() {
 			failed = &e
 		}
 	}
@@ -419,14 +419,19 @@ type Error struct {
 	Name       string // of the process
 	Text       string
 	Code       errext.ExitCode
+	Lost       bool // the error of a group, whose cause is an error of another rank
 
 	here  int   // rank of this process
 	cause error // the original error; nil on the other ranks
 }
 
 func (r *Ranks) failed(err error) *Error {
-	return &Error{Rank: r.Rank(), Size: r.Size(), Name: r.names[r.Rank()], Text: err.Error(), Code: r.code(err)}
+	_, lost := errors.AsType[*dist.Error](err)
+	return &Error{Rank: r.Rank(), Size: r.Size(), Name: r.names[r.Rank()], Text: err.Error(), Code: r.code(err), Lost: lost}
 }
+
+// follows reports whether another error, if there is one, is the cause that is reported.
+func (e *Error) follows() bool { return e.Lost || e.Code == errext.Interrupted }
 
 // Error names the rank and its process.
 func (e *Error) Error() string {

@@ -9,6 +9,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/generate"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/ranks"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
@@ -93,18 +94,28 @@ func (t *training) together() algo.Together {
 	}
 	backend, copied := t.sampler.Backend, int64(-1)
 	return algo.Together{Size: t.part.Ranks().Size(), Play: func(ctx context.Context, play func() error) error {
-		if v := backend.Version(); v != copied {
-			err := torch.Run(ctx, t.part.Thread(), func(s *torch.Scope) error {
+		return copyAndPlay(t.host.Ranks, func() error {
+			v := backend.Version()
+			if v == copied {
+				return nil
+			}
+			copied = v
+			return torch.Run(ctx, t.part.Thread(), func(s *torch.Scope) error {
 				t.part.CopyWeights(s, t.actor.Compute())
 				return nil
 			})
-			if err != nil {
-				return err
-			}
-			copied = v
-		}
-		return leadOrFollow(ctx, backend, t.part.Ranks().Rank(), play)
+		}, func() error { return leadOrFollow(ctx, backend, t.part.Ranks().Rank(), play) })
 	}}
+}
+
+// copyAndPlay calls copyWeights and then play. If copyWeights fails, it breaks the connections of r: the other ranks are inside a collective
+// of the copy, or wait for this rank's part of a step.
+func copyAndPlay(r *ranks.Ranks, copyWeights, play func() error) error {
+	if err := copyWeights(); err != nil {
+		r.Break()
+		return err
+	}
+	return play()
 }
 
 // smallestBudget returns the smallest budget for the KV cache of the ranks that hold m, in bytes, if one is known.

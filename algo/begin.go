@@ -31,7 +31,7 @@ func (t *Trainer) begin(ctx, soft context.Context) error {
 			return err
 		}
 		t.newWeights()
-		if err := t.publish(ctx, nil); err != nil {
+		if err := t.publish(ctx, func() error { return nil }); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 	}
 	t.state.Best = found.Best
 	t.published = -1 // the workers may have other weights
-	if err := t.publish(ctx, nil); err != nil {
+	if err := t.publish(ctx, func() error { return nil }); err != nil {
 		return err
 	}
 	if err := t.reportPending(ctx, soft); err != nil {
@@ -104,7 +104,7 @@ func (t *Trainer) step(ctx, soft context.Context) (err error) {
 			return err
 		}
 	}
-	if err := t.publish(ctx, t.method.Learn(ctx, step, batch, m)); err != nil {
+	if err := t.publish(ctx, func() error { return t.method.Learn(ctx, step, batch, m) }); err != nil {
 		return err
 	}
 	if err := t.method.Finish(step, batch, time.Since(began).Seconds(), m); err != nil {

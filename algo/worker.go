@@ -25,13 +25,16 @@ func (Worker) open(c *core) (Method, error) {
 // Learn does nothing: publish waits for the trainers and receives their weights.
 func (*worker) Learn(context.Context, int, Batch, Metrics) error { return nil }
 
-// publish sends the weights from rank 0 to the workers, if there are any, after an update. Every rank calls it with learned, the error
-// of its update; publish returns an error if an update or the transfer failed.
-func (c *core) publish(ctx context.Context, learned error) (err error) {
+// publish makes an update with learn and sends the weights from rank 0 to the workers, if there are any. Every rank calls it; publish
+// returns an error if an update or the transfer failed.
+func (c *core) publish(ctx context.Context, learn func() error) (err error) {
 	if c.Ranks.Workers() == 0 {
-		return learned
+		return learn()
 	}
-	version, err := c.Ranks.AfterUpdate(ctx, c.state.WeightVersion, learned)
+	version, err := c.Ranks.AfterUpdate(ctx, func() (int64, error) {
+		err := learn()
+		return c.state.WeightVersion, err
+	})
 	if err != nil || version == c.published {
 		return err
 	}

@@ -243,16 +243,21 @@ func isNative(err error) bool {
 	return native || group
 }
 
-// AfterUpdate is called on every rank after the trainers have made an update, with the error of this rank and the version of its
-// weights. It returns the version of rank 0. It does not exchange an error of the native libraries or of the group, after which Settle
-// breaks the connections.
-func (r *Ranks) AfterUpdate(ctx context.Context, version int64, err error) (int64, error) {
+// AfterUpdate calls update on every rank, which makes an update on the trainers and returns the version of the weights. It returns the
+// version of rank 0. It does not exchange an error of the native libraries or of the group, after which Settle breaks the connections.
+func (r *Ranks) AfterUpdate(ctx context.Context, update func() (version int64, err error)) (int64, error) {
+	stop := r.keepAlive(ctx)
+	version, err := update()
+	stop()
 	if isNative(err) {
 		return 0, err
 	}
-	all, err := Gather(ctx, r, func() (int64, error) { return version, err })
+	all, err := exchange(ctx, r, &version, err)
 	if err != nil {
 		return 0, err
+	}
+	if r.First() {
+		return version, nil
 	}
 	return all[0], nil
 }
@@ -281,7 +286,9 @@ func (r *Ranks) Close(outcome error) (err error) {
 // Gather calls f on every rank and returns the results of all ranks, in their order. T is a type that gob encodes, and not
 // a pointer: gob does not distinguish nil from a pointer to a zero value.
 func Gather[T any](ctx context.Context, r *Ranks, f func() (T, error)) ([]T, error) {
+	stop := r.keepAlive(ctx)
 	v, err := f()
+	stop()
 	if r == nil {
 		return []T{v}, err
 	}
@@ -300,7 +307,9 @@ func Share[T any](ctx context.Context, r *Ranks, f func() (T, error)) (v T, err 
 	}
 	var sent *T
 	if r.First() {
+		stop := r.keepAlive(ctx)
 		v, err = f()
+		stop()
 		sent = &v
 	}
 	all, err := exchange(ctx, r, sent, err)
@@ -337,6 +346,7 @@ const (
 	noValue byte = iota
 	hasValue
 	hasFailed // an Error
+	working   // the rank has no value yet: the exchange is repeated
 )
 
 // encode returns the message of the given kind with v.
@@ -366,11 +376,10 @@ func exchange[T any](ctx context.Context, r *Ranks, v *T, err error) ([]T, error
 			return nil, fmt.Errorf("ranks: %w", encodeErr)
 		}
 	}
-	var texts [][]byte
-	groupErr := torch.Run(ctx, r.thread, func(s *torch.Scope) (err error) {
-		texts, err = r.group.GatherBytes(ctx, s, sent)
-		return err
-	})
+	texts, groupErr := r.round(ctx, sent)
+	for groupErr == nil && slices.ContainsFunc(texts, func(text []byte) bool { return text[0] == working }) {
+		texts, groupErr = r.round(ctx, sent)
+	}
 	if groupErr != nil {
 		r.broken = true
 		if err != nil { // the cause is on this rank
@@ -411,6 +420,15 @@ func exchange[T any](ctx context.Context, r *Ranks, v *T, err error) ([]T, error
 		failed.cause = err
 	}
 	return nil, failed
+}
+
+// round sends a message to all ranks and returns their messages.
+func (r *Ranks) round(ctx context.Context, sent []byte) (texts [][]byte, err error) {
+	err = torch.Run(ctx, r.thread, func(s *torch.Scope) (err error) {
+		texts, err = r.group.GatherBytes(ctx, s, sent)
+		return err
+	})
+	return texts, err
 }
 
 // Error is an error of one rank that has been sent to all ranks.

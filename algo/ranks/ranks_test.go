@@ -22,6 +22,12 @@ var errStopped = errors.New("stopped")
 // together joins n ranks in this process, calls f as each of them and returns their errors.
 func together(t *testing.T, n int, f func(r *Ranks) error) []error {
 	t.Helper()
+	return togetherWithin(t, n, time.Minute, f)
+}
+
+// togetherWithin is together with another time-out of the group.
+func togetherWithin(t *testing.T, n int, timeout time.Duration, f func(r *Ranks) error) []error {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +41,7 @@ func together(t *testing.T, n int, f func(r *Ranks) error) []error {
 	for rank := range n {
 		wg.Go(func() {
 			env := dist.Env{Rank: rank, Size: n, LocalRank: rank, LocalSize: n, Host: "127.0.0.1", Port: port}
-			g, err := dist.Join(t.Context(), env, time.Minute)
+			g, err := dist.Join(t.Context(), env, timeout)
 			if err != nil {
 				errs[rank] = err
 				return
@@ -175,6 +181,63 @@ func TestSettleOfANativeError(t *testing.T) {
 	}
 	if !slices.Equal(broke[:], []bool{true, true}) {
 		t.Errorf("Broken is %v", broke)
+	}
+}
+
+// TestWorkLongerThanTheTimeout checks that workers and trainers wait for each other's work for longer than the time-out.
+func TestWorkLongerThanTheTimeout(t *testing.T) {
+	const timeout = 2 * time.Second
+	work := func(works bool) {
+		if works {
+			time.Sleep(timeout * 3 / 2)
+		}
+	}
+	for rank, err := range togetherWithin(t, 2, timeout, func(r *Ranks) error {
+		if err := r.AssignWorkers(t.Context(), 1, timeout); err != nil {
+			return err
+		}
+		all, err := Gather(t.Context(), r, func() (int, error) {
+			work(!r.Trains()) // plays
+			return r.Rank() + 1, nil
+		})
+		if err != nil || !slices.Equal(all, []int{1, 2}) {
+			return fmt.Errorf("Gather: %v, %w", all, err)
+		}
+		version, err := r.AfterUpdate(t.Context(), func() (int64, error) {
+			work(r.Trains()) // learns
+			return int64(7 - r.Rank()), nil
+		})
+		if err != nil || version != 7 {
+			return fmt.Errorf("AfterUpdate: %d, %w", version, err)
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}
+
+// TestFinish checks that the ranks wait for the end of rank 0 for longer than the time-out, and get its error.
+func TestFinish(t *testing.T) {
+	const timeout = 2 * time.Second
+	for name, sinkErr := range map[string]error{"success": nil, "an error": errors.New("the disk is full")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for rank, err := range togetherWithin(t, 2, timeout, func(r *Ranks) error {
+				return r.Finish(t.Context(), func() error {
+					if !r.First() {
+						return nil
+					}
+					time.Sleep(timeout * 3 / 2)
+					return sinkErr
+				})
+			}) {
+				if (err == nil) != (sinkErr == nil) || rank == 0 && !errors.Is(err, sinkErr) {
+					t.Errorf("rank %d: %v, want %v", rank, err, sinkErr)
+				}
+			}
+		})
 	}
 }
 

@@ -185,6 +185,9 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 	if err != nil {
 		return nil, trainError(folder, err)
 	}
+	if err := h.Ranks.Finish(ctx, t.close); err != nil {
+		return nil, err
+	}
 	result.State = trainer.State()
 	return result, nil
 }

@@ -99,4 +99,9 @@ func (t *training) loadTrajectories(ctx context.Context) error {
 	return err
 }
 
-func (t *training) close() error { return t.open.Close() }
+// close closes what the run has opened. A second call does nothing.
+func (t *training) close() error {
+	open := t.open
+	t.open = nil
+	return open.Close()
+}

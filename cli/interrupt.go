@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -25,7 +27,13 @@ type Interrupts struct {
 	Forward func(c chan<- Signal) (release func())
 	// Silence stops the message at the first signal, which another process prints.
 	Silence func()
+	// Starting makes SIGUSR1, by which the launcher of --processes tells that another process has failed, end Soft, and the process
+	// after launchGrace, until started is called. From then on the process notices the failure itself, and saves its work first.
+	Starting func() (started func())
 }
+
+// errOtherFailed is the error of a process that was starting when another process failed.
+var errOtherFailed = errext.With(errext.Native, "", errors.New("another process of the run has failed"))
 
 // watch returns contexts that end at signals. The function stop ends the handling of signals and
 // waits for its goroutine.
@@ -35,7 +43,7 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 	signals := make(chan Signal, 2)
 	unsubscribe := s.Notify(signals)
 	quit := make(chan struct{})
-	var silent atomic.Bool
+	var silent, starting atomic.Bool
 	var forward atomic.Pointer[chan<- Signal]
 	var claim atomic.Pointer[func() bool]
 	var wg sync.WaitGroup
@@ -46,6 +54,17 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 			case <-quit:
 				return
 			case sig = <-signals:
+			}
+			if sig == otherFailed {
+				if starting.Load() && soft.Err() == nil {
+					endSoft(errOtherFailed)
+					defer time.AfterFunc(launchGrace, func() {
+						if starting.Load() {
+							s.Exit(int(errext.Native))
+						}
+					}).Stop()
+				}
+				continue
 			}
 			if to := forward.Load(); to != nil {
 				select {
@@ -76,7 +95,10 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 	}, Forward: func(c chan<- Signal) func() {
 		forward.Store(&c)
 		return func() { forward.Store(nil) }
-	}, Silence: func() { silent.Store(true) }}
+	}, Silence: func() { silent.Store(true) }, Starting: func() func() {
+		starting.Store(true)
+		return func() { starting.Store(false) }
+	}}
 	return in, func() {
 		unsubscribe()
 		close(quit)

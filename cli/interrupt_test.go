@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -51,5 +52,26 @@ func TestHangups(t *testing.T) {
 	<-in.Hard.Done()
 	if got := strings.Count(ts.err.String(), "interrupted"); got != 1 {
 		t.Errorf("%d messages: %q", got, ts.err)
+	}
+}
+
+// TestOtherFailed checks that the failure of another process ends only a process that is starting, and that it is not an interrupt.
+func TestOtherFailed(t *testing.T) {
+	ts := newTestState(t)
+	in, stop := ts.watch(t.Context())
+	defer stop()
+	started := in.Starting()
+	started()
+	for range cap(ts.signals) + 2 { // so that the first has been handled
+		ts.signals <- syscall.SIGUSR1
+	}
+	if in.Soft.Err() != nil {
+		t.Fatal("SIGUSR1 ended a process that had started")
+	}
+	in.Starting()
+	ts.signals <- syscall.SIGUSR1
+	<-in.Soft.Done()
+	if code := run.CodeOf(in.Soft, context.Cause(in.Soft)); code != errext.Native || ts.err.String() != "" {
+		t.Errorf("code %d, output %q", code, ts.err)
 	}
 }

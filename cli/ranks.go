@@ -46,7 +46,7 @@ func (s *State) onRanks(ctx context.Context, c *cli.Context, file string, cfg co
 		return configErr
 	}
 	if processes > 1 {
-		return s.launch(processes, file, cfg.Dist)
+		return s.launch(processes, file, 0)
 	}
 	return f()
 }
@@ -65,12 +65,13 @@ func (s *State) groupEnv(processes int) (env dist.Env, several bool, err error) 
 	return env, found && env.Size > 1, nil
 }
 
-// launchGrace is the time that processes other than rank 0 have to end after one has failed. Rank 0, which may be saving, has
+// launchGrace is the time that the other processes have to end after one has failed. In training rank 0, which may be saving, has
 // dist.timeout_s.
 const launchGrace = 10 * time.Second
 
-// launch starts this command n times as the processes of a run and waits for them.
-func (s *State) launch(n int, file string, cfg configs.Dist) error {
+// launch starts this command n times as the processes of a run and waits for them. After the failure of another process, rank 0 has the
+// time firstGrace to save; 0: launchGrace.
+func (s *State) launch(n int, file string, firstGrace time.Duration) error {
 	if file == "-" {
 		return usagef("--processes %d: the processes cannot read the configuration from standard input: give a file", n)
 	}
@@ -79,9 +80,9 @@ func (s *State) launch(n int, file string, cfg configs.Dist) error {
 	status, err := dist.Launch(context.Background(), n, dist.Command{
 		Path: s.Program, Args: withoutFlag(s.Args, "processes"), Dir: s.Dir, Env: slices.DeleteFunc(s.Environ(), describesGroup),
 		Stdout: s.Stdout, Stderr: s.terminal, Grace: launchGrace,
-		FirstGrace: run.Seconds(cfg.TimeoutS),
+		FirstGrace: firstGrace,
 		Failed: func(err error) {
-			s.Log.Warn("a process has failed: the others end, and rank 0 first saves the finished steps", "error", err, "limit_s", cfg.TimeoutS)
+			s.Log.Warn("a process has failed: the others end", "error", err)
 		},
 	}, signals)
 	if status == 0 {

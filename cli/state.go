@@ -16,10 +16,12 @@ import (
 // Signal is the type of signals that Notify delivers.
 type Signal = os.Signal
 
-// The signals that commands distinguish: hangUp is sent when a terminal closes, ctrlC by the key.
+// The signals that commands distinguish: hangUp is sent when a terminal closes, ctrlC by the key, and otherFailed by the launcher of
+// --processes to rank 0.
 const (
-	hangUp = syscall.SIGHUP
-	ctrlC  = syscall.SIGINT
+	hangUp      = syscall.SIGHUP
+	ctrlC       = syscall.SIGINT
+	otherFailed = syscall.SIGUSR1
 )
 
 // State is the process as commands see it. Tests run commands in-process with
@@ -34,7 +36,7 @@ type State struct {
 	Columns        func() int // width of the terminal; nil or 0 if unknown
 	Keyboard       *Keyboard  // nil unless Stdin and Stderr are a terminal
 
-	Notify func(chan<- Signal) (stop func()) // delivers SIGINT, SIGTERM, and SIGHUP unless the process ignores it
+	Notify func(chan<- Signal) (stop func()) // delivers SIGINT, SIGTERM, SIGUSR1, and SIGHUP unless the process ignores it
 	Exit   func(code int)                    // ends the process immediately, on the second Ctrl-C
 
 	Program    string     // file of the program, for processes that it starts; "": Args[0]
@@ -63,7 +65,7 @@ func NewState() *State {
 			return n
 		},
 		Notify: func(c chan<- Signal) func() {
-			signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+			signals := []os.Signal{os.Interrupt, syscall.SIGTERM, otherFailed}
 			if !signal.Ignored(syscall.SIGHUP) { // nohup ignores SIGHUP
 				signals = append(signals, syscall.SIGHUP)
 			}

@@ -82,6 +82,7 @@ func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, 
 		return err
 	}
 	cfg, err := s.parseTrain(c)
+	started := s.interrupts.Starting()
 	if several {
 		r, joinErr := s.join(ctx, env, cfg, err)
 		err = joinErr
@@ -94,7 +95,7 @@ func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, 
 		return err
 	}
 	if processes > 1 {
-		return s.launch(processes, c.Args().First(), cfg.Dist)
+		return s.launch(processes, c.Args().First(), run.Seconds(cfg.Dist.TimeoutS))
 	}
 	watch := &watcher{s: s, barsOnly: !slices.Contains(cfg.Log.Backends, "console")}
 	host, listeners, opened := s.Host, algo.Listeners{}, []func(*rundir.Folder){}
@@ -120,6 +121,7 @@ func (s *State) train(ctx context.Context, c *cli.Context, fit func(r *run.Run, 
 		}()
 	}
 	host.Events = listeners
+	host.Started = started
 	host.Opened = func(folder *rundir.Folder) {
 		for _, f := range opened {
 			f(folder)

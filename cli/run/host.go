@@ -46,6 +46,8 @@ type Host struct {
 
 	// Opened, if set, is called with the locked folder of a training run, before the run opens its models.
 	Opened func(*rundir.Folder)
+	// Started, unless nil, is called when all parts of a training run are connected over its processes, before the first update.
+	Started func()
 
 	// Observer, if set, follows the episodes of runs, evaluations and rollouts while they
 	// are played.

@@ -156,6 +156,9 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 	if err := h.Ranks.Each(ctx, func() error { return h.during("rendering trajectories", t.renderExperts) }); err != nil {
 		return nil, err
 	}
+	if h.Started != nil {
+		h.Started()
+	}
 	if err := t.read(ctx, soft, readingEvents{h.Events}); err != nil {
 		return nil, err
 	}

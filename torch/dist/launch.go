@@ -28,8 +28,9 @@ type Command struct {
 
 	// Grace is the time between the request to end (SIGTERM) and SIGKILL.
 	Grace time.Duration
-	// FirstGrace is the time that rank 0 has to end after another rank has failed. Rank 0 notices the failure at its next
-	// collective, and can then save its work. It gets no SIGTERM, which would stand for an interrupt by the user.
+	// FirstGrace is the time that rank 0 has to end after another rank has failed; 0: Grace. Rank 0 then gets SIGUSR1 every second,
+	// and no SIGTERM, which would stand for an interrupt by the user. It notices the failure at its next collective, and can then
+	// save its work. The signal tells it to end if it waits for the others to join.
 	FirstGrace time.Duration
 	// Failed is called with the first failure of a rank while others still run; nil: not called.
 	Failed func(err error)
@@ -70,9 +71,16 @@ func Launch(ctx context.Context, n int, c Command, signals <-chan os.Signal) (st
 			kill, killFirst = time.After(c.Grace), time.After(c.Grace)
 		}
 	}
+	tell := time.NewTicker(time.Second) // repeated, because rank 0 may not handle the signal yet
+	defer tell.Stop()
+	saving := false // rank 0 has FirstGrace
 	stopOthers := func() {
-		if kill == nil {
+		if c.FirstGrace == 0 {
+			stop()
+		} else if kill == nil {
+			saving = true
 			signal(syscall.SIGTERM, ranks[1:])
+			signal(syscall.SIGUSR1, ranks[:1])
 			kill, killFirst = time.After(c.Grace), time.After(c.FirstGrace)
 		}
 	}
@@ -95,8 +103,12 @@ func Launch(ctx context.Context, n int, c Command, signals <-chan os.Signal) (st
 		case <-done:
 			done = nil
 			err = errors.Join(err, context.Cause(ctx))
-			kill = nil // rank 0 has no more time than the others
+			kill, saving = nil, false // rank 0 has no more time than the others
 			stop()
+		case <-tell.C:
+			if saving {
+				signal(syscall.SIGUSR1, ranks[:1])
+			}
 		case <-kill:
 			killing[false] = true
 			signal(syscall.SIGKILL, ranks[1:])

@@ -43,7 +43,7 @@ func BenchmarkLinearDecode(b *testing.B) {
 		{"skinny", func(x, w torch.Tensor) torch.Tensor { return torch.LinearSkinny(x, w, torch.Tensor{}) }},
 	}
 	for _, dt := range []torch.DType{torch.BFloat16, torch.Float32} {
-		for _, rows := range []int{1, 2, 4, 8, 16} {
+		for _, rows := range []int{1, 2, 4, 8, 16, 32, 64} {
 			for _, kind := range kinds {
 				b.Run(fmt.Sprintf("%v/rows=%d/%s", dt, rows, kind.name), func(b *testing.B) {
 					best(b, layers*outs*k*dt.Size(), func(s *torch.Scope) func(s *torch.Scope) {

@@ -149,7 +149,7 @@ const char *om_global_norm(om_tensor *ts, int64_t n, double *out);
 /* outs[i] = x [...,K] · ws[i] [M_i,K]ᵀ + biases[i], for x with at most OM_SKINNY_ROWS rows; no gradient. x and w are float32
  * or bfloat16, not necessarily the same; the result has x's type. On the CPU a row's result does not depend on the
  * other rows or on their number. biases or any of them may be NULL. */
-#define OM_SKINNY_ROWS 16
+#define OM_SKINNY_ROWS 64
 const char *om_linear_skinny(om_tensor x, om_tensor *ws, om_tensor *biases, int64_t n, om_tensor *outs);
 
 /* Instruction set of the kernels: 4 AMX, 3 AVX-512 with bfloat16, 2 AVX-512, 1 AVX2, 0 baseline; and a limit for it, for

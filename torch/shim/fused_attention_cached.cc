@@ -35,15 +35,11 @@ OM_INLINE void score_part(const PartOf<C> &p, const float *q, float *score) {
   int64_t i = 0;
   for (; i + 4 <= p.n; i += 4) {
     const C *keys[4] = {p.k + p.places[i], p.k + p.places[i + 1], p.k + p.places[i + 2], p.k + p.places[i + 3]};
-    float y[G * 4];
-    dot_tile<C, W, G, 4>(q, p.dim, keys, p.dim, y);
-    unroll<G>([&](auto g) OM_LAMBDA { store<16>(score + g * kPart + i, load<16>(y + g * 4)); });
+    dot_tile<C, W, G, 4>(q, p.dim, keys, p.dim, score + i, kPart);
   }
   for (; i < p.n; i++) {
     const C *key[1] = {p.k + p.places[i]};
-    float y[G];
-    dot_tile<C, W, G, 1>(q, p.dim, key, p.dim, y);
-    unroll<G>([&](auto g) OM_LAMBDA { score[g * kPart + i] = y[g]; });
+    dot_tile<C, W, G, 1>(q, p.dim, key, p.dim, score + i, kPart);
   }
 }
 

@@ -14,7 +14,10 @@
 namespace om {
 namespace {
 
-constexpr int kOut = 4;  // outputs computed together
+constexpr int kOut = 4;                    // outputs computed together
+constexpr int64_t kGroup = kAmxOutputs;    // outputs of a task
+constexpr int64_t kAmxRows = 16;           // rows that the matrix unit multiplies together
+static_assert(OM_SKINNY_ROWS % kAmxRows == 0 && kGroup % kOut == 0);
 
 // Prefetches the weights of the next outputs while the current ones are computed, a share with each group of rows; without
 // it, reading and computing alternate.
@@ -26,7 +29,7 @@ OM_INLINE void prefetch_share(const T *next, int64_t n, int64_t row, int64_t ste
     __builtin_prefetch(p + b, 0, 2);
 }
 
-// y[r, o] for the rows of x [rows, k] and O rows of w [., k]. The registers hold sixteen accumulators with AVX-512 and eight
+// y[r, o], with rows kGroup apart, for the rows of x [rows, k] and O rows of w [., k]. The registers hold sixteen accumulators with AVX-512 and eight
 // otherwise.
 template <class T, int W, int O>
 OM_INLINE void outputs(const float *x, int64_t rows, const T *w, int64_t k, float *y) {
@@ -36,23 +39,34 @@ OM_INLINE void outputs(const float *x, int64_t rows, const T *w, int64_t k, floa
   int64_t r = 0;
   for (; r + step <= rows; r += step) {
     prefetch_share(w + O * k, O * k, r, step, rows);
-    dot_tile<T, W, step, O>(x + r * k, k, ws, k, y + r * O);
+    dot_tile<T, W, step, O>(x + r * k, k, ws, k, y + r * kGroup, kGroup);
   }
   for (; r + 2 <= rows; r += 2) {
     prefetch_share(w + O * k, O * k, r, 2, rows);
-    dot_tile<T, W, 2, O>(x + r * k, k, ws, k, y + r * O);
+    dot_tile<T, W, 2, O>(x + r * k, k, ws, k, y + r * kGroup, kGroup);
   }
   if (r < rows) {
-    // For one row of float32 the hardware prefetcher is faster.
-    if (sizeof(T) == 2 || rows > 1) prefetch_share(w + O * k, O * k, r, 1, rows);
-    dot_tile<T, W, 1, O>(x + r * k, k, ws, k, y + r * O);
+    prefetch_share(w + O * k, O * k, r, 1, rows);
+    dot_tile<T, W, 1, O>(x + r * k, k, ws, k, y + r * kGroup, kGroup);
   }
 }
 
-// y [rows, n] for n outputs, kOut or 1.
+// y[o] for one row x [k] and n rows of w [., k], one after the other: the hardware prefetcher follows one stream of weights
+// better than several.
+template <class T, int W>
+OM_INLINE void outputs_of_one_row(const float *x, const T *w, int64_t k, int64_t n, float *y) {
+  for (int64_t o = 0; o < n; o++) {
+    const T *row = w + o * k;
+    dot_tile<T, W, 1, 1>(x, k, &row, k, y + o, kGroup);
+  }
+}
+
+// y[r, o] for n outputs, kOut or 1.
 template <class T, int W>
 OM_INLINE void outputs_body(const float *x, int64_t rows, const T *w, int64_t k, int64_t n, float *y) {
-  if (n == kOut)
+  if (rows == 1)
+    outputs_of_one_row<T, W>(x, w, k, n, y);
+  else if (n == kOut)
     outputs<T, W, kOut>(x, rows, w, k, y);
   else
     outputs<T, W, 1>(x, rows, w, k, y);
@@ -87,14 +101,7 @@ __attribute__((OM_TARGET_BF16, always_inline)) static inline void pair_tile(cons
       for (int o = 0; o < O; o++) acc[r][o] = _mm512_dpbf16_ps(acc[r][o], xi, wi[o]);
     }
   }
-#pragma GCC unroll 4
-  for (int r = 0; r < R; r++) {
-    if constexpr (O == 4)
-      store<16>(y + r * O, sum_lanes<64>((Vectors<64>::f32)acc[r][0], (Vectors<64>::f32)acc[r][1],
-                                         (Vectors<64>::f32)acc[r][2], (Vectors<64>::f32)acc[r][3]));
-    else
-      y[r] = sum_lanes<64>((Vectors<64>::f32)acc[r][0]);
-  }
+  store_sums<64, R, O>(reinterpret_cast<const Vectors<64>::f32(*)[O]>(acc), y, kGroup);
 }
 
 template <int O>
@@ -104,21 +111,23 @@ __attribute__((OM_TARGET_BF16, always_inline)) static inline void pair_outputs(c
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
     prefetch_share(w + O * k, O * k, r, 4, rows);
-    pair_tile<4, O>(x + r * k, w, k, y + r * O);
+    pair_tile<4, O>(x + r * k, w, k, y + r * kGroup);
   }
   for (; r + 2 <= rows; r += 2) {
     prefetch_share(w + O * k, O * k, r, 2, rows);
-    pair_tile<2, O>(x + r * k, w, k, y + r * O);
+    pair_tile<2, O>(x + r * k, w, k, y + r * kGroup);
   }
   if (r < rows) {
     prefetch_share(w + O * k, O * k, r, 1, rows);
-    pair_tile<1, O>(x + r * k, w, k, y + r * O);
+    pair_tile<1, O>(x + r * k, w, k, y + r * kGroup);
   }
 }
 
 __attribute__((OM_TARGET_BF16)) void some_outputs_pairs(const c10::BFloat16 *x, int64_t rows, const c10::BFloat16 *w,
                                                         int64_t k, int64_t n, float *y) {
-  if (n == kOut)
+  if (rows == 1)
+    for (int64_t o = 0; o < n; o++) pair_tile<1, 1>(x, w + o * k, k, y + o);
+  else if (n == kOut)
     pair_outputs<kOut>(x, rows, w, k, y);
   else
     pair_outputs<1>(x, rows, w, k, y);
@@ -132,9 +141,6 @@ struct Layer {
   at::Tensor w, bias, out;
   int64_t groups;  // of kGroup outputs; the last may be shorter
 };
-
-constexpr int64_t kGroup = kAmxOutputs;
-static_assert(kGroup >= OM_SKINNY_ROWS && kGroup % kOut == 0);
 
 // x in the format of the kernels: float32, or bfloat16 for products of pairs, and packed for AMX.
 struct Rows {
@@ -154,38 +160,59 @@ void some_outputs(const Layer &l, const Rows &in, int64_t o, int64_t width, floa
     some_outputs(static_cast<const float *>(x), in.n, static_cast<const at::BFloat16 *>(w) + o * in.k, in.k, width, y);
 }
 
-// Adds the bias to `width` outputs from o, stored at y[r · row_step + j · out_step], and writes them to the result.
-void put_outputs(const Layer &l, const Rows &in, int64_t o, int64_t width, const float *y, int64_t row_step,
-                 int64_t out_step) {
+// out[r, j] = y[r, j] + bias[j] for `width` outputs, at most kGroup; the rows of y are kGroup apart, those of out ldo. bias may
+// be null.
+template <class T, int W>
+OM_INLINE void put_outputs_body(const float *y, int64_t rows, int64_t width, const float *bias, T *out, int64_t ldo) {
+  for (int64_t r = 0; r < rows; r++)
+    for_lanes<T, W>(width, [&](int64_t j, auto c) OM_LAMBDA {
+      auto v = load<W>(y + r * kGroup + j, c);
+      if (bias != nullptr) v += load<W>(bias + j, c);
+      store<W>(out + r * ldo + j, v, c);
+    });
+}
+
+#define OM_PUT(T)                                                                                                             \
+  OM_MULTIVERSION(put_outputs, (const float *y, int64_t rows, int64_t width, const float *bias, T *out, int64_t ldo), \
+                  (y, rows, width, bias, out, ldo), put_outputs_body<T, W>(y, rows, width, bias, out, ldo))
+OM_PUT(float)
+OM_PUT(c10::BFloat16)
+
+// Writes the outputs y of one group, which begins with output o, to the result.
+void put_group(const Layer &l, const Rows &in, int64_t o, int64_t width, const float *y) {
   const int64_t outs = l.w.size(0);
-  const float *bias = l.bias.defined() ? l.bias.const_data_ptr<float>() : nullptr;
-  void *out = l.out.data_ptr();
-  const bool single = l.out.scalar_type() == at::kFloat;
-  for (int64_t r = 0; r < in.n; r++)
-    for (int64_t j = 0; j < width; j++) {
-      const float v = y[r * row_step + j * out_step] + (bias != nullptr ? bias[o + j] : 0);
-      if (single)
-        static_cast<float *>(out)[r * outs + o + j] = v;
-      else
-        static_cast<at::BFloat16 *>(out)[r * outs + o + j] = v;
-    }
+  const float *bias = l.bias.defined() ? l.bias.const_data_ptr<float>() + o : nullptr;
+  if (l.out.scalar_type() == at::kFloat)
+    put_outputs(y, in.n, width, bias, l.out.data_ptr<float>() + o, outs);
+  else
+    put_outputs(y, in.n, width, bias, l.out.data_ptr<at::BFloat16>() + o, outs);
+}
+
+// The outputs of one group on the matrix unit.
+void amx_group(const Layer &l, const Rows &in, int64_t first, float *y) {
+  const at::BFloat16 *w = l.w.const_data_ptr<at::BFloat16>() + first * in.k;
+  for (int64_t r = 0; r < in.n; r += kAmxRows) {
+    alignas(64) float block[kGroup * kAmxRows];
+    amx_block(in.packed.const_data_ptr<at::BFloat16>() + r * in.k, w, in.k, block);
+    for (int64_t i = 0; i < std::min(kAmxRows, in.n - r); i++)
+      for (int64_t o = 0; o < kGroup; o++) y[(r + i) * kGroup + o] = block[o * kAmxRows + i];
+  }
 }
 
 // Computes the outputs of one group.
 void do_group(const Layer &l, const Rows &in, int64_t group) {
-  alignas(64) float y[kGroup * kGroup];
+  alignas(64) float y[OM_SKINNY_ROWS * kGroup];
   const int64_t first = group * kGroup, last = std::min(first + kGroup, l.w.size(0));
   if (in.packed.defined() && last - first == kGroup) {
-    amx_block(in.packed.const_data_ptr<at::BFloat16>(), l.w.const_data_ptr<at::BFloat16>() + first * in.k, in.k, y);
-    put_outputs(l, in, first, kGroup, y, 1, kGroup);
-    return;
+    amx_group(l, in, first, y);
+  } else {
+    for (int64_t o = first; o < last;) {
+      const int64_t width = last - o >= kOut ? kOut : 1;
+      some_outputs(l, in, o, width, y + (o - first));
+      o += width;
+    }
   }
-  for (int64_t o = first; o < last;) {
-    const int64_t width = last - o >= kOut ? kOut : 1;
-    some_outputs(l, in, o, width, y);
-    put_outputs(l, in, o, width, y, width, 1);
-    o += width;
-  }
+  put_group(l, in, first, last - first, y);
 }
 
 // Computes the groups [begin, end), counted over all layers.
@@ -204,8 +231,10 @@ Rows prepare(const at::Tensor &x, int64_t rows, int64_t k, const std::vector<at:
   for (const at::Tensor &w : ws) in.pairs = in.pairs && w.scalar_type() == at::kBFloat16;
   in.x = (in.pairs ? x : x.to(at::kFloat)).contiguous();
   if (in.pairs && cpu_level() >= 4 && k % kAmxDepth == 0) {
-    in.packed = at::empty({16 * k}, x.options());
-    amx_pack(in.x.const_data_ptr<at::BFloat16>(), rows, k, in.packed.data_ptr<at::BFloat16>());
+    in.packed = at::empty({ceil_div(rows, kAmxRows) * kAmxRows * k}, x.options());
+    for (int64_t r = 0; r < rows; r += kAmxRows)
+      amx_pack(in.x.const_data_ptr<at::BFloat16>() + r * k, std::min(kAmxRows, rows - r), k,
+               in.packed.data_ptr<at::BFloat16>() + r * k);
   }
   return in;
 }

@@ -223,6 +223,32 @@ OM_INLINE Vectors<16>::f32 sum_lanes(const typename Vectors<W>::f32 &a, const ty
   return __builtin_shufflevector(pq, rs, 0, 2, 4, 6) + __builtin_shufflevector(pq, rs, 1, 3, 5, 7);
 }
 
+// The sums over the lanes of a[r][o], as element 4 r + o of the result, with the same order of additions. Adding the halves of
+// several vectors together takes half the instructions of adding those of each.
+OM_INLINE Vectors<64>::f32 sum_lanes(const Vectors<64>::f32 a[4][4]) {
+  using V = Vectors<64>::f32;
+  V four[4];  // four sums of each of the outputs 0 to 3, for every row
+  unroll<4>([&](auto r) OM_LAMBDA {
+    V two[2];  // eight sums of each of two outputs
+    unroll<2>([&](auto i) OM_LAMBDA {
+      const V &p = a[r][2 * i], &q = a[r][2 * i + 1];
+      two[i] = __builtin_shufflevector(p, q, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+               __builtin_shufflevector(p, q, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+    });
+    four[r] = __builtin_shufflevector(two[0], two[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+              __builtin_shufflevector(two[0], two[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  });
+  V pairs[2];  // of the rows 0 and 1, 2 and 3
+  unroll<2>([&](auto i) OM_LAMBDA {
+    const V &p = four[2 * i], &q = four[2 * i + 1];
+    pairs[i] = __builtin_shufflevector(p, q, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+               __builtin_shufflevector(p, q, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+  });
+  const V by_output = __builtin_shufflevector(pairs[0], pairs[1], 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30) +
+                      __builtin_shufflevector(pairs[0], pairs[1], 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
+  return __builtin_shufflevector(by_output, by_output, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+}
+
 template <int W>
 OM_INLINE double sum_lanes(const typename Vectors<W>::f64 &v) {
   double sum = 0;
@@ -283,10 +309,29 @@ OM_INLINE typename Lanes<T, W>::V dot_lanes(const T *a, const U *b, int64_t n) {
   return s;
 }
 
-// y[r, o] = x[r] · w[o] for R rows of x, ldx apart, and O rows of w, O being 1 or 4. The order of additions of one product
-// is the same for all R and O.
+// Writes the sums over the lanes of acc[r][o] to y[r, o], whose rows are ldy apart.
+template <int W, int R, int O>
+OM_INLINE void store_sums(const typename Vectors<W>::f32 acc[R][O], float *y, int64_t ldy) {
+  if constexpr (W == 64 && R == 4 && O == 4) {
+    const Vectors<64>::f32 sums = sum_lanes(acc);
+    unroll<4>([&](auto r) OM_LAMBDA {
+      constexpr int i = 4 * decltype(r)::value;
+      store<16>(y + r * ldy, __builtin_shufflevector(sums, sums, i, i + 1, i + 2, i + 3));
+    });
+  } else {
+    unroll<R>([&](auto r) OM_LAMBDA {
+      if constexpr (O == 4)
+        store<16>(y + r * ldy, sum_lanes<W>(acc[r][0], acc[r][1], acc[r][2], acc[r][3]));
+      else
+        y[r * ldy] = sum_lanes<W>(acc[r][0]);
+    });
+  }
+}
+
+// y[r, o] = x[r] · w[o] for R rows of x, ldx apart, and O rows of w, O being 1 or 4; the rows of y are ldy apart. The order of
+// additions of one product is the same for all R and O.
 template <class T, int W, int R, int O>
-OM_INLINE void dot_tile(const float *x, int64_t ldx, const T *const *w, int64_t k, float *y) {
+OM_INLINE void dot_tile(const float *x, int64_t ldx, const T *const *w, int64_t k, float *y, int64_t ldy) {
   using V = typename Vectors<W>::f32;
   V acc[R][O] = {};
   for_lanes<float, W>(k, [&](int64_t i, auto c) OM_LAMBDA {
@@ -297,12 +342,7 @@ OM_INLINE void dot_tile(const float *x, int64_t ldx, const T *const *w, int64_t 
       unroll<O>([&](auto o) OM_LAMBDA { acc[r][o] += xi * wi[o]; });
     });
   });
-  unroll<R>([&](auto r) OM_LAMBDA {
-    if constexpr (O == 4)
-      store<16>(y + r * O, sum_lanes<W>(acc[r][0], acc[r][1], acc[r][2], acc[r][3]));
-    else
-      y[r] = sum_lanes<W>(acc[r][0]);
-  });
+  store_sums<W, R, O>(acc, y, ldy);
 }
 
 }  // namespace om

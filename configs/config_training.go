@@ -96,6 +96,7 @@ type Actor struct {
 	MicroBatchSize         int     `toml:"micro_batch_size"`
 	DynamicBatch           bool    `toml:"dynamic_batch"`
 	MaxTokensPerMicroBatch int     `toml:"max_tokens_per_micro_batch"`
+	SharePrefix            bool    `toml:"share_prefix"`
 	PPOEpochs              int     `toml:"ppo_epochs"`
 	Shuffle                bool    `toml:"shuffle"`
 	PolicyLoss             string  `toml:"policy_loss"`

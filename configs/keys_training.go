@@ -97,6 +97,7 @@ func (s *Schema) actorKeys() []entry {
 		ready("actor.micro_batch_size", 4, "episodes per forward and backward pass; affects memory and speed, not the result", atLeast(1), off("actor.dynamic_batch")),
 		ready("actor.dynamic_batch", false, "size passes by tokens instead of episodes", anything),
 		ready("actor.max_tokens_per_micro_batch", 16384, "maximum tokens per pass with dynamic_batch", atLeast(1), on("actor.dynamic_batch")),
+		ready("actor.share_prefix", true, "compute a common beginning of a pass's episodes once, such as the prompt of a group; affects memory and speed, not the result, and applies to the actor, the critic and the reference; the training of adapters with lora_dropout shares nothing", anything),
 		ready("actor.ppo_epochs", 1, "passes over the step's episodes", between(1, 1000)),
 		ready("actor.shuffle", false, "shuffle the episodes into new mini-batches in every pass; false: use the order in which they were played", anything, above0("actor.mini_batch_size")),
 		ready("actor.policy_loss", "vanilla", "policy loss (docs/algorithms.md)", oneOf(registry.NamesOf(s.words.Losses, nil)), policyGradient),

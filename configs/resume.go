@@ -27,7 +27,7 @@ var mayChange = []struct {
 		"agent.summary.base_url", "agent.summary.key_env", "agent.summary.concurrency", "agent.summary.timeout_s",
 		"rollout.max_sequences", "rollout.max_batch_tokens", "rollout.enable_prefix_caching", "rollout.kv_cache_fraction", "rollout.gpu_memory_utilization", "rollout.free_cache_engine", "rollout.enforce_eager", "rollout.tensor_parallel_size", "rollout.deterministic",
 		"reward.score_timeout_s", "reward.score_batch_size", "reward.model_micro_batch_size", "reward.model_offload_params",
-		"actor.micro_batch_size", "actor.dynamic_batch", "actor.max_tokens_per_micro_batch", "critic.micro_batch_size", "ref.micro_batch_size", "sft.micro_batch_size",
+		"actor.micro_batch_size", "actor.dynamic_batch", "actor.max_tokens_per_micro_batch", "actor.share_prefix", "critic.micro_batch_size", "ref.micro_batch_size", "sft.micro_batch_size",
 		"sft.dynamic_batch", "sft.max_tokens_per_micro_batch",
 	}},
 	{"the treatment of first prompts that are too long (by default they end the run)", []string{"data.max_prompt_tokens", "data.truncation", "data.filter_overlong"}},

@@ -18,6 +18,20 @@ func AttentionPacked(q, k, v Tensor, offsets []int, scale float64) Tensor {
 	return result(op, C.om_attention_packed(q.in(op), k.in(op), v.in(op), p, n, C.double(scale), &out), &out, q, k, v)
 }
 
+// AttentionShared is AttentionPacked of sequences that may continue another one: parents[i] is -1, or an earlier sequence with the
+// parent -1. The tokens of sequence i attend to all tokens of its parent, and to its own as in AttentionPacked. On the CPU the results
+// have the same bits as if each sequence had a copy of its parent's tokens, and the gradient of a parent is summed over the copies.
+func AttentionShared(q, k, v Tensor, offsets, parents []int, scale float64) Tensor {
+	const op = "AttentionShared"
+	if len(offsets) != len(parents)+1 {
+		Fail(op, fmt.Sprintf("%d parents for sequences with the offsets %v", len(parents), offsets), q)
+	}
+	var out C.om_tensor
+	p, n := dims(offsets)
+	of, _ := dims(parents)
+	return result(op, C.om_attention_shared(q.in(op), k.in(op), v.in(op), p, of, n, C.double(scale), &out), &out, q, k, v)
+}
+
 // CacheWrite copies the key and value of token i from k and v [N,Hkv,Dh] to slot slots[i] = block · blockSize
 // + offset of the paged caches kc and vc [blocks, blockSize, Hkv, Dh], converted to their type.
 func CacheWrite(kc, vc, k, v Tensor, slots []int64) {

@@ -33,6 +33,18 @@ func TestFusedErrors(t *testing.T) {
 		{"packed attention with offsets that end early", func(s *torch.Scope) {
 			torch.AttentionPacked(s.Ones(torch.Float32, 3, 1, 4), s.Ones(torch.Float32, 3, 1, 4), s.Ones(torch.Float32, 3, 1, 4), []int{0, 2}, 1)
 		}},
+		{"shared attention with a parent of a parent", func(s *torch.Scope) {
+			x := s.Ones(torch.Float32, 3, 1, 4)
+			torch.AttentionShared(x, x, x, []int{0, 1, 2, 3}, []int{-1, 0, 1}, 1)
+		}},
+		{"shared attention with a parent that comes later", func(s *torch.Scope) {
+			x := s.Ones(torch.Float32, 3, 1, 4)
+			torch.AttentionShared(x, x, x, []int{0, 1, 3}, []int{1, -1}, 1)
+		}},
+		{"shared attention with too few parents", func(s *torch.Scope) {
+			x := s.Ones(torch.Float32, 3, 1, 4)
+			torch.AttentionShared(x, x, x, []int{0, 1, 3}, []int{-1}, 1)
+		}},
 		{"a cache slot outside the cache", func(s *torch.Scope) {
 			c, k := s.Zeros(torch.Float32, 2, 4, 1, 8), s.Zeros(torch.Float32, 1, 1, 8)
 			torch.CacheWrite(c, c, k, k, []int64{8})

@@ -50,6 +50,11 @@ const char *om_swiglu(om_tensor gate, om_tensor up, om_tensor *out);
 const char *om_attention_packed(om_tensor q, om_tensor k, om_tensor v, const int64_t *offsets, int64_t n_offsets,
                                 double scale, om_tensor *out);
 
+/* om_attention_packed of sequences that may continue another one: parents[i], i < n_offsets-1, is -1 or an earlier sequence
+ * whose parent is -1. The tokens of sequence i attend to all tokens of its parent, and to its own as above. */
+const char *om_attention_shared(om_tensor q, om_tensor k, om_tensor v, const int64_t *offsets, const int64_t *parents,
+                                int64_t n_offsets, double scale, om_tensor *out);
+
 /* Writes k[i], v[i] (of k, v [N,Hkv,Dh]) to place slots[i] = block · blockSize + offset of the paged caches
  * kc, vc [blocks, blockSize, Hkv, Dh], in their type. */
 const char *om_cache_write(om_tensor kc, om_tensor vc, om_tensor k, om_tensor v, const int64_t *slots, int64_t n);

@@ -325,7 +325,9 @@ func (a *Actor) backward(ctx context.Context, p *packed, loss func(s *torch.Scop
 				a.zeroGrads()
 			}
 		}()
-		a.compute.SetDropout(a.dropoutKeys(p), p.offsets)
+		if a.compute.Dropout() > 0 {
+			a.compute.SetDropout(a.dropoutKeys(p), p.layout.Offsets)
+		}
 		l, err := loss(s, p)
 		if err != nil {
 			return err
@@ -352,6 +354,13 @@ func (a *Actor) backward(ctx context.Context, p *packed, loss func(s *torch.Scop
 		clean = err == nil
 		return err
 	})
+}
+
+// withDropout returns the micro-batching of a step that trains the weights. Rows do not share prefixes under dropout, whose draws
+// differ from row to row.
+func (a *Actor) withDropout(m MicroBatching) MicroBatching {
+	m.SharePrefix = m.SharePrefix && a.compute.Dropout() == 0
+	return m
 }
 
 // dropoutKeys returns the key of the dropout of each row. It combines the seed, the number of the

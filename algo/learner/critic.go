@@ -143,6 +143,7 @@ func (c *Critic) UpdateCritic(ctx context.Context, rows []data.Row, lr float64, 
 	if err != nil {
 		return st, err
 	}
+	o.Micro = c.withDropout(o.Micro)
 	total := 0
 	err = c.update(p, &st.Steps, func(mini []data.Row) error {
 		tokens, err := c.updateValues(ctx, mini, lr, o, &st)

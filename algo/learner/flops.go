@@ -18,7 +18,8 @@ package learner
 // verl); the output layer reads only the tokens in the loss; attention is causal,
 // so half of len² counts (12·L·H·d·Σ len² in verl). The peak is configured, since no
 // table lists the peaks of CPUs. The count leaves out operations that are repeated to
-// save memory, the reference inside kl.Full, and episodes that are not trained on.
+// save memory, the reference inside kl.Full, and episodes that are not trained on. A prefix
+// that rows share counts in each of them, although it is computed once.
 
 import (
 	"github.com/openmanus/openmanus/agent/llm/model"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/dist"
@@ -16,7 +17,10 @@ import (
 // 7.3).
 type MicroBatching struct {
 	Rows      int // maximum number of rows in a micro-batch; 0: no limit
-	MaxTokens int // maximum number of tokens in a micro-batch; 0: no limit
+	MaxTokens int // maximum number of tokens in a micro-batch, in which a shared prefix counts once; 0: no limit
+	// SharePrefix computes a common beginning of rows of a micro-batch once, such as the prompt of a group. It keeps rows with
+	// a common beginning together. The training of adapters with dropout ignores it, since dropout differs from row to row.
+	SharePrefix bool
 	// Group holds the ranks among which the rows of a pass are dealt. Every rank calls the pass
 	// with all rows and gets all results (ranks.go). nil: one process.
 	Group *dist.Group
@@ -29,6 +33,11 @@ type MicroBatching struct {
 // Split cuts rows, in order, into micro-batches. It returns an error if a row has more
 // than MaxTokens tokens.
 func (m MicroBatching) Split(rows []data.Row) ([][]data.Row, error) {
+	return m.split(rows, make([]int, len(rows)))
+}
+
+// split is Split of rows that share the first shared[i] tokens of row i with the row before.
+func (m MicroBatching) split(rows []data.Row, shared []int) ([][]data.Row, error) {
 	var out [][]data.Row
 	start, tokens := 0, 0
 	for i := range rows {
@@ -36,10 +45,13 @@ func (m MicroBatching) Split(rows []data.Row) ([][]data.Row, error) {
 		if m.MaxTokens > 0 && n > m.MaxTokens {
 			return nil, fmt.Errorf("row %s has %d tokens, more than max_tokens_per_micro_batch = %d", rows[i].UID, n, m.MaxTokens)
 		}
-		full := m.Rows > 0 && i-start == m.Rows || m.MaxTokens > 0 && tokens+n > m.MaxTokens
+		full := m.Rows > 0 && i-start == m.Rows || m.MaxTokens > 0 && tokens+n-shared[i] > m.MaxTokens
 		if full {
 			out = append(out, rows[start:i])
 			start, tokens = i, 0
+		}
+		if i > start {
+			n -= shared[i]
 		}
 		tokens += n
 	}
@@ -69,7 +81,7 @@ func eachMicroBatch(ctx context.Context, thread *torch.Thread, rows []data.Row, 
 	for i := range most {
 		if i < len(own.batches) {
 			index := own.index[first : first+len(own.batches[i])]
-			p, err := pack(own.batches[i], index)
+			p, err := pack(own.batches[i], index, micro.SharePrefix)
 			if err == nil {
 				err = f(p)
 			}
@@ -105,7 +117,7 @@ func idle(rows []data.Row) (*packed, error) {
 			best = i
 		}
 	}
-	p, err := pack(slices.Clone(rows[best:best+1]), []int{best})
+	p, err := pack(slices.Clone(rows[best:best+1]), []int{best}, false)
 	if err == nil {
 		p.idle = true
 	}
@@ -114,7 +126,7 @@ func idle(rows []data.Row) (*packed, error) {
 
 // rankRows holds the rows that are dealt to one rank.
 type rankRows struct {
-	index   []int        // indices of the rows, in increasing order
+	index   []int        // indices of the rows: families by their first row, the rows of a family in increasing order
 	batches [][]data.Row // the micro-batches
 }
 
@@ -146,42 +158,73 @@ func rowsOf(byRank []rankRows, i int) int {
 // deal distributes rows over the ranks of the group.
 func (m MicroBatching) deal(rows []data.Row) ([]rankRows, error) { return m.dealTo(m.ranks(), rows) }
 
-// dealTo distributes whole rows over the ranks by their number of tokens: the longest row first,
-// each to the rank with the fewest tokens so far. Of equal rows the first comes first, of equal
-// ranks the first gets it. Every rank computes the same result.
+// dealTo distributes whole rows over the ranks by their number of tokens: the largest family first,
+// each to the rank with the fewest tokens so far. Of equal families the first comes first, of equal
+// ranks the first gets it. Every rank computes the same result. Families are cut into 2, 4, …
+// parts if the largest share of a rank is then smaller by a tenth.
 func (m MicroBatching) dealTo(ranks int, rows []data.Row) ([]rankRows, error) {
+	all := families(rows, m.SharePrefix)
+	most := 0 // number of rows of the largest family
+	for _, f := range all {
+		most = max(most, len(f.Seqs))
+	}
+	hands, least := dealFamilies(ranks, rows, all)
+	for parts := 2; ranks > 1 && parts < 2*most; parts *= 2 {
+		if more, load := dealFamilies(ranks, rows, cut(all, parts)); 10*load < 9*least {
+			hands, least = more, load
+		}
+	}
 	byRank := make([]rankRows, ranks)
-	order := make([]int, len(rows))
-	for i := range order {
-		order[i] = i
-	}
-	if len(byRank) > 1 {
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(rows[b].Tokens), len(rows[a].Tokens)) })
-	}
-	loads := make([]int, len(byRank))
-	for _, i := range order {
-		least := 0
-		for r, n := range loads {
-			if n < loads[least] {
-				least = r
+	for r, hand := range hands {
+		slices.SortFunc(hand, func(a, b model.Family) int { return cmp.Compare(a.Seqs[0], b.Seqs[0]) })
+		h := &byRank[r]
+		var own []data.Row
+		var shared []int
+		for _, f := range hand {
+			for i, at := range f.Seqs {
+				h.index, own, shared = append(h.index, at), append(own, rows[at]), append(shared, min(i, 1)*f.Prefix)
 			}
 		}
-		loads[least] += len(rows[i].Tokens)
-		byRank[least].index = append(byRank[least].index, i)
-	}
-	for r := range byRank {
-		h := &byRank[r]
-		slices.Sort(h.index)
-		own := make([]data.Row, len(h.index))
-		for i, at := range h.index {
-			own[i] = rows[at]
-		}
 		var err error
-		if h.batches, err = m.Split(own); err != nil {
+		if h.batches, err = m.split(own, shared); err != nil {
 			return nil, err
 		}
 	}
 	return byRank, nil
+}
+
+// dealFamilies distributes whole families. load is the largest number of tokens of a rank.
+func dealFamilies(ranks int, rows []data.Row, families []model.Family) (hands [][]model.Family, load int) {
+	tokens := func(f model.Family) int {
+		n := f.Prefix
+		for _, i := range f.Seqs {
+			n += len(rows[i].Tokens) - f.Prefix
+		}
+		return n
+	}
+	if ranks > 1 {
+		families = slices.SortedStableFunc(slices.Values(families), func(a, b model.Family) int { return cmp.Compare(tokens(b), tokens(a)) })
+	}
+	hands = make([][]model.Family, ranks)
+	loads := make([]int, ranks)
+	for _, f := range families {
+		r := slices.Index(loads, slices.Min(loads))
+		loads[r] += tokens(f)
+		hands[r] = append(hands[r], f)
+	}
+	return hands, slices.Max(loads)
+}
+
+// cut divides every family into parts of sizes that differ by at most one. A part is a family too.
+func cut(families []model.Family, parts int) []model.Family {
+	var list []model.Family
+	for _, f := range families {
+		n := min(parts, len(f.Seqs))
+		for i := range n {
+			list = append(list, model.Family{Seqs: f.Seqs[len(f.Seqs)*i/n : len(f.Seqs)*(i+1)/n], Prefix: f.Prefix})
+		}
+	}
+	return list
 }
 
 // LossTokens counts the tokens in the loss: the tokens with mask 1, except the first of a

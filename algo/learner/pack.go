@@ -11,35 +11,29 @@ import (
 )
 
 // packed is a micro-batch laid out for one forward pass: whole rows one after another
-// without padding, and the tokens in the loss.
+// without padding, with the prefix of a family of rows once, and the tokens in the loss.
 type packed struct {
-	rows           []data.Row
-	index          []int // index of each row among the rows of the pass
-	idle           bool  // this rank only takes part in the collectives; its results are dropped
-	ids, positions []int32
-	offsets        []int
-	at             []int64   // [M] packed position before each token in the loss, which predicts it
-	targets        []int64   // [M] id of each token in the loss
-	row, token     []int     // [M] row and position of each token in the loss: rows[row[i]].Tokens[token[i]]
-	lens           []int     // number of tokens in the loss of each row
-	reads          []read    // values that fetch copies to the host
-	kept           [][]int32 // [M] ids that top-k and top-p kept when the token was sampled; nil: the whole vocabulary
+	rows       []data.Row
+	index      []int // index of each row among the rows of the pass
+	idle       bool  // this rank only takes part in the collectives; its results are dropped
+	layout     *model.Packed
+	at         []int64   // [M] packed position before each token in the loss, which predicts it
+	targets    []int64   // [M] id of each token in the loss
+	row, token []int     // [M] row and position of each token in the loss: rows[row[i]].Tokens[token[i]]
+	lens       []int     // number of tokens in the loss of each row
+	reads      []read    // values that fetch copies to the host
+	kept       [][]int32 // [M] ids that top-k and top-p kept when the token was sampled; nil: the whole vocabulary
 }
 
-// pack lays rows out, which have the given indices among the rows of the pass. A token with mask
-// 1 is in the loss, except the first of a row, which has no prediction.
-func pack(rows []data.Row, index []int) (*packed, error) {
-	seqs := make([][]int32, len(rows))
-	for i := range rows {
-		seqs[i] = rows[i].Tokens
-	}
-	p := &packed{rows: rows, index: index}
-	p.ids, p.positions, p.offsets = model.Pack(seqs...)
+// pack lays rows out, which have the given indices among the rows of the pass. With share, rows share their
+// prefixes. A token with mask 1 is in the loss, except the first of a row, which has no prediction.
+func pack(rows []data.Row, index []int, share bool) (*packed, error) {
+	p := &packed{rows: rows, index: index, layout: model.PackFamilies(tokensOf(rows), families(rows, share))}
 	for r := range rows {
 		before := len(p.at)
 		for t := 1; t < len(rows[r].Tokens); t++ {
 			if rows[r].Mask[t] == 1 {
-				p.at = append(p.at, int64(p.offsets[r]+t-1))
+				p.at = append(p.at, int64(p.layout.At(r, t-1)))
 				p.targets = append(p.targets, int64(rows[r].Tokens[t]))
 				p.row = append(p.row, r)
 				p.token = append(p.token, t)
@@ -48,6 +42,26 @@ func pack(rows []data.Row, index []int) (*packed, error) {
 		p.lens = append(p.lens, len(p.at)-before)
 	}
 	return p, p.readKept()
+}
+
+// families divides rows into families that share a prefix. Without share, every row is a family of its own.
+func families(rows []data.Row, share bool) []model.Family {
+	if share {
+		return model.Families(tokensOf(rows))
+	}
+	list := make([]model.Family, len(rows))
+	for i := range rows {
+		list[i].Seqs = []int{i}
+	}
+	return list
+}
+
+func tokensOf(rows []data.Row) [][]int32 {
+	seqs := make([][]int32, len(rows))
+	for i := range rows {
+		seqs[i] = rows[i].Tokens
+	}
+	return seqs
 }
 
 // readKept fills p.kept from the rows' turns.
@@ -88,7 +102,7 @@ func (p *packed) logProbs(m *model.Model, hidden torch.Tensor, temperature float
 
 // hidden runs the model and returns the states [M,D] before the tokens in the loss.
 func (p *packed) hidden(s *torch.Scope, m *model.Model) torch.Tensor {
-	return m.Forward(s, p.ids, p.positions, p.offsets).IndexSelect(0, s.Int64s(p.at, len(p.at)))
+	return m.ForwardPacked(s, p.layout).IndexSelect(0, s.Int64s(p.at, len(p.at)))
 }
 
 // gather collects a per-token field of the rows into a tensor [M].

@@ -92,6 +92,7 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	if err != nil {
 		return st, err
 	}
+	o.Micro = a.withDropout(o.Micro)
 	// With dropout the log-probs of the update differ from the policy's.
 	single := p.steps() == 1 && !o.Recorded && a.compute.Dropout() == 0
 	tokens := 0

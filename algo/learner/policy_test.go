@@ -120,7 +120,7 @@ func TestSumPiSquared(t *testing.T) {
 	must(t, LogProbs(t.Context(), a.Compute(), plain, MicroBatching{}, temperature, OldLogProbs))
 	must(t, torch.Run(t.Context(), a.Compute().Thread(), func(s *torch.Scope) error {
 		s.NoGrad(func() {
-			p, err := pack(plain, nil)
+			p, err := pack(plain, nil, false)
 			must(t, err)
 			pi := a.Compute().LMHead.Forward(p.hidden(s, a.Compute())).MulScalar(1 / temperature).LogSoftmax(-1).Exp()
 			p.scatter(pi.Square().SumDim(-1, false).ToFloat32s(), func(r *data.Row) *[]float32 { return &r.SumPiSquared })

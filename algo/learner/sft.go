@@ -140,6 +140,7 @@ func (a *Actor) UpdateSFT(ctx context.Context, rows []data.Row, lr, gradClip flo
 	if a.follows {
 		return st, nil
 	}
+	micro = a.withDropout(micro)
 	norms, skipped, err := a.optimize(ctx, rows, micro, []*float64{&st.Loss}, func() error {
 		return a.accumulateSFT(ctx, rows, micro, &st)
 	}, optim.Share{Of: a.adamw, LR: lr, MaxNorm: gradClip})

@@ -70,7 +70,7 @@ func TestJointLossGradient(t *testing.T) {
 	rows := oldValueRows(t, plain)
 	clipped := 0
 	must(t, torch.Run(t.Context(), plain.master.Thread(), func(s *torch.Scope) error {
-		p, err := pack(rows, nil)
+		p, err := pack(rows, nil, false)
 		must(t, err)
 		n := float64(len(p.at))
 		hidden := p.hidden(s, plain.compute)

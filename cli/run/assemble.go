@@ -107,6 +107,13 @@ func microBatching(rows int, dynamic bool, maxTokens int) learner.MicroBatching 
 	return learner.MicroBatching{Rows: rows}
 }
 
+// updateMicro maps the keys of micro-batches of updates and of the passes before them.
+func updateMicro(rows int, a configs.Actor) learner.MicroBatching {
+	m := microBatching(rows, a.DynamicBatch, a.MaxTokensPerMicroBatch)
+	m.SharePrefix = a.SharePrefix
+	return m
+}
+
 // rolloutOptions maps the options that training and validation rollouts share.
 func rolloutOptions(h *Host, cfg configs.Config) rollout.Options {
 	return rollout.Options{
@@ -201,7 +208,7 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 			PFPPO:          cfg.Algo.PFPPO,
 			Policy:         policyOptions(cfg),
 			Critic:         critic,
-			RefMicro:       microBatching(cfg.Ref.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
+			RefMicro:       updateMicro(cfg.Ref.MicroBatchSize, cfg.Actor),
 			AdamW:          adamW(cfg.Actor.Optim),
 			Schedule:       schedule(cfg.Actor.Optim, actorSteps),
 			MaxGap:         gap,
@@ -260,7 +267,7 @@ func policyOptions(cfg configs.Config) learner.PolicyOptions {
 	o := learner.PolicyOptions{
 		MiniBatch: a.MiniBatchSize,
 		Passes:    learner.Passes{Epochs: a.PPOEpochs, Shuffle: a.Shuffle},
-		Micro:     microBatching(a.MicroBatchSize, a.DynamicBatch, a.MaxTokensPerMicroBatch),
+		Micro:     updateMicro(a.MicroBatchSize, a),
 		Loss:      a.PolicyLoss,
 		LossOptions: loss.Options{
 			Params: a.Params, BypassLoss: c.LossType, BypassWeights: c.IS, BypassWeightsCap: c.ISThreshold, BypassWeightsFloor: c.ISThresholdLower,
@@ -325,7 +332,7 @@ func criticOptions(cfg configs.Config, steps int) *learner.CriticOptions {
 	return &learner.CriticOptions{
 		MiniBatch: c.MiniBatchSize,
 		Passes:    learner.Passes{Epochs: c.Epochs, Shuffle: c.Shuffle},
-		Micro:     microBatching(c.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
+		Micro:     updateMicro(c.MicroBatchSize, cfg.Actor),
 		Clip:      c.ClipRangeValue,
 		Coef:      c.VFCoef,
 		GradClip:  c.GradClip,

@@ -16,6 +16,7 @@ type Layer interface {
 type Pass struct {
 	Cos, Sin torch.Tensor // [N,HeadDim/2], from RoPE.Angles
 	Offsets  []int        // used without KV: sequence i has the tokens Offsets[i] … Offsets[i+1]-1
+	Parents  []int        // used without KV: the sequence that each sequence continues, or -1, see torch.AttentionShared; nil: all -1
 	KV       *KV          // cache of earlier keys and values in generation; nil in training and scoring
 
 	// Sum adds the results of Out over the ranks among which the layers are divided, and returns the same sum on all ranks.
@@ -80,7 +81,11 @@ func (p *Pass) AttendNormed(q, k, v torch.Tensor, qNorm, kNorm *RMSNorm, scale f
 		h = torch.AttentionCached(q, c.K, c.V, c.Seqs, scale)
 	} else {
 		q, k, v = torch.RoPEHeads(q, k, v, p.Cos, p.Sin, qNorm.head(), kNorm.head())
-		h = torch.AttentionPacked(q, k, v, p.Offsets, scale)
+		if p.Parents != nil {
+			h = torch.AttentionShared(q, k, v, p.Offsets, p.Parents, scale)
+		} else {
+			h = torch.AttentionPacked(q, k, v, p.Offsets, scale)
+		}
 	}
 	return h.Reshape(h.Size(0), -1)
 }

@@ -1,4 +1,5 @@
-// Causal attention inside each of several packed sequences, in tiles (fused_attention_tile.h). The backward recomputes the
+// Causal attention inside each of several packed sequences, in tiles (fused_attention_tile.h). A sequence may continue another
+// one, its parent: its tokens then attend to the parent's tokens too, which are in the pack once. The backward recomputes the
 // scores instead of storing them, as in algorithm 2 of arXiv:2307.08691. GPUs use ATen's operations for sequences of any lengths.
 #include "fused_attention_tile.h"
 #include "gpu.h"
@@ -6,19 +7,29 @@
 namespace om {
 namespace {
 
-// One sequence and key head: its queries, keys and values, and the destinations of their gradients.
+// The n tokens of a sequence from token `begin` on. They follow the `before` tokens of the parent, which begin at token `parent`.
+struct Sequence {
+  int64_t begin, n, parent = 0, before = 0;
+  // work is proportional to the number of products of n queries from query `first` on.
+  int64_t work(int64_t first, int64_t n) const { return n * (2 * (before + first) + n); }
+};
+
+// A sequence and the sequences that continue it.
+using Family = std::vector<Sequence>;
+
+// One family and key head. The pointers are to the key head and to its query heads, of token 0.
 template <class T, class A>
 struct Backward {
-  Queries<T> queries;
-  Context<T> context;
-  const T *out, *dout;  // same layout as the queries
-  const A *lse;         // of the first query's first head
+  const Family &family;
+  int64_t group, stride, kv_stride, dim;
+  const T *q, *k, *v, *out, *dout;
+  const A *lse;
   int64_t lse_stride;
   T *dq, *dk, *dv;
   A scale;
 };
 
-// The tiles of the backward: for a block of rows, and for all keys and values of a sequence.
+// The tiles of the backward: for a block of rows, and for all keys and values that a sequence attends to.
 template <class A>
 struct BackwardTiles {
   A *qt, *dot, *q, *dout, *dq, *p, *ds, *lse, *delta, *limit;
@@ -56,80 +67,123 @@ OM_INLINE void backward_tile(const BackwardTiles<A> &t, int64_t ld, int64_t rows
   multiply<A, W>(t.ds, 1, ld, rows, n, k, dp, dp, t.dq, dp, true);
 }
 
+// Adds the gradients of the keys and values of a sequence and its parent to t, and writes the gradient of the queries.
 template <class T, class A, int W>
-OM_INLINE void backward_sequence(const Backward<T, A> &b) {
-  const Queries<T> &all = b.queries;
-  const Context<T> &c = b.context;
-  const int64_t width = Lanes<A, W>::n, dim = all.dim, dp = ceil_div(dim, width) * width, keys = all.n;
-  const int64_t step = queries_per_tile(all.group), ld = rows_per_tile(all.group);
-  const BackwardTiles<A> t(ld, keys, dp);
-  auto place = [&](int64_t i) OM_LAMBDA { return c.place(i); };
-  std::fill(t.k, t.k + 4 * TileMemory::size<A>(keys * dp) / static_cast<int64_t>(sizeof(A)), A(0));
-  std::fill(t.q, t.q + 2 * TileMemory::size<A>(ld * dp) / static_cast<int64_t>(sizeof(A)), A(0));
-  copy_rows<W>(c.k, place, keys, dim, A(1), t.k, dp);
-  copy_rows<W>(c.v, place, keys, dim, A(1), t.v, dp);
-  for (int64_t first = 0; first < all.n; first += step) {
-    const Queries<T> x{all.q + first * all.stride, first, std::min(step, all.n - first), all.group, all.stride, dim};
-    const int64_t rows = x.rows(), lanes = ceil_div(rows, width) * width, end = first + x.n, offset = first * all.stride;
-    const Queries<T> g{b.dout + offset, first, x.n, all.group, all.stride, dim};
+OM_INLINE void backward_queries(const Backward<T, A> &b, const Sequence &s, const BackwardTiles<A> &t, int64_t ld, int64_t dp) {
+  const int64_t width = Lanes<A, W>::n, step = queries_per_tile(b.group);
+  for (int64_t begin = 0; begin < s.n; begin += step) {
+    const int64_t first = s.before + begin, token = s.begin + begin, offset = token * b.stride;
+    const Queries<T> x{b.q + offset, first, std::min(step, s.n - begin), b.group, b.stride, b.dim};
+    const int64_t rows = x.rows(), lanes = ceil_div(rows, width) * width, end = first + x.n;
+    const Queries<T> g{b.dout + offset, first, x.n, b.group, b.stride, b.dim};
     auto row = [&](int64_t r) OM_LAMBDA { return x.at(r); };
     turn_rows<A>(x, b.scale, lanes, t.qt, ld);
     turn_rows<A>(g, A(1), lanes, t.dot, ld);
-    copy_rows<W>(x.q, row, rows, dim, b.scale, t.q, dp);
-    copy_rows<W>(g.q, row, rows, dim, A(1), t.dout, dp);
+    copy_rows<W>(x.q, row, rows, b.dim, b.scale, t.q, dp);
+    copy_rows<W>(g.q, row, rows, b.dim, A(1), t.dout, dp);
     std::fill(t.dq, t.dq + rows * dp, A(0));
     set_limits(x, lanes, t.limit);
     for (int64_t r = 0; r < lanes; r++) {
-      t.lse[r] = r < rows ? b.lse[(first + r / x.group) * b.lse_stride + r % x.group] : A(0);
-      t.delta[r] = r < rows ? sum_lanes<W>(dot_lanes<W>(b.out + offset + x.at(r), g.q + x.at(r), dim)) : A(0);
+      t.lse[r] = r < rows ? b.lse[(token + r / x.group) * b.lse_stride + r % x.group] : A(0);
+      t.delta[r] = r < rows ? sum_lanes<W>(dot_lanes<W>(b.out + offset + x.at(r), g.q + x.at(r), b.dim)) : A(0);
     }
     for (int64_t k = 0; k < end; k += kTileKeys) {
       const int64_t n = std::min(kTileKeys, end - k);
-      backward_tile<A, W>(t, ld, rows, lanes, dim, dp, k, n, k + n > first + 1);
+      backward_tile<A, W>(t, ld, rows, lanes, b.dim, dp, k, n, k + n > first + 1);
     }
     auto write = [&](int64_t r) OM_LAMBDA {
       T *to = b.dq + offset + x.at(r);
-      for_lanes<A, W>(dim, [&](int64_t j, auto c) OM_LAMBDA { store<W>(to + j, load<W>(t.dq + r * dp + j, c) * b.scale, c); });
+      for_lanes<A, W>(b.dim, [&](int64_t j, auto c) OM_LAMBDA { store<W>(to + j, load<W>(t.dq + r * dp + j, c) * b.scale, c); });
     };
     for (int64_t r = 0; r < rows; r++) write(r);
   }
-  for (int64_t i = 0; i < keys; i++)
-    for_lanes<A, W>(dim, [&](int64_t j, auto cn) OM_LAMBDA {
-      store<W>(b.dk + i * c.stride + j, load<W>(t.dk + i * dp + j, cn), cn);
-      store<W>(b.dv + i * c.stride + j, load<W>(t.dv + i * dp + j, cn), cn);
-    });
+}
+
+// The tiles hold the keys of the first sequence, and after them those of one sequence that continues it. The gradients of the
+// first sequence's keys and values are sums over the family, in its order.
+template <class T, class A, int W>
+OM_INLINE void backward_family(const Backward<T, A> &b) {
+  const int64_t width = Lanes<A, W>::n, dp = ceil_div(b.dim, width) * width, ld = rows_per_tile(b.group);
+  int64_t keys = 0;
+  for (const Sequence &s : b.family) keys = std::max(keys, s.before + s.n);
+  const BackwardTiles<A> t(ld, keys, dp);
+  std::fill(t.k, t.k + 4 * TileMemory::size<A>(keys * dp) / static_cast<int64_t>(sizeof(A)), A(0));
+  std::fill(t.q, t.q + 2 * TileMemory::size<A>(ld * dp) / static_cast<int64_t>(sizeof(A)), A(0));
+  auto write = [&](const Sequence &s) OM_LAMBDA {
+    for (int64_t i = 0; i < s.n; i++) {
+      const int64_t from = (s.before + i) * dp, to = (s.begin + i) * b.kv_stride;
+      for_lanes<A, W>(b.dim, [&](int64_t j, auto c) OM_LAMBDA {
+        store<W>(b.dk + to + j, load<W>(t.dk + from + j, c), c);
+        store<W>(b.dv + to + j, load<W>(t.dv + from + j, c), c);
+      });
+    }
+  };
+  bool first = true;
+  for (const Sequence &s : b.family) {
+    auto place = [&](int64_t i) OM_LAMBDA { return (s.begin + i) * b.kv_stride; };
+    copy_rows<W>(b.k, place, s.n, b.dim, A(1), t.k + s.before * dp, dp);
+    copy_rows<W>(b.v, place, s.n, b.dim, A(1), t.v + s.before * dp, dp);
+    backward_queries<T, A, W>(b, s, t, ld, dp);
+    if (!first) {
+      write(s);
+      for (A *sums : {t.dk, t.dv}) std::fill(sums + s.before * dp, sums + (s.before + s.n) * dp, A(0));
+    }
+    first = false;
+  }
+  write(b.family[0]);
 }
 
 #define OM_ATTEND_BACKWARD(T, A) \
-  OM_MULTIVERSION(attend_backward, (const Backward<T, A> &b), (b), backward_sequence<T, A, W>(b))
+  OM_MULTIVERSION(attend_backward, (const Backward<T, A> &b), (b), backward_family<T, A, W>(b))
 OM_ATTEND_BACKWARD(float, float)
 OM_ATTEND_BACKWARD(c10::BFloat16, float)
 OM_ATTEND_BACKWARD(double, double)
 
-// n queries from query `first` of a sequence that begins at token `begin`, for one key head.
+// The families of a pack, in its order. parents[i] is the sequence that sequence i continues, or -1.
+std::vector<Family> families(const std::vector<int64_t> &offsets, const std::vector<int64_t> &parents) {
+  std::vector<Family> list;
+  std::vector<size_t> at(parents.size());
+  for (size_t i = 0; i < parents.size(); i++) {
+    Sequence s{offsets[i], offsets[i + 1] - offsets[i]};
+    if (parents[i] < 0) {
+      at[i] = list.size();
+      list.push_back({s});
+      continue;
+    }
+    Family &f = list[at[parents[i]]];
+    s.parent = f[0].begin;
+    s.before = f[0].n;
+    f.push_back(s);
+  }
+  return list;
+}
+
+// n queries from query `first` of a sequence, for one key head.
 struct PackedBlock {
-  int64_t begin, first, n, kv_head;
+  Sequence of;
+  int64_t first, n, kv_head;
 };
 
 // Blocks of at most `step` queries of every sequence, the largest amount of work first.
-std::vector<PackedBlock> packed_blocks(const std::vector<int64_t> &offsets, int64_t kv_heads, int64_t step) {
+std::vector<PackedBlock> packed_blocks(const std::vector<Family> &families, int64_t kv_heads, int64_t step) {
   std::vector<PackedBlock> blocks;
-  for (size_t s = 0; s + 1 < offsets.size(); s++)
-    for (int64_t f = 0, n = offsets[s + 1] - offsets[s]; f < n; f += step)
-      for (int64_t h = 0; h < kv_heads; h++) blocks.push_back({offsets[s], f, std::min(step, n - f), h});
+  for (const Family &family : families)
+    for (const Sequence &s : family)
+      for (int64_t f = 0; f < s.n; f += step)
+        for (int64_t h = 0; h < kv_heads; h++) blocks.push_back({s, f, std::min(step, s.n - f), h});
   std::stable_sort(blocks.begin(), blocks.end(), [](const PackedBlock &a, const PackedBlock &b) {
-    return a.n * (2 * a.first + a.n) > b.n * (2 * b.first + b.n);
+    return a.of.work(a.first, a.n) > b.of.work(b.first, b.n);
   });
   return blocks;
 }
 
 // Returns the result and lse [N,Hq], the logarithms of the sums of exp(score).
 std::pair<at::Tensor, at::Tensor> packed_forward(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
-                                                 const std::vector<int64_t> &offsets, double scale) {
+                                                 const std::vector<Family> &families, double scale) {
   const int64_t heads = q.size(1), own = k.size(1), dim = q.size(2), group = heads / own;
   at::Tensor out = at::empty(q.sizes(), q.options());
   at::Tensor lse = at::empty({q.size(0), heads}, q.options().dtype(compute_type(q.scalar_type())));
-  const auto blocks = packed_blocks(offsets, own, queries_per_tile(group));
+  const auto blocks = packed_blocks(families, own, queries_per_tile(group));
   OM_DISPATCH(q.scalar_type(), "attention", [&] {
     using A = Lanes<scalar_t, 16>::A;
     const scalar_t *qp = q.const_data_ptr<scalar_t>(), *kp = k.const_data_ptr<scalar_t>(),
@@ -138,11 +192,13 @@ std::pair<at::Tensor, at::Tensor> packed_forward(const at::Tensor &q, const at::
     A *lp = lse.data_ptr<A>();
     share_out(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
       const PackedBlock &b = blocks[i];
-      const int64_t token = b.begin + b.first, head = b.kv_head * group, at = (token * heads + head) * dim;
-      const int64_t kv = (b.begin * own + b.kv_head) * dim;
-      AttendBlock<scalar_t, scalar_t, A>::run({qp + at, b.first, b.n, group, heads * dim, dim},
-                                              {kp + kv, vp + kv, nullptr, 0, own * dim, dim}, A(scale), op + at,
-                                              lp + token * heads + head, heads);
+      const Sequence &s = b.of;
+      const int64_t token = s.begin + b.first, head = b.kv_head * group, at = (token * heads + head) * dim;
+      const int64_t begin = s.before > 0 ? s.parent : s.begin, kv = (begin * own + b.kv_head) * dim;
+      AttendBlock<scalar_t, scalar_t, A>::run(
+          {qp + at, s.before + b.first, b.n, group, heads * dim, dim},
+          {kp + kv, vp + kv, nullptr, 0, own * dim, dim, s.before, s.begin - (begin + s.before)}, A(scale), op + at,
+          lp + token * heads + head, heads);
     });
   });
   return {out, lse};
@@ -150,26 +206,33 @@ std::pair<at::Tensor, at::Tensor> packed_forward(const at::Tensor &q, const at::
 
 struct Packed : torch::autograd::Function<Packed> {
   static at::Tensor forward(torch::autograd::AutogradContext *ctx, const at::Tensor &q, const at::Tensor &k,
-                            const at::Tensor &v, const std::vector<int64_t> &offsets, double scale) {
-    auto [out, lse] = packed_forward(q, k, v, offsets, scale);
+                            const at::Tensor &v, const std::vector<int64_t> &offsets, const std::vector<int64_t> &parents,
+                            double scale) {
+    auto [out, lse] = packed_forward(q, k, v, families(offsets, parents), scale);
     ctx->save_for_backward({q, k, v, out, lse});
     ctx->saved_data["offsets"] = offsets;
+    ctx->saved_data["parents"] = parents;
     ctx->saved_data["scale"] = scale;
     return out;
   }
 
-  // Tasks are (sequence, key head), because the queries of one task add to the same gradients.
+  // Tasks are (family, key head), because the queries of one task add to the same gradients.
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext *ctx,
                                                  const torch::autograd::variable_list &grads) {
     const auto saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3], &lse = saved[4];
     const at::Tensor dout = grads[0].contiguous();
-    const auto offsets = ctx->saved_data["offsets"].toIntVector();
+    auto list = families(ctx->saved_data["offsets"].toIntVector(), ctx->saved_data["parents"].toIntVector());
     const double scale = ctx->saved_data["scale"].toDouble();
     const int64_t heads = q.size(1), own = k.size(1), dim = q.size(2), group = heads / own;
     at::Tensor dq = at::empty(q.sizes(), q.options()), dk = at::empty(k.sizes(), k.options()),
                dv = at::empty(v.sizes(), v.options());
-    const auto blocks = packed_blocks(offsets, own, std::max<int64_t>(1, q.size(0)));
+    auto work = [](const Family &f) {
+      int64_t sum = 0;
+      for (const Sequence &s : f) sum += s.work(0, s.n);
+      return sum;
+    };
+    std::stable_sort(list.begin(), list.end(), [&](const Family &a, const Family &b) { return work(a) > work(b); });
     OM_DISPATCH(q.scalar_type(), "attention backward", [&] {
       using A = Lanes<scalar_t, 16>::A;
       const scalar_t *qp = q.const_data_ptr<scalar_t>(), *kp = k.const_data_ptr<scalar_t>(),
@@ -177,22 +240,13 @@ struct Packed : torch::autograd::Function<Packed> {
                      *gp = dout.const_data_ptr<scalar_t>();
       scalar_t *dqp = dq.data_ptr<scalar_t>(), *dkp = dk.data_ptr<scalar_t>(), *dvp = dv.data_ptr<scalar_t>();
       const A *lp = lse.const_data_ptr<A>();
-      share_out(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
-        const PackedBlock &b = blocks[i];
-        const int64_t head = b.begin * heads + b.kv_head * group, at = head * dim, kv = (b.begin * own + b.kv_head) * dim;
-        attend_backward(Backward<scalar_t, A>{{qp + at, 0, b.n, group, heads * dim, dim},
-                                              {kp + kv, vp + kv, nullptr, 0, own * dim, dim},
-                                              op + at,
-                                              gp + at,
-                                              lp + head,
-                                              heads,
-                                              dqp + at,
-                                              dkp + kv,
-                                              dvp + kv,
-                                              A(scale)});
+      share_out(static_cast<int64_t>(list.size()) * own, [&](int64_t i) {
+        const int64_t head = i % own * group, at = head * dim, kv = i % own * dim;
+        attend_backward(Backward<scalar_t, A>{list[i / own], group, heads * dim, own * dim, dim, qp + at, kp + kv, vp + kv,
+                                              op + at, gp + at, lp + head, heads, dqp + at, dkp + kv, dvp + kv, A(scale)});
       });
     });
-    return {dq, dk, dv, at::Tensor(), at::Tensor()};
+    return {dq, dk, dv, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -271,8 +325,42 @@ at::Tensor one_by_one(const at::Tensor &q, const at::Tensor &k, const at::Tensor
   return at::cat(outs, 0);
 }
 
+// Attention of sequences without parents.
+at::Tensor separate(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v, const std::vector<int64_t> &offsets,
+                    double scale) {
+  if (q.is_cpu() || !kernels_on() || q.size(0) == 0) return one_by_one(q, k, v, offsets, scale);
+  if (takes_flash(q)) return flash(q, k, v, ends_on(offsets, q.device()), scale);
+  if (takes_efficient(q)) return efficient(q, k, v, ends_on(offsets, q.device()), scale);
+  return one_by_one(q, k, v, offsets, scale);
+}
+
+// Attention without the kernel: every sequence gets a copy of its parent's tokens, whose results are dropped.
+at::Tensor with_copies(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v, const std::vector<int64_t> &offsets,
+                       const std::vector<int64_t> &parents, double scale) {
+  std::vector<int64_t> lengths, copied{0}, pieces;
+  for (size_t i = 0; i < parents.size(); i++) lengths.push_back(offsets[i + 1] - offsets[i]);
+  for (size_t i = 0; i < parents.size(); i++) {
+    pieces.push_back(parents[i] < 0 ? 0 : lengths[parents[i]]);
+    pieces.push_back(lengths[i]);
+    copied.push_back(copied.back() + pieces[2 * i] + lengths[i]);
+  }
+  auto copy = [&](const at::Tensor &t) {
+    const auto parts = t.split_with_sizes(lengths);
+    std::vector<at::Tensor> list;
+    for (size_t i = 0; i < parents.size(); i++) {
+      if (parents[i] >= 0) list.push_back(parts[parents[i]]);
+      list.push_back(parts[i]);
+    }
+    return at::cat(list, 0);
+  };
+  const auto results = separate(copy(q), copy(k), copy(v), copied, scale).split_with_sizes(pieces);
+  std::vector<at::Tensor> own;
+  for (size_t i = 0; i < parents.size(); i++) own.push_back(results[2 * i + 1]);
+  return at::cat(own, 0);
+}
+
 at::Tensor attention_packed(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
-                            const std::vector<int64_t> &offsets, double scale) {
+                            const std::vector<int64_t> &offsets, const std::vector<int64_t> &parents, double scale) {
   TORCH_CHECK(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes() && k.size(0) == q.size(0) &&
                   k.size(2) == q.size(2) && k.size(1) > 0 && q.size(1) % k.size(1) == 0,
               "attention: q must be [N,Hq,Dh] and k, v [N,Hkv,Dh] with Hq a multiple of Hkv, not ", q.sizes(), ", ",
@@ -284,15 +372,19 @@ at::Tensor attention_packed(const at::Tensor &q, const at::Tensor &k, const at::
   TORCH_CHECK(!offsets.empty() && offsets.front() == 0 && offsets.back() == q.size(0) &&
                   std::is_sorted(offsets.begin(), offsets.end()),
               "attention: offsets must rise from 0 to N = ", q.size(0), ", not ", offsets);
+  bool shares = false;
+  for (size_t i = 0; i < parents.size(); i++) {
+    const int64_t p = parents[i];
+    TORCH_CHECK(p == -1 || (p >= 0 && p < static_cast<int64_t>(i) && parents[p] == -1), "attention: the parent of sequence ", i,
+                " must be -1 or an earlier sequence without a parent, not ", p);
+    shares = shares || p >= 0;
+  }
   if (has_kernel(q)) {
     const at::Tensor qc = q.contiguous(), kc = k.contiguous(), vc = v.contiguous();
-    if (wants_grad(q, k, v)) return Packed::apply(qc, kc, vc, offsets, scale);
-    return packed_forward(qc, kc, vc, offsets, scale).first;
+    if (wants_grad(q, k, v)) return Packed::apply(qc, kc, vc, offsets, parents, scale);
+    return packed_forward(qc, kc, vc, families(offsets, parents), scale).first;
   }
-  if (q.is_cpu() || !kernels_on() || q.size(0) == 0) return one_by_one(q, k, v, offsets, scale);
-  if (takes_flash(q)) return flash(q, k, v, ends_on(offsets, q.device()), scale);
-  if (takes_efficient(q)) return efficient(q, k, v, ends_on(offsets, q.device()), scale);
-  return one_by_one(q, k, v, offsets, scale);
+  return shares ? with_copies(q, k, v, offsets, parents, scale) : separate(q, k, v, offsets, scale);
 }
 
 }  // namespace
@@ -300,9 +392,16 @@ at::Tensor attention_packed(const at::Tensor &q, const at::Tensor &k, const at::
 
 const char *om_attention_packed(om_tensor q, om_tensor k, om_tensor v, const int64_t *offsets, int64_t n_offsets,
                                 double scale, om_tensor *out) {
+  const std::vector<int64_t> parents(n_offsets > 0 ? n_offsets - 1 : 0, -1);
+  return om_attention_shared(q, k, v, offsets, parents.data(), n_offsets, scale, out);
+}
+
+const char *om_attention_shared(om_tensor q, om_tensor k, om_tensor v, const int64_t *offsets, const int64_t *parents,
+                                int64_t n_offsets, double scale, om_tensor *out) {
   OM_TRY {
     *out = om::wrap(om::attention_packed(om::ref(q), om::ref(k), om::ref(v),
-                                         std::vector<int64_t>(offsets, offsets + n_offsets), scale));
+                                         std::vector<int64_t>(offsets, offsets + n_offsets),
+                                         std::vector<int64_t>(parents, parents + std::max<int64_t>(0, n_offsets - 1)), scale));
   }
   OM_END
 }

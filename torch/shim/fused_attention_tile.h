@@ -10,15 +10,16 @@ namespace om {
 
 constexpr int64_t kTileKeys = 64, kTileRows = 64;
 
-// The keys and values of one sequence for one key head. Place i of the context is at place(i); blocks is null if the places
-// are consecutive in memory.
+// The keys and values of one sequence for one key head. Place i of the context is at place(i). If blocks is null, the places
+// are consecutive in memory, except that `gap` places lie between the first `split` places and the rest.
 template <class C>
 struct Context {
   const C *k, *v;
   const int32_t *blocks;
-  int64_t block_size, stride, dim;
+  int64_t block_size, stride, dim, split = 0, gap = 0;
   int64_t place(int64_t i) const {
-    return (blocks == nullptr ? i : blocks[i / block_size] * block_size + i % block_size) * stride;
+    if (blocks != nullptr) return (blocks[i / block_size] * block_size + i % block_size) * stride;
+    return (i < split ? i : i + gap) * stride;
   }
 };
 

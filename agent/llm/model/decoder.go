@@ -40,11 +40,16 @@ type Model struct {
 // norm, differentiable. Sequence i is ids[offsets[i]:offsets[i+1]]; its tokens
 // attend only to earlier tokens of the same sequence.
 func (m *Model) Forward(s *torch.Scope, ids, positions []int32, offsets []int) torch.Tensor {
+	return m.forward(s, ids, positions, offsets, nil)
+}
+
+// forward is Forward of sequences that continue their parents, see nn.Pass.
+func (m *Model) forward(s *torch.Scope, ids, positions []int32, offsets, parents []int) torch.Tensor {
 	if s.GradEnabled() {
 		m.mustBeWhole("Forward")
 	}
 	p := m.newPass(s, positions)
-	p.Offsets = offsets
+	p.Offsets, p.Parents = offsets, parents
 	if s.GradEnabled() && (m.recomputes() || m.SumsLayers()) {
 		return m.forwardByLayer(s, ids, &p)
 	}

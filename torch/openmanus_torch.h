@@ -187,6 +187,10 @@ const char *om_set_grad(om_tensor t, om_tensor grad);
 const char *om_set_num_threads(int64_t n);
 int64_t om_num_threads(void);
 
+/* For tests of the pool of threads (pool.cc): a parallel region of n chunks. Chunk i appends the digits 1, 2 and 3 to out[i] in a nested
+ * region, or fails if i is bad. */
+const char *om_share_out(int64_t n, int64_t bad, int64_t *out);
+
 /* Loads the library of a kind of device if it is not yet loaded, libtorch_cuda or libopenmanus_protected, and counts the
  * devices. Error: the library or a device is missing. */
 const char *om_device_count(int64_t device_kind, int64_t *out);

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"unsafe"
 )
 
 // Thread is a goroutine that stays on one OS thread and does all libtorch work of a device, because grad mode, the
@@ -143,3 +144,10 @@ func (t *Thread) takeNumThreads() error {
 
 // nativeThreads returns libtorch's number of threads for this OS thread.
 func nativeThreads() int { return int(C.om_num_threads()) }
+
+// shareOut runs a parallel region of n chunks for tests, and returns the digits that the nested region of every chunk wrote in their
+// order. Chunk bad fails.
+func shareOut(n, bad int) ([]int64, error) {
+	out := make([]int64, n)
+	return out, cerror("shareOut", C.om_share_out(C.int64_t(n), C.int64_t(bad), (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(out)))))
+}

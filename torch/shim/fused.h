@@ -2,11 +2,11 @@
 #pragma once
 
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "fused_vec.h"
 #include "internal.h"
+#include "pool.h"
 
 namespace om {
 

@@ -177,7 +177,7 @@ void adamw(Group g, const om_adamw_options &o) {
   }
   for (const GpuStep &step : gpu_steps) step.run(f);
   const auto slabs = cut(native);
-  at::parallel_for(0, static_cast<int64_t>(slabs.size()), 1, [&](int64_t b, int64_t e) {
+  parallel_for(0, static_cast<int64_t>(slabs.size()), 1, [&](int64_t b, int64_t e) {
     for (int64_t i = b; i < e; i++) step_piece(g, slabs[i], f, fd);
   });
   for (size_t i = 0; i < g.params.size(); i++) {
@@ -242,7 +242,7 @@ double global_norm(std::vector<at::Tensor> ts) {
   om::check_collectives();
   const auto slabs = cut(ts);
   std::vector<double> parts(slabs.size());
-  at::parallel_for(0, static_cast<int64_t>(slabs.size()), 1, [&](int64_t b, int64_t e) {
+  parallel_for(0, static_cast<int64_t>(slabs.size()), 1, [&](int64_t b, int64_t e) {
     for (int64_t i = b; i < e; i++) {
       const Slab &p = slabs[i];
       const at::Tensor &t = ts[p.tensor];

@@ -185,7 +185,7 @@ void one_query(const Shape &s, const at::Tensor &q, const at::Tensor &kc, const 
   std::vector<float> m(n * s.heads), l(n * s.heads), acc(n * width);
   const float *qp = q.const_data_ptr<float>();
   auto run = [&](const auto *kp, const auto *vp) {
-    at::parallel_for(0, n, grain(4 * width), [&](int64_t b, int64_t e) {
+    parallel_for(0, n, grain(4 * width), [&](int64_t b, int64_t e) {
       for (int64_t i = b; i < e; i++) {
         const Piece &p = pieces[i];
         attend(s, qp + p.token * width, kp, vp, p.blocks, p.begin, p.end, &m[i * s.heads], &l[i * s.heads],

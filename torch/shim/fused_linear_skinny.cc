@@ -287,7 +287,7 @@ std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at:
     groups += layers.back().groups;
   }
   const Rows in = prepare(x, rows, k, ws);
-  at::parallel_for(0, groups, grain(kGroup * k), [&](int64_t b, int64_t e) { do_groups(layers, in, b, e); });
+  parallel_for(0, groups, grain(kGroup * k), [&](int64_t b, int64_t e) { do_groups(layers, in, b, e); });
   return outs;
 }
 

@@ -68,7 +68,7 @@ std::pair<at::Tensor, at::Tensor> run_forward(const at::Tensor &x, const at::Ten
     const scalar_t *xp = x.const_data_ptr<scalar_t>(), *wp = w.const_data_ptr<scalar_t>();
     scalar_t *yp = y.data_ptr<scalar_t>();
     A *ip = inv.data_ptr<A>();
-    at::parallel_for(0, rows, grain(d), [&](int64_t b, int64_t e) { forward(xp, wp, yp, ip, b, e, d, eps); });
+    parallel_for(0, rows, grain(d), [&](int64_t b, int64_t e) { forward(xp, wp, yp, ip, b, e, d, eps); });
   });
   return {y, inv};
 }
@@ -112,7 +112,7 @@ struct RMSNorm : torch::autograd::Function<RMSNorm> {
       const A *ip = inv.const_data_ptr<A>();
       scalar_t *dxp = dx.data_ptr<scalar_t>();
       A *dwp = dw.data_ptr<A>();
-      at::parallel_for(0, pieces, 1, [&](int64_t b, int64_t e) {
+      parallel_for(0, pieces, 1, [&](int64_t b, int64_t e) {
         for (int64_t p = b; p < e; p++)
           om::backward(xp, wp, gp, ip, dxp, dwp + p * d, rows * p / pieces, rows * (p + 1) / pieces, d);
       });

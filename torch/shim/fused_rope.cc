@@ -52,7 +52,7 @@ at::Tensor run(at::Tensor q, const at::Tensor &cos, const at::Tensor &sin, int s
     const scalar_t *qp = q.const_data_ptr<scalar_t>();
     const A *cp = cos.const_data_ptr<A>(), *sp = sin.const_data_ptr<A>();
     scalar_t *op = out.data_ptr<scalar_t>();
-    at::parallel_for(0, tokens, grain(heads * half * 2), [&](int64_t b, int64_t e) {
+    parallel_for(0, tokens, grain(heads * half * 2), [&](int64_t b, int64_t e) {
       rotate(qp, q.stride(0), q.stride(1), cp, sp, sign, op, b, e, heads, half);
     });
   });

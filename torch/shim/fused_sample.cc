@@ -218,7 +218,7 @@ void sample(const at::Tensor &logits, const om_sample_row *rows, int64_t n, int3
   const float *z = zt.const_data_ptr<float>();
   const int64_t v = zt.size(1);
   std::vector<char> bad(n);
-  at::parallel_for(0, n, 1, [&](int64_t b, int64_t e) {
+  parallel_for(0, n, 1, [&](int64_t b, int64_t e) {
     for (int64_t r = b; r < e; r++) {
       const om_sample_row &row = rows[r];
       const bool greedy = row.greedy != 0 || !(row.temperature > 0);

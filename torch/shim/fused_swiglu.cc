@@ -61,7 +61,7 @@ at::Tensor run_forward(const at::Tensor &gate, const at::Tensor &up) {
   OM_DISPATCH(gate.scalar_type(), "swiglu", [&] {
     const scalar_t *g = gate.const_data_ptr<scalar_t>(), *u = up.const_data_ptr<scalar_t>();
     scalar_t *o = y.data_ptr<scalar_t>();
-    at::parallel_for(0, gate.numel(), 8192, [&](int64_t b, int64_t e) { forward(g + b, u + b, o + b, e - b); });
+    parallel_for(0, gate.numel(), 8192, [&](int64_t b, int64_t e) { forward(g + b, u + b, o + b, e - b); });
   });
   return y;
 }
@@ -88,7 +88,7 @@ struct SwiGLU : torch::autograd::Function<SwiGLU> {
       const scalar_t *g = gate.const_data_ptr<scalar_t>(), *u = up.const_data_ptr<scalar_t>(),
                      *d = dy.const_data_ptr<scalar_t>();
       scalar_t *dg = dgate.data_ptr<scalar_t>(), *du = dup.data_ptr<scalar_t>();
-      at::parallel_for(0, gate.numel(), 8192, [&](int64_t b, int64_t e) {
+      parallel_for(0, gate.numel(), 8192, [&](int64_t b, int64_t e) {
         om::backward(g + b, u + b, d + b, dg + b, du + b, e - b);
       });
     });

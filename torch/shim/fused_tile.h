@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <vector>
 
 #include "fused.h"
@@ -96,14 +95,5 @@ class TileMemory {
  private:
   char *next_;
 };
-
-// share_out calls f(i) for 0 … n-1 in parallel. An idle thread takes the next i, so the largest task should come first.
-template <class F>
-void share_out(int64_t n, const F &f) {
-  std::atomic<int64_t> next{0};
-  at::parallel_for(0, std::min<int64_t>(n, at::get_num_threads()), 1, [&](int64_t, int64_t) {
-    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;) f(i);
-  });
-}
 
 }  // namespace om

@@ -204,7 +204,7 @@ void forward_rows(const at::Tensor &hidden, const at::Tensor &weight, const at::
       const scalar_t *z = logits.const_data_ptr<scalar_t>();
       A *lp = logp.data_ptr<A>();
       auto *rs = reinterpret_cast<RowSums<A> *>(sums.data_ptr<A>());
-      at::parallel_for(b, e, 1, [&](int64_t from, int64_t to) {
+      parallel_for(b, e, 1, [&](int64_t from, int64_t to) {
         for (int64_t r = from; r < to; r++) {
           const scalar_t *row = z + (r - b) * n;
           reduce(row, n, temperature, &rs[r]);
@@ -253,7 +253,7 @@ Gradients backward_rows(const at::Tensor &hidden, const at::Tensor &weight, cons
         scalar_t *z = d.data_ptr<scalar_t>();
         const A *gp = g.const_data_ptr<A>(), *hp = h.const_data_ptr<A>();
         const auto *rs = reinterpret_cast<const RowSums<A> *>(sums.const_data_ptr<A>());
-        at::parallel_for(b, e, 1, [&](int64_t from, int64_t to) {
+        parallel_for(b, e, 1, [&](int64_t from, int64_t to) {
           for (int64_t r = from; r < to; r++) gradient(z + (r - b) * n, n, temperature, rs[r], y[r], gp[r], hp[r]);
         });
       });

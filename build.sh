@@ -805,6 +805,7 @@ bench() {
   local with=(--program "$build/openmanus")
   case " $* " in
     *' -h '* | *help* | *' latency '*) ;; # no peer
+    *' shared '*) with+=(--model "$build/models/SmolLM2-135M-Instruct.gguf") ;;
     *)
       model
       peer_venv

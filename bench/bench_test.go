@@ -211,7 +211,7 @@ func TestLatencyJudged(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for args, want := range map[string]string{"speeed": "speeed", "speed now --json": `"now"`, "--rounds 0": "--rounds",
+	for args, want := range map[string]string{"speeed": "speeed", "speed now --json": `"now"`, "--rounds 0": "--rounds", "shared --busy 0": "--busy",
 		"job": "--job", `job --job {"kind":"decode","rows":3}`: "rows", "job --dtype float8": "float8"} {
 		if _, err := parse(strings.Fields(args), t.Output()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", args, err, want)

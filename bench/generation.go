@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/internal/process"
 )
 
 // conversation is one session of a job and the source of its random tokens.
@@ -61,14 +62,15 @@ func (o *Ours) generate(ctx context.Context, j Job) (took time.Duration, err err
 	})
 }
 
-// together runs f for all conversations at once and returns the duration.
+// together runs f for all conversations at once and returns the duration. It sets o.cpu.
 func (o *Ours) together(ctx context.Context, talks []*conversation, f func(context.Context, *conversation) error) (time.Duration, error) {
-	began := time.Now()
+	began, cpu := time.Now(), process.CPUTime()
 	g, ctx := errgroup.WithContext(ctx)
 	for _, c := range talks {
 		g.Go(func() error { return f(ctx, c) })
 	}
 	err := g.Wait()
+	o.cpu = process.CPUTime() - cpu
 	return time.Since(began), err
 }
 

@@ -16,13 +16,14 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-const usage = `Usage: bench [OPTIONS] [speed | grpo | latency | job | shards]
+const usage = `Usage: bench [OPTIONS] [speed | grpo | latency | job | shards | shared]
 
   speed       decoding, prefill, conversations and training of a real model, alternating between ours and the peer's
   grpo        GRPO steps of a real model, all weights and adapters, ours and TRL's: seconds and memory
   job         the job that --job describes, on any device and in any type of the weights, with its memory; the model needs no
               tokenizer. torch/gpu_check.sh measures a GPU with it
   shards      memory of a rank in a GRPO step of a model with 341 million parameters: 1, 2 and 4 processes, each level of sharding
+  shared      decoding of a real model beside busy processes, which the measurement starts, against decoding without them
   latency     many maze episodes against a server that answers late: waiting must overlap with generation
 
 Without a name: speed, then latency. Options may stand anywhere. The result is on stdout; the exit status is 1 if latency is not hidden.
@@ -52,7 +53,7 @@ func main() {
 
 // options are the parsed command line.
 type options struct {
-	measurement       string // speed, grpo, latency, job or shards; "": speed and latency
+	measurement       string // speed, grpo, latency, job, shards or shared; "": speed and latency
 	model, python     string
 	script, trlScript string
 	program           string // path of openmanus
@@ -60,6 +61,8 @@ type options struct {
 	dtype             torch.DType
 	job               Job
 	shards            *ShardJob // a rank of this job; nil: all jobs
+	busy              int       // number of busy processes of the measurement shared
+	beBusy            bool      // be one of them
 	threads, rounds   int
 	json              bool
 }
@@ -90,8 +93,10 @@ func parse(args []string, log io.Writer) (o options, err error) {
 		o.shards = &ShardJob{}
 		return json.Unmarshal([]byte(s), o.shards)
 	})
-	f.IntVar(&o.threads, "threads", torch.NumThreads(), "speed, grpo: CPU threads on both sides")
-	f.IntVar(&o.rounds, "rounds", 3, "speed, latency: measured runs on either side, of which the fastest counts; grpo: turns of three steps on either side, whose median counts")
+	f.IntVar(&o.busy, "busy", busyByDefault(), "shared: `NUMBER` of busy processes")
+	f.BoolVar(&o.beBusy, "be-busy", false, "shared: be a busy process until the end of stdin; `bench shared` starts them")
+	f.IntVar(&o.threads, "threads", torch.NumThreads(), "speed, grpo, shared: CPU threads on both sides")
+	f.IntVar(&o.rounds, "rounds", 3, "speed, latency: measured runs on either side, of which the fastest counts; grpo: turns of three steps on either side, whose median counts; shared: the median counts")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables")
 	for err = f.Parse(args); err == nil && f.NArg() > 0; err = f.Parse(f.Args()[1:]) {
 		if o.measurement != "" {
@@ -103,7 +108,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 		return o, err
 	}
 	switch o.measurement {
-	case "", "speed", "grpo", "latency", "shards":
+	case "", "speed", "grpo", "latency", "shards", "shared":
 	case "job":
 		if o.job.Kind == "" {
 			return o, errors.New("job needs --job")
@@ -111,8 +116,8 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	default:
 		return o, fmt.Errorf("unknown measurement %s; bench --help lists them", o.measurement)
 	}
-	if o.threads < 1 || o.rounds < 1 {
-		return o, errors.New("--threads and --rounds must be at least 1")
+	if o.threads < 1 || o.rounds < 1 || o.busy < 1 {
+		return o, errors.New("--threads, --rounds and --busy must be at least 1")
 	}
 	return o, nil
 }
@@ -121,6 +126,9 @@ func parse(args []string, log io.Writer) (o options, err error) {
 func measure(ctx context.Context, o options, out, log io.Writer) error {
 	if o.shards != nil {
 		return runShardRank(ctx, *o.shards, out)
+	}
+	if o.beBusy {
+		return beBusy(os.Stdin)
 	}
 	torch.SetNumThreads(o.threads)
 	r := report{Threads: o.threads, Rounds: o.rounds}
@@ -136,6 +144,9 @@ func measure(ctx context.Context, o options, out, log io.Writer) error {
 	}
 	if err == nil && o.measurement == "shards" {
 		r.Shards, err = measureShards(ctx, shardJobs(), log)
+	}
+	if err == nil && o.measurement == "shared" {
+		r.Shared, err = measureShared(ctx, o, log)
 	}
 	if err == nil && (o.measurement == "" || o.measurement == "latency") {
 		fmt.Fprintln(log, "measuring latency")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -20,6 +21,12 @@ const playPeer = "BENCH_TEST_PEER"
 func TestMain(m *testing.M) {
 	if how := os.Getenv(playPeer); how != "" {
 		fakePeer(how)
+		return
+	}
+	if slices.Contains(os.Args, "--be-busy") {
+		if err := beBusy(os.Stdin); err != nil {
+			panic(err)
+		}
 		return
 	}
 	torch.SetNumThreads(1)

@@ -21,7 +21,8 @@ type Ours struct {
 	sampler *run.Sampler
 	adamw   *optim.AdamW
 	open    run.Closers
-	runs    int // number of runs of all jobs; part of the session keys
+	runs    int           // number of runs of all jobs; part of the session keys
+	cpu     time.Duration // CPU time of this process in the timed part of the last generation job
 }
 
 // OpenOurs loads the model in the given type onto a device and reserves a KV cache for the largest job.

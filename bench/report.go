@@ -17,6 +17,7 @@ type report struct {
 	Latency *Latency      `json:"latency,omitempty"`
 	Memory  *Memory       `json:"memory,omitempty"` // of a job
 	Shards  []ShardMemory `json:"shards,omitempty"`
+	Shared  *Shared       `json:"shared,omitempty"`
 }
 
 // kept reports whether generation hides the latency of the environment. The other
@@ -38,6 +39,11 @@ func (r *report) print(out io.Writer) error {
 	}
 	if len(r.Shards) > 0 {
 		if err := printShards(&b, r.Shards); err != nil {
+			return err
+		}
+	}
+	if r.Shared != nil {
+		if err := r.Shared.print(&b, r.Threads, r.Rounds); err != nil {
 			return err
 		}
 	}

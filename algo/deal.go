@@ -59,6 +59,9 @@ func (c *core) engineIndex() (index, of int, plays bool) {
 // generate calls play, which plays with the engine, on the ranks that have one.
 func (c *core) generate(ctx context.Context, play func() error) error {
 	if err := c.reserveKV(ctx); err != nil {
+		if c.Together.Size > 1 { // the other ranks wait for this one in their steps
+			c.Ranks.Break()
+		}
 		return err
 	}
 	if c.Together.Size > 1 {

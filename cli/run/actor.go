@@ -9,6 +9,8 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/dist"
 )
 
 // openModel opens or initialises the model. loadWeights loads its weights.
@@ -35,19 +37,30 @@ func (t *training) openModel(ctx context.Context) error {
 	return nil
 }
 
-// loadWeights loads the weights of the model, which are those of rank 0 on all ranks, and shards them. A worker loads them in openFollower.
+// loadWeights loads the weights of the model, which are those of rank 0 on all ranks, and shards them on the ranks that train. If a rank
+// cannot read its weights, all ranks return its error. The exchange of weights uses the group of the ranks, so it runs outside Ranks.Each.
 func (t *training) loadWeights(ctx context.Context) error {
-	if err := t.sendWeights(ctx, t.bundle.Model); err != nil || !t.host.Ranks.Trains() {
+	err := t.sendWeights(ctx, t.bundle.Model)
+	switch {
+	case err != nil:
+	case t.host.Ranks.Trains():
+		err = t.load(ctx, t.bundle.Model, false)
+	default:
+		err = t.loadFollower(ctx)
+	}
+	if is[*torch.Error](err) || is[*dist.Error](err) { // other ranks may be inside a collective
 		return err
 	}
-	return t.load(ctx, t.bundle.Model, false)
+	return t.host.Ranks.Each(ctx, func() error { return err })
 }
 
 // openActor makes the actor of the model, and loads the optimiser state of a checkpoint.
 func (t *training) openActor(ctx context.Context) (err error) {
 	cfg := t.cfg
 	if !t.host.Ranks.Trains() {
-		return t.openFollower(ctx)
+		t.actor = learner.NewFollower(t.bundle.Model)
+		t.open.AddFunc(t.actor.Close)
+		return nil
 	}
 	optimizer := adamW(cfg.Actor.Optim)
 	if t.mode == supervised || t.run.inWarmStart() {

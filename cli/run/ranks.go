@@ -275,8 +275,8 @@ func checkWorkers(workers, processes int) error {
 		fmt.Errorf("dist.rollout_processes is %d, but the run has %d processes, and at least one must train", workers, processes))
 }
 
-// openFollower opens the actor of a worker, which holds the weights only in the compute type.
-func (t *training) openFollower(ctx context.Context) error {
+// loadFollower loads the weights of a worker, which holds them only in the compute type.
+func (t *training) loadFollower(ctx context.Context) error {
 	if m := t.bundle.Model; m.DType() != t.compute && !m.HasLoRA() {
 		shadow, err := m.Shadow(ctx, t.compute)
 		if err != nil {
@@ -284,12 +284,9 @@ func (t *training) openFollower(ctx context.Context) error {
 		}
 		m.Close()
 		t.bundle.Model = shadow
-	} else if err := m.Load(ctx); err != nil {
-		return loadError(err)
+		return nil
 	}
-	t.actor = learner.NewFollower(t.bundle.Model)
-	t.open.AddFunc(t.actor.Close)
-	return nil
+	return loadError(t.bundle.Model.Load(ctx))
 }
 
 // load reads the weights of a deferred model and shards them over the ranks as dist.shard says. frozen models are not trained.

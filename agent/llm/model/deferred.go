@@ -4,6 +4,7 @@ package model
 // so that a rank never holds more than its shards and one unit. Hash and the methods that copy or save weights read them one by one.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -14,9 +15,10 @@ import (
 
 // deferred describes the weights of a model that has not read them yet.
 type deferred struct {
-	read  weightReader
-	first *dist.Group // group whose rank 0 sends its weights to the other ranks; nil: none
-	close []func()    // calls that free the sources of the weights
+	read   weightReader
+	first  *dist.Group // group whose rank 0 sends its weights to the other ranks; nil: none
+	failed error       // first error of read on this rank, if there is a group
+	close  []func()    // calls that free the sources of the weights
 }
 
 // weightReader returns the i-th weight in any floating-point type. The caller owns the tensor.
@@ -33,6 +35,8 @@ func (m *Model) postpone(t *torch.Thread, dt torch.DType, read weightReader) err
 }
 
 // Load reads the weights of a deferred model. It does nothing if the model has weights. If Load fails, the model can only be closed.
+// After Broadcast, an error of reading on one rank does not end the collectives: Load returns it on this rank after the last weight,
+// and the caller sends it to the other ranks.
 func (m *Model) Load(ctx context.Context) error {
 	if m.deferred == nil {
 		return nil
@@ -41,6 +45,9 @@ func (m *Model) Load(ctx context.Context) error {
 		if err := m.loadWeight(ctx, i); err != nil {
 			return err
 		}
+	}
+	if err := m.deferred.failed; err != nil {
+		return err
 	}
 	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
 		m.adjoin(s)
@@ -65,13 +72,18 @@ func (m *Model) loadWeight(ctx context.Context, i int) error {
 	})
 }
 
-// readWeight returns weight i of a deferred model in the model's type. It is a collective after Broadcast.
+// readWeight returns weight i of a deferred model in the model's type. It is a collective after Broadcast. The other ranks take part in it
+// even if this rank cannot read the weight. This rank then continues with zeros and sets m.deferred.failed.
 func (m *Model) readWeight(ctx context.Context, s *torch.Scope, i int) (v torch.Tensor, err error) {
 	d, w := m.deferred, m.declared.weights[i]
 	s.Do(func(s *torch.Scope) { // frees the tensor in the type of the source
 		s.NoGrad(func() {
 			if v, err = d.read(s, i, w); err != nil {
-				return
+				if d.first == nil {
+					return
+				}
+				d.failed = cmp.Or(d.failed, fmt.Errorf("read the weight %s: %w", w.name, err))
+				v, err = s.Zeros(m.dtype, w.shape...), nil
 			}
 			v = v.To(m.dtype).Contiguous()
 			if d.first != nil {

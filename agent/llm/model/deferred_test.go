@@ -1,6 +1,8 @@
 package model
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 
@@ -109,6 +111,61 @@ func TestDeferredStart(t *testing.T) {
 		t.Logf("%v: peak of %d ranks %d bytes, shards %d, unit %d, limit %d", compute, ranks, p.bytes-before, shards, unit, limit)
 		if p.bytes-before > limit || p.bytes-before < int64(shards) {
 			t.Errorf("%v: the ranks together held %d bytes, want at most %d: their shards, %d, and two units each", compute, p.bytes-before, limit, shards)
+		}
+	}
+}
+
+// TestReadErrorOfOneRank checks that an error of reading on one rank is returned there alone, and that the collectives of all ranks
+// still match.
+func TestReadErrorOfOneRank(t *testing.T) {
+	dir := saveModel(t, wide("llama", 2, false), torch.Float32)
+	failure := errors.New("the disk has failed")
+	load := func(ctx context.Context, m *Model, _ *dist.Group) error { return m.Load(ctx) }
+	divide := func(ctx context.Context, m *Model, g *dist.Group) error {
+		return m.Shard(ctx, shard.Options{Group: g, Level: shard.Weights, Compute: torch.Float32})
+	}
+	convert := func(ctx context.Context, m *Model, _ *dist.Group) error {
+		c, err := m.Shadow(ctx, torch.BFloat16)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	}
+	for name, first := range map[string]func(context.Context, *Model, *dist.Group) error{"load": load, "shard": divide, "convert": convert} {
+		for failing := range 2 {
+			disttest.Run(t, 2, func(th *torch.Thread, g *dist.Group) error {
+				ctx := t.Context()
+				b, err := Open(ctx, th, dir, Options{Deferred: true, TokenizerOptional: true})
+				if err != nil {
+					return err
+				}
+				m := b.Model
+				defer m.Close()
+				read := m.deferred.read
+				m.deferred.read = func(s *torch.Scope, i int, w weight) (torch.Tensor, error) {
+					if i == 2 && g.Rank() == failing {
+						return torch.Tensor{}, failure
+					}
+					return read(s, i, w)
+				}
+				if err := m.Broadcast(ctx, g); err != nil {
+					return err
+				}
+				get := load
+				if g.Rank() == 0 || name != "convert" {
+					get = first
+				}
+				if err := get(ctx, m, g); errors.Is(err, failure) != (g.Rank() == failing) || err != nil && g.Rank() != failing {
+					t.Errorf("%s, rank %d of which rank %d fails: the error is %v", name, g.Rank(), failing, err)
+				}
+				return torch.Run(ctx, th, func(s *torch.Scope) error { // the next collective is in the same order
+					all, err := g.GatherBytes(ctx, s, []byte{byte(g.Rank())})
+					if err == nil && (len(all) != 2 || all[1][0] != 1) {
+						t.Errorf("%s: the ranks sent %v, want their numbers", name, all)
+					}
+					return err
+				})
+			})
 		}
 	}
 }

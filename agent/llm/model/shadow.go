@@ -12,7 +12,11 @@ import (
 // of a float32 model in training, or as a frozen reference.
 func (m *Model) Shadow(ctx context.Context, dt torch.DType) (*Model, error) {
 	c, err := m.Deferred(dt)
-	return loaded(ctx, c, err)
+	if c, err = loaded(ctx, c, err); err == nil && m.deferred != nil && m.deferred.failed != nil {
+		c.Close()
+		return nil, m.deferred.failed
+	}
+	return c, err
 }
 
 // checkCopy returns an error if m cannot be copied.

@@ -94,6 +94,9 @@ func (m *Model) shardWeights(ctx context.Context, o shard.Options) error {
 			return err
 		}
 	}
+	if m.deferred != nil && m.deferred.failed != nil {
+		return m.deferred.failed
+	}
 	m.endDeferral()
 	return nil
 }

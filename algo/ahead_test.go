@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -199,25 +200,19 @@ func TestAheadResumes(t *testing.T) {
 			}
 		}},
 		{"the server fails while it plays ahead", func(t *testing.T, r *rig) {
-			var mu sync.Mutex
-			dead, died := false, make(chan struct{})
-			r.onPhase = func(p Phase) {
-				if p.Name != "update_actor" || p.Step != 2 {
-					return
+			const before = 2 * 2 * 3 // resets of steps 1 and 2, each of 2 groups of 3 episodes
+			var resets atomic.Int32
+			died := make(chan struct{})
+			r.onRequest = func(path string, _ []byte) bool {
+				if strings.HasSuffix(path, "/reset") && resets.Add(1) == before+1 {
+					close(died)
 				}
-				mu.Lock()
-				dead = true
-				mu.Unlock()
-				within(t, "a failure of the server", died)
+				return resets.Load() <= before
 			}
-			once := sync.OnceFunc(func() { close(died) })
-			r.onRequest = func(path string, body []byte) bool {
-				mu.Lock()
-				defer mu.Unlock()
-				if dead && strings.HasSuffix(path, "/step") || dead && strings.HasSuffix(path, "/reset") {
-					once()
+			r.onPhase = func(p Phase) {
+				if p.Name == "update_actor" && p.Step == 2 {
+					within(t, "a failure of the server", died)
 				}
-				return !dead
 			}
 			err := r.fit(t, t.Context(), t.Context())
 			var down *pool.DownError

@@ -305,9 +305,9 @@ model() {
   say "build/models/SmolLM2-135M-Instruct.gguf is ready"
 }
 
-# Installs transformers and TRL, which the benchmarks compare with, into build/peer
+# Installs transformers, TRL and llama.cpp, which the benchmarks compare with, into build/peer
 # (2 GB to download). Neither the build nor the tests need them.
-peer_venv() { venv peer "transformers (downloads 2 GB unless cached)" torch transformers gguf trl peft; }
+peer_venv() { venv peer "transformers (downloads 2 GB unless cached)" torch transformers gguf trl peft xllamacpp; }
 
 # Installs into build/readers (160 MB to download) the programs that read the output
 # of openmanus in tests: TensorBoard, MLflow, wandb, huggingface_hub, the client of OpenAI and gguf.
@@ -802,17 +802,17 @@ accept() {
 bench() {
   binary
   native_binary bench ./bench
-  local with=(--program "$build/openmanus")
+  local with=(--program "$build/openmanus" --model "$build/models/SmolLM2-135M-Instruct.gguf" --shares "$root/bench/shares.json")
   case " $* " in
-    *' -h '* | *help* | *' latency '*) ;; # no peer
-    *' shared '*) with+=(--model "$build/models/SmolLM2-135M-Instruct.gguf") ;;
+    *' -h '* | *help* | *' latency '*) ;; # neither a model nor a peer
+    *quick* | *' shared '*) model ;;
     *)
       model
       peer_venv
-      with+=(--model "$build/models/SmolLM2-135M-Instruct.gguf" --peer "$build/peer/bin/python"
-        --script "$root/bench/peer_transformers.py" --trl-script "$root/bench/peer_trl.py")
+      with+=(--peer "$build/peer/bin/python" --script "$root/bench/peer_transformers.py"
+        --llama-script "$root/bench/peer_llamacpp.py" --trl-script "$root/bench/peer_trl.py")
       case " $* " in
-        *' grpo '*) ;;
+        *' grpo '* | *' start '* | *' speed '*) ;;
         *) step "tokens encoded per second on one core" >&2
           go test -run '^$' -bench 'Encode/smollm2' -cpu 1 ./agent/llm/tokenizer >&2 ;;
       esac ;;
@@ -829,8 +829,8 @@ Usage: ./build.sh [COMMAND]
   build           build everything (the default); the program is build/openmanus
   quickstart      build, then train a tiny agent on the built-in maze and show its success before and after
   test            build, then run every test
-  bench           build, then measure speed against transformers (downloads 2 GB);
-                  bench grpo measures GRPO steps against TRL. ./build.sh bench --help lists all measurements
+  bench           build, then measure speed against transformers and llama.cpp (downloads 2 GB); bench --full measures all
+                  that docs/results.md quotes; bench --quick, in 3 minutes without downloads, compares with bench/shares.json
   install         build, then install the program and its libraries below --prefix DIR (default ~/.local, for root /usr/local)
   release         build the files for users in dist/: the one-file executable, the archive, licences and checksums
   native          build only the native libraries
@@ -842,7 +842,7 @@ Usage: ./build.sh [COMMAND]
                   with ten seeds and checks the success rates (30 minutes). ./build.sh accept help lists the
                   checks, accept CHECK --help the options of one
   docs            write docs/ as a website into build/docs; it needs Go only
-  peer            install transformers and TRL, for benchmarks, into build/peer (2 GB)
+  peer            install transformers, TRL and llama.cpp, for benchmarks, into build/peer (2 GB)
   readers         install TensorBoard, MLflow and other readers of the output, for tests, into build/readers
   clean           remove build/; downloads stay in the cache
 

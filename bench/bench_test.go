@@ -18,7 +18,7 @@ import (
 func startPeer(t *testing.T, how string) (*Peer, error) {
 	t.Helper()
 	t.Setenv(playPeer, how)
-	return OpenPeer(t.Context(), []string{os.Args[0]}, "model.gguf", 3, t.Output())
+	return OpenPeer(t.Context(), []string{os.Args[0]}, "model.gguf", 3, torch.BFloat16, t.Output())
 }
 
 func TestPeer(t *testing.T) {
@@ -26,13 +26,13 @@ func TestPeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(PeerVersions{Transformers: "5", Torch: "2", Threads: 3}, p.Versions); d != "" {
+	if d := cmp.Diff(PeerReady{Versions: map[string]string{"transformers": "5", "type": "bfloat16"}, Threads: 3}, p.Ready); d != "" {
 		t.Error(d)
 	}
-	for _, batch := range []int{2, 5} {
-		took, err := p.Run(t.Context(), Job{Name: "job", Kind: Prefill, Batch: batch})
-		if err != nil || took != time.Duration(batch)*time.Second {
-			t.Errorf("a job of batch %d took %v, want %d s (error %v)", batch, took, batch, err)
+	for _, batch := range []int{2, 5} { // a job takes as many seconds as it has tokens
+		took, err := p.Run(t.Context(), Job{Name: "job", Kind: Prefill, Batch: batch, Tokens: 3})
+		if err != nil || took != time.Duration(3*batch)*time.Second {
+			t.Errorf("a job of batch %d took %v, want %d s (error %v)", batch, took, 3*batch, err)
 		}
 	}
 	if err := p.Close(); err != nil {
@@ -77,23 +77,34 @@ func (s *scriptedSide) Run(context.Context, Job) (time.Duration, error) {
 
 func TestCompare(t *testing.T) {
 	var log []string
-	ours := &scriptedSide{"ours", []float64{0.5, 4, 2}, &log} // the first run is not counted
-	peer := &scriptedSide{"peer", []float64{0.1, 3, 5}, &log}
+	ours := &scriptedSide{"ours", []float64{0.5, 4, 1, 2}, &log}   // the first run is not counted
+	peer := &scriptedSide{"peer", []float64{25, 3, 5}, &log}       // it is, because it is long
+	form := &scriptedSide{"again", []float64{0.1, 6, 10, 9}, &log} // another form of the job
 	j := Job{Name: "x", Kind: Decode, Batch: 3, New: 4}
-	got, err := compare(t.Context(), j, ours, peer, 2)
+	rivals := []Rival{{Name: "peer", Side: peer}, {Name: "peer", Form: "again", Side: form}}
+	got, err := compare(t.Context(), j, ours, rivals, 3, func() error {
+		log = append(log, "probe")
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Comparison{Job: j, Unit: "tokens/s", Ours: 6, Peer: 4, Ratio: 1.5, OursSeconds: []float64{4, 2}, PeerSeconds: []float64{3, 5}}
+	want := Comparison{Job: j, Unit: "tokens/s", Ours: 6, OursSeconds: []float64{4, 1, 2}, Peers: []PeerRate{
+		{Name: "peer", Rate: 2.4, Ratio: 2.5, Seconds: []float64{25, 3, 5}},
+		{Name: "peer again", Rate: 12. / 9, Ratio: 4.5, Seconds: []float64{6, 10, 9}},
+	}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if order := strings.Join(log, " "); order != "ours peer ours peer ours peer" {
-		t.Errorf("the sides ran in the order %q, want ours and peer in turns", order)
+	if order := strings.Join(log, " "); order != "ours peer again probe ours peer again probe ours peer again probe ours again" {
+		t.Errorf("the sides ran in the order %q, want turns", order)
 	}
-	alone, err := compare(t.Context(), j, &scriptedSide{"ours", []float64{1, 2}, &log}, nil, 1)
-	if err != nil || alone.Ours != 6 || alone.Peer != 0 {
-		t.Errorf("without a peer: got %+v (error %v), want ours 6 and peer 0", alone, err)
+	if row := strings.Join(got.row(), "|"); row != "x||6 tokens/s|||peer 2.4 (2.50 x), peer again 1.333 (4.50 x)" {
+		t.Errorf("the row is %q", row)
+	}
+	alone, err := compare(t.Context(), j, &scriptedSide{"ours", []float64{1, 2}, &log}, nil, 1, nil)
+	if err != nil || alone.Ours != 6 || alone.Peers != nil {
+		t.Errorf("without a peer: got %+v (error %v), want ours 6 and no peers", alone, err)
 	}
 }
 
@@ -108,6 +119,8 @@ func TestUnits(t *testing.T) {
 		{Job{Kind: Turns, Batch: 2, Turns: 3, New: 7}, 6, "turns/s"},
 		{Job{Kind: Train, Batch: 2, Tokens: 7}, 14, "tokens/s"},
 		{Job{Kind: Train, Batch: 3, Tokens: 20, Ragged: true}, 16 + 18 + 20, "tokens/s"},
+		{Job{Kind: Train, Batch: 2, Tokens: 20, Ragged: true, Shortest: 4}, 24, "tokens/s"},
+		{Job{Kind: Turns, Batch: 5, Turns: 3, Fewest: 2, New: 7}, 2 + 3 + 2 + 3 + 2, "turns/s"},
 	} {
 		if n, unit := tt.job.Units(); n != tt.n || unit != tt.unit {
 			t.Errorf("%s: got %d %s, want %d %s", tt.job.Kind, n, unit, tt.n, tt.unit)
@@ -126,6 +139,7 @@ func TestOurs(t *testing.T) {
 		{Name: "train", Kind: Train, Batch: 2, Tokens: 12},
 		{Name: "prefill again", Kind: Prefill, Batch: 3, Tokens: 20},
 		{Name: "ragged", Kind: Prefill, Batch: 3, Tokens: 20, Ragged: true},
+		{Name: "uneven", Kind: Turns, Batch: 2, Turns: 2, Fewest: 1, Prompt: 10, New: 4, Observation: 5},
 	}
 	o, err := OpenOurs(t.Context(), model, "cpu", torch.Float32, jobs)
 	if err != nil {
@@ -133,7 +147,7 @@ func TestOurs(t *testing.T) {
 	}
 	defer o.Close()
 	// For each job: the sampled tokens, and the tokens that the model processes (all tokens except the last of each session).
-	want := map[string][2]int64{"prefill": {3, 60}, "decode": {14, 2 * (9 + 6)}, "turns": {24, 2 * (10 + 2*5 + 3*4 - 1)}, "train": {0, 0}, "prefill again": {3, 60}, "ragged": {3, 54}}
+	want := map[string][2]int64{"prefill": {3, 60}, "decode": {14, 2 * (9 + 6)}, "turns": {24, 2 * (10 + 2*5 + 3*4 - 1)}, "train": {0, 0}, "prefill again": {3, 60}, "ragged": {3, 54}, "uneven": {12, 10 + 3 + 10 + 5 + 7}}
 	for _, j := range jobs {
 		before := o.sampler.Scheduler.Stats()
 		took, err := o.Run(t.Context(), j)
@@ -211,10 +225,24 @@ func TestLatencyJudged(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for args, want := range map[string]string{"speeed": "speeed", "speed now --json": `"now"`, "--rounds 0": "--rounds", "shared --busy 0": "--busy",
+	for args, want := range map[string]string{"speeed": "speeed", "--quick latency": "--quick", "--quick --full": "--quick", "--update": "--update", "--rows [": "rows", "speed now --json": `"now"`, "--rounds 0": "--rounds", "shared --busy 0": "--busy",
 		"job": "--job", `job --job {"kind":"decode","rows":3}`: "rows", "job --dtype float8": "float8"} {
 		if _, err := parse(strings.Fields(args), t.Output()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", args, err, want)
+		}
+	}
+	for args, want := range map[string]string{
+		"": "speed latency", "--full": "speed grpo start latency", "--quick --update": "speed", "--full grpo": "grpo", "--quick speed": "speed",
+	} {
+		o, err := parse(strings.Fields(args), t.Output())
+		var got []string
+		for _, name := range []string{"speed", "grpo", "start", "latency"} {
+			if o.selects(name) {
+				got = append(got, name)
+			}
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%q selects %v (error %v), want %s", args, got, err, want)
 		}
 	}
 	if o, err := parse([]string{"--rounds", "2", "latency", "--json"}, t.Output()); err != nil || o.measurement != "latency" || o.rounds != 2 || !o.json {

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 )
 
@@ -12,56 +12,88 @@ type Side interface {
 	Run(ctx context.Context, j Job) (time.Duration, error)
 }
 
-// Comparison is the result of one job on both sides.
+// Comparison is the result of one job on all sides. Rates are units per second of the median run.
 type Comparison struct {
-	Job         Job       `json:"job"`
-	Unit        string    `json:"unit"`
-	Ours        float64   `json:"ours"` // units per second of the fastest run
-	Peer        float64   `json:"peer,omitempty"`
-	Ratio       float64   `json:"ratio,omitempty"` // ours / peer; above 1, openmanus is faster
-	OursSeconds []float64 `json:"ours_seconds"`    // duration of every run
-	PeerSeconds []float64 `json:"peer_seconds,omitempty"`
+	Job         Job        `json:"job"`
+	Type        string     `json:"type,omitempty"`
+	Unit        string     `json:"unit"`
+	Ours        float64    `json:"ours"`
+	Bound       float64    `json:"bound,omitempty"` // rate that the machine allows
+	Share       float64    `json:"share,omitempty"` // ours / bound
+	Machine     *Machine   `json:"machine,omitempty"`
+	OursSeconds []float64  `json:"ours_seconds"` // duration of every run that counts
+	Peers       []PeerRate `json:"peers,omitempty"`
 }
 
-// compare runs a job on both sides, once to warm up and then in the given number of
-// rounds. The sides alternate, so that other load on the machine affects both. The fastest
-// run counts, since other load only adds time. Without a peer it measures our side only.
-func compare(ctx context.Context, j Job, ours, peer Side, rounds int) (Comparison, error) {
+// PeerRate is the result of a job on a peer.
+type PeerRate struct {
+	Name    string    `json:"name"`
+	Rate    float64   `json:"rate"`
+	Ratio   float64   `json:"ratio"` // ours / peer; above 1, openmanus is faster
+	Seconds []float64 `json:"seconds"`
+}
+
+// Rival is a peer in a comparison. Form is the way in which it does the job.
+type Rival struct {
+	Name string
+	Form string
+	Side Side
+}
+
+// longRun is the time from which the first run counts: the warm-up is a small part of it, and another run is expensive.
+const longRun = 20 * time.Second
+
+// compare runs a job on all sides, once to warm up and then in the given number of rounds. The sides alternate, so that other load on the
+// machine affects all. probe measures the machine at the start of every round; nil: no probe.
+func compare(ctx context.Context, j Job, ours Side, rivals []Rival, rounds int, probe func() error) (Comparison, error) {
 	n, unit := j.Units()
 	c := Comparison{Job: j, Unit: unit}
+	sides := append([]Rival{{Side: ours}}, rivals...)
+	seconds := make([][]float64, len(sides))
 	for round := range rounds + 1 {
-		for _, s := range []struct {
-			side    Side
-			seconds *[]float64
-		}{{ours, &c.OursSeconds}, {peer, &c.PeerSeconds}} {
-			if s.side == nil {
+		if probe != nil && round > 0 {
+			if err := probe(); err != nil {
+				return c, err
+			}
+		}
+		for i, s := range sides {
+			if len(seconds[i]) == rounds {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
 				return c, err
 			}
-			took, err := s.side.Run(ctx, j)
+			formed := j
+			formed.Form = s.Form
+			took, err := s.Side.Run(ctx, formed)
 			if err != nil {
 				return c, err
 			}
-			if round > 0 {
-				*s.seconds = append(*s.seconds, took.Seconds())
+			if round > 0 || took >= longRun {
+				seconds[i] = append(seconds[i], took.Seconds())
 			}
 		}
 	}
-	c.Ours = float64(n) / slices.Min(c.OursSeconds)
-	if peer != nil {
-		c.Peer = float64(n) / slices.Min(c.PeerSeconds)
-		c.Ratio = c.Ours / c.Peer
+	c.OursSeconds = seconds[0]
+	c.Ours = float64(n) / median(c.OursSeconds)
+	for i, r := range rivals {
+		p := PeerRate{Name: strings.TrimSpace(r.Name + " " + r.Form), Seconds: seconds[i+1]}
+		p.Rate = float64(n) / median(p.Seconds)
+		p.Ratio = c.Ours / p.Rate
+		c.Peers = append(c.Peers, p)
 	}
 	return c, nil
 }
 
 // row returns the cells of a table row.
 func (c Comparison) row() []string {
-	ours := fmt.Sprintf("%.1f %s", c.Ours, c.Unit)
-	if c.Peer == 0 {
-		return []string{c.Job.Name, ours, "", ""}
+	cells := []string{c.Job.Name, c.Type, fmt.Sprintf("%.4g %s", c.Ours, c.Unit), "", ""}
+	if c.Bound > 0 {
+		cells[3], cells[4] = fmt.Sprintf("%.4g", c.Bound), fmt.Sprintf("%.0f %%", 100*c.Share)
 	}
-	return []string{c.Job.Name, ours, fmt.Sprintf("%.1f %s", c.Peer, c.Unit), fmt.Sprintf("%.2f", c.Ratio)}
+	var peers []string
+	for _, p := range c.Peers {
+		peers = append(peers, fmt.Sprintf("%s %.4g (%.2f x)", p.Name, p.Rate, p.Ratio))
+	}
+	return append(cells, strings.Join(peers, ", "))
 }

@@ -44,15 +44,16 @@ func (o *Ours) generate(ctx context.Context, j Job) (took time.Duration, err err
 			return 0, err
 		}
 	}
+	lengths, played := j.lengths(), j.played()
 	return o.together(ctx, talks, func(ctx context.Context, c *conversation) error {
 		switch j.Kind {
 		case Prefill:
-			return o.reply(ctx, c, j.length(c.row), 1, 0)
+			return o.reply(ctx, c, lengths[c.row], 1, 0)
 		case Decode:
 			return o.reply(ctx, c, 0, j.New, 1)
 		}
 		given := j.Prompt
-		for turn := range j.Turns {
+		for turn := range played[c.row] {
 			if err := o.reply(ctx, c, given, j.New, turn); err != nil {
 				return err
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/process"
+	"github.com/openmanus/openmanus/torch"
 )
 
 // The work of a step on both sides. Our side is `openmanus train` with episodes of
@@ -25,10 +26,7 @@ import (
 // the maze, but training needs different rewards within a group. The reward therefore
 // depends on the number of characters.
 const (
-	grpoTasks    = 2
-	grpoGroup    = 4
 	grpoNew      = 64
-	grpoMicro    = 4
 	grpoContext  = 320 // tokens; a prompt of the maze has about 200
 	grpoRank     = 16
 	grpoAlpha    = 32
@@ -41,19 +39,55 @@ const (
 	grpoSteps    = 2      // measured steps per process, after one warm-up step
 )
 
+// GRPOWork is the work of a step: Group replies to each of Tasks prompts, a group in every pass.
+type GRPOWork struct {
+	Tasks int         `json:"tasks"`
+	Group int         `json:"group"`
+	Rank  int         `json:"lora_rank,omitempty"` // of the adapters; 0: train all weights
+	Type  torch.DType `json:"-"`                   // of the arithmetic
+}
+
+// grpoTrials returns the steps that bench measures; full: those of docs/results.md.
+func grpoTrials(full bool) []GRPOWork {
+	if full {
+		return []GRPOWork{{Tasks: 8, Group: 8, Type: torch.Float32}, {Tasks: 8, Group: 8, Type: torch.BFloat16}}
+	}
+	return []GRPOWork{{Tasks: 2, Group: 4, Type: torch.Float32}, {Tasks: 2, Group: 4, Rank: grpoRank, Type: torch.Float32}}
+}
+
+func (w GRPOWork) rows() int { return w.Tasks * w.Group }
+
+func (w GRPOWork) name() string {
+	trained := "all weights"
+	if w.Rank > 0 {
+		trained = fmt.Sprintf("LoRA, rank %d", w.Rank)
+	}
+	return fmt.Sprintf("%d x %d, %s, %v", w.Tasks, w.Group, trained, w.Type)
+}
+
+// bound returns the shortest time of a step, in seconds: each prompt read once, all replies decoded at once, and an update in which each prompt is
+// computed once too.
+func (w GRPOWork) bound(work Work, m Machine, prompt int) float64 {
+	flops := float64(w.Tasks)*work.read(prompt, 0) + float64(w.rows())*(work.read(grpoNew, prompt)+grpoNew*work.head)
+	return work.prefill(m, w.Tasks, prompt, 0) + work.steps(m, w.rows(), grpoNew-1, prompt) + 3*flops/(m.GFLOPs*1e9)
+}
+
 // GRPO compares the GRPO steps of openmanus and TRL.
 type GRPO struct {
 	Versions *TRLVersions `json:"trl,omitempty"`
 	Trials   []GRPOTrial  `json:"trials"`
 }
 
-// GRPOTrial compares one kind of training on both sides: of all weights, or of adapters.
+// GRPOTrial compares one kind of step on both sides.
 type GRPOTrial struct {
+	GRPOWork
 	Name   string    `json:"name"`
 	Ours   GRPOSide  `json:"ours"`
 	Peer   *GRPOSide `json:"peer,omitempty"`
 	Time   float64   `json:"time_ratio,omitempty"`   // ours / TRL's; below 1, openmanus is faster
 	Memory float64   `json:"memory_ratio,omitempty"` // ours / TRL's; below 1, openmanus uses less memory
+	Bound  float64   `json:"bound_s,omitempty"`      // shortest time that the machine allows
+	Share  float64   `json:"share,omitempty"`        // bound / ours
 }
 
 // GRPOSide has the times and the memory of the processes of one side.
@@ -68,22 +102,19 @@ type GRPOSide struct {
 	NewTokens    int   `json:"new_tokens"` // per step
 }
 
-// measureGRPO trains all weights, then adapters. Each round runs one process per
+// measureGRPO measures each kind of step. Each round runs one process per
 // side; the sides alternate in running first. Without python it measures our side only.
-func measureGRPO(ctx context.Context, o options, dir string, log io.Writer) (g GRPO, err error) {
+func measureGRPO(ctx context.Context, o options, trials []GRPOWork, dir string, log io.Writer) (g GRPO, err error) {
 	model, err := filepath.Abs(o.model)
 	if err != nil {
 		return g, err
 	}
-	for _, rank := range []int{0, grpoRank} {
-		t := GRPOTrial{Name: "all weights"}
-		if rank > 0 {
-			t.Name = fmt.Sprintf("LoRA, rank %d", rank)
-		}
+	for i, work := range trials {
+		t := GRPOTrial{GRPOWork: work, Name: work.name()}
 		var prompts [][]int32
 		ours := func(turn int) error {
 			fmt.Fprintf(log, "measuring GRPO, %s, turn %d of %d\n", t.Name, turn+1, o.rounds)
-			side, asked, err := oursGRPO(ctx, o, model, filepath.Join(dir, fmt.Sprintf("rank_%d_turn_%d", rank, turn)), rank)
+			side, asked, err := oursGRPO(ctx, o, model, filepath.Join(dir, fmt.Sprintf("trial_%d_turn_%d", i, turn)), work)
 			if err != nil {
 				return fmt.Errorf("%s: %w", t.Name, err)
 			}
@@ -92,7 +123,7 @@ func measureGRPO(ctx context.Context, o options, dir string, log io.Writer) (g G
 		}
 		peer := func(turn int) error {
 			fmt.Fprintf(log, "measuring GRPO, %s, TRL, turn %d of %d\n", t.Name, turn+1, o.rounds)
-			side, versions, err := peerGRPO(ctx, o, model, dir, rank, prompts)
+			side, versions, err := peerGRPO(ctx, o, model, dir, work, prompts)
 			if err != nil {
 				return fmt.Errorf("%s by TRL: %w", t.Name, err)
 			}
@@ -143,15 +174,15 @@ func (s *GRPOSide) add(one GRPOSide) error {
 }
 
 // grpoConfig returns the configuration of our side.
-func grpoConfig(model string, rank, steps int) string {
+func grpoConfig(model string, w GRPOWork, steps int) string {
 	lora := ""
-	if rank > 0 {
-		lora = fmt.Sprintf("lora_rank = %d\nlora_alpha = %d.0\n", rank, grpoAlpha)
+	if w.Rank > 0 {
+		lora = fmt.Sprintf("lora_rank = %d\nlora_alpha = %d.0\n", w.Rank, grpoAlpha)
 	}
 	return fmt.Sprintf(`[model]
 path = %q
 device = "cpu"
-compute_dtype = "float32"
+compute_dtype = "%v"
 %s
 [[env]]
 name = "maze"
@@ -191,17 +222,17 @@ total_steps = %d
 save_every = 0
 test_every = 0
 val_before_train = false
-`, model, lora, grpoTasks-1, grpoTasks, grpoContext-grpoNew-1, grpoGroup, grpoNew, grpoContext, grpoTasks*grpoGroup, grpoReward, grpoMicro, grpoLow, grpoHigh,
+`, model, w.Type, lora, w.Tasks-1, w.Tasks, grpoContext-grpoNew-1, w.Group, grpoNew, grpoContext, w.rows(), grpoReward, w.Group, grpoLow, grpoHigh,
 		grpoGradClip, grpoLR, grpoDecay, steps)
 }
 
 // oursGRPO trains with openmanus. It also returns the prompts, one per task.
-func oursGRPO(ctx context.Context, o options, model, out string, rank int) (side GRPOSide, prompts [][]int32, err error) {
+func oursGRPO(ctx context.Context, o options, model, out string, w GRPOWork) (side GRPOSide, prompts [][]int32, err error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return side, nil, err
 	}
 	file := filepath.Join(out, "grpo.toml")
-	if err := os.WriteFile(file, []byte(grpoConfig(model, rank, grpoSteps+1)), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(grpoConfig(model, w, grpoSteps+1)), 0o644); err != nil {
 		return side, nil, err
 	}
 	cmd := process.Command(ctx, o.program, "train", file, "--set", "trainer.output_dir="+out)
@@ -215,12 +246,12 @@ func oursGRPO(ctx context.Context, o options, model, out string, rank int) (side
 		if l.Phase != track.PhaseTrain || step == 0 {
 			return nil
 		}
-		if n := m[track.UpdatedRows]; n != grpoTasks*grpoGroup {
-			return fmt.Errorf("step %d learned from %g of %d episodes", step, n, grpoTasks*grpoGroup)
+		if n := m[track.UpdatedRows]; n != float64(w.rows()) {
+			return fmt.Errorf("step %d learned from %g of %d episodes", step, n, w.rows())
 		}
 		sampled := int(m[track.SampledTokens])
-		if sampled != grpoTasks*grpoGroup*grpoNew {
-			return fmt.Errorf("step %d sampled %d tokens, want %d", step, sampled, grpoTasks*grpoGroup*grpoNew)
+		if sampled != w.rows()*grpoNew {
+			return fmt.Errorf("step %d sampled %d tokens, want %d", step, sampled, w.rows()*grpoNew)
 		}
 		side.PromptTokens, side.NewTokens = int(m[track.RolloutTokens])-sampled, sampled
 		if step > 1 {
@@ -234,12 +265,12 @@ func oursGRPO(ctx context.Context, o options, model, out string, rank int) (side
 	if len(side.Steps) != grpoSteps {
 		return side, nil, fmt.Errorf("metrics.jsonl has %d steps after the first, want %d", len(side.Steps), grpoSteps)
 	}
-	prompts, err = promptsOf(filepath.Join(run, "rollouts", "step_1.jsonl"))
+	prompts, err = promptsOf(filepath.Join(run, "rollouts", "step_1.jsonl"), w.Tasks)
 	return side, prompts, err
 }
 
 // promptsOf returns the token ids before the first reply, one list per task.
-func promptsOf(path string) ([][]int32, error) {
+func promptsOf(path string, tasks int) ([][]int32, error) {
 	d, err := dump.Open(path)
 	if err != nil {
 		return nil, err
@@ -266,8 +297,8 @@ func promptsOf(path string) ([][]int32, error) {
 			return nil, fmt.Errorf("%s: two episodes of %s have different prompts", path, e.Task.ID)
 		}
 	}
-	if len(prompts) != grpoTasks {
-		return nil, fmt.Errorf("%s has the prompts of %d tasks, want %d", path, len(prompts), grpoTasks)
+	if len(prompts) != tasks {
+		return nil, fmt.Errorf("%s has the prompts of %d tasks, want %d", path, len(prompts), tasks)
 	}
 	return prompts, nil
 }
@@ -294,13 +325,15 @@ func (g *GRPO) print(w io.Writer, threads int) error {
 	if v := g.Versions; v != nil {
 		peer = fmt.Sprintf(", against TRL %s on transformers %s and torch %s", v.TRL, v.Transformers, v.Torch)
 	}
-	fmt.Fprintf(w, "\nGRPO steps, float32, %d threads, median of %d turns of %d steps after one (fastest and slowest turn)%s\n", threads, len(first.Turns), grpoSteps, peer)
-	fmt.Fprintf(w, "  %d prompts of %d tokens in all, %d replies of %d to each, one update of all, %d rows a pass, no KL\n\n",
-		grpoTasks, first.PromptTokens/grpoGroup, grpoGroup, grpoNew, grpoMicro)
+	fmt.Fprintf(w, "\nGRPO steps (prompts x replies), %d threads, median of %d turns of %d steps after one (fastest and slowest turn)%s\n", threads, len(first.Turns), grpoSteps, peer)
+	fmt.Fprintf(w, "  replies of %d tokens, one update of all, a group a pass, no KL\n\n", grpoNew)
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	head := []string{"  ", "openmanus", "TRL", "ours / theirs", "openmanus", "TRL", "ours / theirs"}
 	if g.Versions == nil {
 		head = []string{"  ", "openmanus", "openmanus"}
+	}
+	if g.Trials[0].Bound > 0 {
+		head = append(head, "bound", "share")
 	}
 	fmt.Fprintln(table, strings.Join(head, "\t"))
 	for _, t := range g.Trials {
@@ -312,6 +345,9 @@ func (g *GRPO) print(w io.Writer, threads int) error {
 		if t.Peer != nil {
 			cells = append(cells, fmt.Sprintf("%.0f MB", float64(t.Peer.PeakBytes)/1e6), fmt.Sprintf("%.2f", t.Memory))
 		}
+		if t.Bound > 0 {
+			cells = append(cells, fmt.Sprintf("%.2f s", t.Bound), fmt.Sprintf("%.0f %%", 100*t.Share))
+		}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	if err := table.Flush(); err != nil {
@@ -319,12 +355,6 @@ func (g *GRPO) print(w io.Writer, threads int) error {
 	}
 	fmt.Fprintln(w, "  seconds per step and peak memory of a process (TRL: once its model is loaded); a ratio below 1 means less than TRL")
 	return nil
-}
-
-func median(xs []float64) float64 {
-	xs = slices.Sorted(slices.Values(xs))
-	n := len(xs)
-	return (xs[(n-1)/2] + xs[n/2]) / 2
 }
 
 // time formats the median time of a step and the range of the medians of the processes.

@@ -17,17 +17,23 @@ import (
 
 // TestGRPOConfig checks that our configuration is valid and has the sizes that the peer receives.
 func TestGRPOConfig(t *testing.T) {
-	for _, rank := range []int{0, grpoRank} {
-		c, err := configs.New(vocabulary.New()).Load("grpo.toml", []byte(grpoConfig("some model.gguf", rank, 4)), nil)
+	for _, w := range append(grpoTrials(false), grpoTrials(true)...) {
+		c, err := configs.New(vocabulary.New()).Load("grpo.toml", []byte(grpoConfig("some model.gguf", w, 4)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !c.Rollout.IgnoreEOS || c.Rollout.MaxNewTokens != grpoNew || c.Rollout.GroupSize != grpoGroup || c.Model.LoRARank != rank ||
+		if !c.Rollout.IgnoreEOS || c.Rollout.MaxNewTokens != grpoNew || c.Rollout.GroupSize != w.Group || c.Data.TrainBatchSize != w.Tasks || c.Model.LoRARank != w.Rank || c.Model.ComputeDtype != w.Type.String() ||
 			c.Model.GradientCheckpointing || c.UsesReference() || !c.Actor.CalculateEntropy || c.Actor.MiniBatchSize != 0 || c.Trainer.TotalSteps != 4 {
-			t.Errorf("rank %d: wrong sizes in the configuration %+v", rank, c)
+			t.Errorf("%s: wrong sizes in the configuration %+v", w.name(), c)
 		}
 	}
 }
+
+// The sizes of grpoTrials(false).
+const (
+	grpoTasks = 2
+	grpoGroup = 4
+)
 
 // grpoPrograms writes programs that report the steps of both sides without training. The parameters sampled
 // and theirs are the numbers of new tokens that our program and TRL's program report.
@@ -86,11 +92,11 @@ cd "$(dirname "$0")" && cp "$2" asked.json && echo theirs >>turns && cat answer.
 func TestMeasureGRPO(t *testing.T) {
 	const all = grpoTasks * grpoGroup * grpoNew
 	o := grpoPrograms(t, all, all)
-	g, err := measureGRPO(t.Context(), o, t.TempDir(), t.Output())
+	g, err := measureGRPO(t.Context(), o, grpoTrials(false), t.TempDir(), t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(g.Trials) != 2 || g.Trials[0].Name != "all weights" || g.Trials[1].Name != "LoRA, rank 16" {
+	if len(g.Trials) != 2 || g.Trials[0].Name != "2 x 4, all weights, float32" || g.Trials[1].Name != "2 x 4, LoRA, rank 16, float32" {
 		t.Fatalf("%+v", g)
 	}
 	for _, trial := range g.Trials { // the first step of three does not count
@@ -118,14 +124,14 @@ func TestMeasureGRPO(t *testing.T) {
 	if err := g.print(&out, 2); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"against TRL 1 on transformers 5 and torch 2", "2.00 s (2.00-2.00)", "4.00 s (4.00-4.00)", "0.50", "2 prompts of 5 tokens in all"} {
+	for _, want := range []string{"against TRL 1 on transformers 5 and torch 2", "2.00 s (2.00-2.00)", "4.00 s (4.00-4.00)", "0.50", "2 x 4, LoRA, rank 16"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, &out)
 		}
 	}
 
 	o.python = ""
-	if g, err = measureGRPO(t.Context(), o, t.TempDir(), t.Output()); err != nil || g.Versions != nil || g.Trials[0].Peer != nil {
+	if g, err = measureGRPO(t.Context(), o, grpoTrials(false), t.TempDir(), t.Output()); err != nil || g.Versions != nil || g.Trials[0].Peer != nil {
 		t.Errorf("without a peer: got %+v, %v", g, err)
 	}
 }
@@ -138,7 +144,7 @@ func TestMeasureGRPORefuses(t *testing.T) {
 		"step 1 sampled 7": grpoPrograms(t, 7, 7),
 		"no such file":     {program: "/no/such/file", model: "m", rounds: 1},
 	} {
-		if _, err := measureGRPO(t.Context(), o, t.TempDir(), t.Output()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := measureGRPO(t.Context(), o, grpoTrials(false), t.TempDir(), t.Output()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

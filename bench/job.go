@@ -1,6 +1,6 @@
 package main
 
-// Job is a piece of work that both sides run and time. The peer reads it as
+// Job is a piece of work that both sides run and time. A peer reads it as
 // JSON; fields that a kind of job does not use are 0.
 type Job struct {
 	Name string `json:"name"`
@@ -14,8 +14,18 @@ type Job struct {
 	Prompt      int `json:"prompt"`      // tokens of a conversation's first message
 	Observation int `json:"observation"` // tokens between two replies
 
-	// Ragged lets the tokens of the rows, in prefill and train, rise evenly from 16 to Tokens. Only our side knows it.
-	Ragged bool `json:"ragged,omitempty"`
+	// Ragged lets the tokens of the rows, in prefill and train, rise evenly from Shortest to Tokens.
+	Ragged   bool `json:"ragged,omitempty"`
+	Shortest int  `json:"shortest,omitempty"` // 0: 16
+
+	// Fewest lets the turns of the conversations go round from Fewest to Turns. 0: every conversation has Turns turns.
+	Fewest int `json:"fewest,omitempty"`
+
+	// Form names the way in which a peer does the job, if it has several.
+	Form string `json:"form,omitempty"`
+
+	// Master lets our side train float32 weights and compute with a copy of them in the run's type, as an update does.
+	Master bool `json:"master,omitempty"`
 
 	// Eager lets our side decode without CUDA graphs, in all jobs of the run.
 	Eager bool `json:"eager,omitempty"`
@@ -30,38 +40,53 @@ const (
 	Train   = "train"   // one step on Batch rows of Tokens tokens: mean token loss, backward, clipping, AdamW
 )
 
-// workload returns the default jobs.
-func workload() []Job {
-	return []Job{
-		{Name: "prefill, 4 prompts of 512", Kind: Prefill, Batch: 4, Tokens: 512},
-		{Name: "decode, 1 row", Kind: Decode, Batch: 1, Context: 128, New: 64},
-		{Name: "decode, 8 rows", Kind: Decode, Batch: 8, Context: 128, New: 48},
-		{Name: "conversations, 8 of 4 turns", Kind: Turns, Batch: 8, Turns: 4, Prompt: 200, New: 16, Observation: 40},
-		{Name: "training step, 2 rows of 512", Kind: Train, Batch: 2, Tokens: 512},
-	}
-}
-
 // Units returns the amount of work of one run and its unit.
 func (j Job) Units() (n int, unit string) {
 	switch j.Kind {
 	case Decode:
 		return j.Batch * j.New, "tokens/s"
 	case Turns:
-		return j.Batch * j.Turns, "turns/s"
+		return sum(j.played()), "turns/s"
 	}
-	for row := range j.Batch {
-		n += j.length(row)
-	}
-	return n, "tokens/s"
+	return sum(j.lengths()), "tokens/s"
 }
 
-// length returns the tokens of a row in prefill and train.
-func (j Job) length(row int) int {
-	const shortest = 16
-	if !j.Ragged || j.Batch < 2 {
-		return j.Tokens
+func sum(list []int) (n int) {
+	for _, v := range list {
+		n += v
 	}
-	return shortest + row*(j.Tokens-shortest)/(j.Batch-1)
+	return n
+}
+
+// lengths returns the tokens of every row in prefill and train.
+func (j Job) lengths() []int {
+	list := make([]int, j.Batch)
+	for row := range list {
+		list[row] = j.Tokens
+		if j.Ragged && j.Batch > 1 {
+			list[row] = j.shortest() + row*(j.Tokens-j.shortest())/(j.Batch-1)
+		}
+	}
+	return list
+}
+
+func (j Job) shortest() int {
+	if j.Shortest == 0 {
+		return 16
+	}
+	return j.Shortest
+}
+
+// played returns the turns of every conversation.
+func (j Job) played() []int {
+	list := make([]int, j.Batch)
+	for row := range list {
+		list[row] = j.Turns
+		if j.Fewest > 0 {
+			list[row] = j.Fewest + row%(j.Turns-j.Fewest+1)
+		}
+	}
+	return list
 }
 
 // context returns the largest number of tokens in a session of the job.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -16,23 +17,34 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-const usage = `Usage: bench [OPTIONS] [speed | grpo | latency | job | shards | shared]
+const usage = `Usage: bench [OPTIONS] [speed | grpo | start | latency | job | shards | shared]
 
-  speed       decoding, prefill, conversations and training of a real model, alternating between ours and the peer's
+  speed       decoding, prefill, training and conversations of a real model in float32 and bfloat16, alternating between ours and the
+              peers, and the share of what the machine allows
   grpo        GRPO steps of a real model, all weights and adapters, ours and TRL's: seconds and memory
+  start       the time of a process with one optimiser step of a tiny model, and of one that imports TRL
   job         the job that --job describes, on any device and in any type of the weights, with its memory; the model needs no
               tokenizer. torch/gpu_check.sh measures a GPU with it
   shards      memory of a rank in a GRPO step of a model with 341 million parameters: 1, 2 and 4 processes, each level of sharding
   shared      decoding of a real model beside busy processes, which the measurement starts, against decoding without them
   latency     many maze episodes against a server that answers late: waiting must overlap with generation
 
-Without a name: speed, then latency. Options may stand anywhere. The result is on stdout; the exit status is 1 if latency is not hidden.
+  --full      speed, a GRPO step of 8 prompts with 8 replies each in both types (one turn), start and latency: the figures of docs/results.md.
+              --full speed, --full grpo and --full start measure one of them
+  --quick     speed with smaller jobs and without peers, in at most 3 minutes on two idle cores. It compares the shares with those that
+              the repository stores; --quick --update stores them
+
+Without a name: speed, then latency. Options may stand anywhere. The result is on stdout. The exit status is 1 if latency is not hidden, or if
+--quick finds a share below the stored one by more than its tolerance.
 Checks of behaviour: ./build.sh accept help.
 
 `
 
 // errBroken reports that the latency bound is not met.
 var errBroken = errors.New("generation does not hide the latency of the environment")
+
+// errSlower reports that a row reaches less of the machine's bound than is stored.
+var errSlower = errors.New("the rows above with a problem differ from the stored shares; measure again on an idle machine, and store new shares with --quick --update only if the change is intended")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -53,18 +65,36 @@ func main() {
 
 // options are the parsed command line.
 type options struct {
-	measurement       string // speed, grpo, latency, job, shards or shared; "": speed and latency
-	model, python     string
-	script, trlScript string
-	program           string // path of openmanus
-	device            string
-	dtype             torch.DType
-	job               Job
-	shards            *ShardJob // a rank of this job; nil: all jobs
-	busy              int       // number of busy processes of the measurement shared
-	beBusy            bool      // be one of them
-	threads, rounds   int
-	json              bool
+	measurement                    string // one of those in the usage; "": several, see selects
+	model, python                  string
+	script, llamaScript, trlScript string
+	program                        string // path of openmanus
+	device                         string
+	dtype                          torch.DType
+	typed                          bool // dtype was given
+	job                            Job
+	shards                         *ShardJob // a rank of this job; nil: all jobs
+	rows                           *regexp.Regexp
+	full, quick, update            bool
+	shares                         string // file of the stored shares
+	busy                           int    // number of busy processes of the measurement shared
+	beBusy                         bool   // be one of them
+	threads, rounds                int
+	json                           bool
+}
+
+// selects reports whether a measurement was chosen, by its name or by leaving the name out.
+func (o options) selects(name string) bool {
+	if o.measurement != "" {
+		return o.measurement == name
+	}
+	switch name {
+	case "speed":
+		return true
+	case "latency":
+		return !o.quick
+	}
+	return o.full && (name == "grpo" || name == "start")
 }
 
 func parse(args []string, log io.Writer) (o options, err error) {
@@ -77,13 +107,23 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	f.StringVar(&o.model, "model", "build/models/SmolLM2-135M-Instruct.gguf", "the real model, a .gguf `FILE`")
 	f.StringVar(&o.python, "peer", "", "`PYTHON` that has transformers; empty: measure ours alone")
 	f.StringVar(&o.script, "script", "bench/peer_transformers.py", "the peer's `FILE`")
+	f.StringVar(&o.llamaScript, "llama-script", "bench/peer_llamacpp.py", "speed: the `FILE` of the peer llama.cpp")
 	f.StringVar(&o.trlScript, "trl-script", "bench/peer_trl.py", "grpo: the peer's `FILE`")
-	f.StringVar(&o.program, "program", "build/openmanus", "grpo: the `FILE` of openmanus")
+	f.StringVar(&o.program, "program", "build/openmanus", "speed, grpo, start: the `FILE` of openmanus")
 	f.StringVar(&o.device, "device", "cpu", "job: the `DEVICE`, cpu, cuda or cuda:N")
-	f.Func("dtype", "job: the `TYPE` of the weights, float32 or bfloat16 (default float32)", func(s string) (err error) {
+	f.Func("dtype", "speed, job: the `TYPE`, float32 or bfloat16 (default in speed: both, in job: float32)", func(s string) (err error) {
+		o.typed = true
 		o.dtype, err = torch.ParseDType(s)
 		return err
 	})
+	f.Func("rows", "speed: only rows whose name matches the `PATTERN`, such as 'decode, 8'", func(s string) (err error) {
+		o.rows, err = regexp.Compile(s)
+		return err
+	})
+	f.BoolVar(&o.full, "full", false, "measure everything that docs/results.md quotes")
+	f.BoolVar(&o.quick, "quick", false, "compare shares with the stored ones, without peers")
+	f.BoolVar(&o.update, "update", false, "quick: store the measured shares")
+	f.StringVar(&o.shares, "shares", "bench/shares.json", "quick: the `FILE` of the stored shares")
 	f.Func("job", `job: a `+"`JSON`"+` object such as {"name": "decode, 8 rows", "kind": "decode", "batch": 8, "context": 128, "new": 48}; kinds: prefill, decode, turns, train`, func(s string) error {
 		d := json.NewDecoder(strings.NewReader(s))
 		d.DisallowUnknownFields()
@@ -96,7 +136,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	f.IntVar(&o.busy, "busy", busyByDefault(), "shared: `NUMBER` of busy processes")
 	f.BoolVar(&o.beBusy, "be-busy", false, "shared: be a busy process until the end of stdin; `bench shared` starts them")
 	f.IntVar(&o.threads, "threads", torch.NumThreads(), "speed, grpo, shared: CPU threads on both sides")
-	f.IntVar(&o.rounds, "rounds", 3, "speed, latency: measured runs on either side, of which the fastest counts; grpo: turns of three steps on either side, whose median counts; shared: the median counts")
+	f.IntVar(&o.rounds, "rounds", 3, "measured runs on every side: speed, start and shared report the median, latency the fastest; grpo: turns of three steps (with --full one turn), the median counts")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables")
 	for err = f.Parse(args); err == nil && f.NArg() > 0; err = f.Parse(f.Args()[1:]) {
 		if o.measurement != "" {
@@ -108,13 +148,19 @@ func parse(args []string, log io.Writer) (o options, err error) {
 		return o, err
 	}
 	switch o.measurement {
-	case "", "speed", "grpo", "latency", "shards", "shared":
+	case "", "speed", "grpo", "start", "latency", "shards", "shared":
 	case "job":
 		if o.job.Kind == "" {
 			return o, errors.New("job needs --job")
 		}
 	default:
 		return o, fmt.Errorf("unknown measurement %s; bench --help lists them", o.measurement)
+	}
+	switch {
+	case o.quick && (o.full || !o.selects("speed")):
+		return o, errors.New("--quick measures speed alone; leave out --full and other measurements")
+	case o.update && !o.quick:
+		return o, errors.New("--update needs --quick")
 	}
 	if o.threads < 1 || o.rounds < 1 || o.busy < 1 {
 		return o, errors.New("--threads, --rounds and --busy must be at least 1")
@@ -133,11 +179,22 @@ func measure(ctx context.Context, o options, out, log io.Writer) error {
 	torch.SetNumThreads(o.threads)
 	r := report{Threads: o.threads, Rounds: o.rounds}
 	var err error
-	if o.measurement == "" || o.measurement == "speed" {
+	if o.selects("speed") {
 		err = r.measureSpeed(ctx, o, log)
 	}
-	if err == nil && o.measurement == "grpo" {
-		err = r.measureGRPO(ctx, o, log)
+	if err == nil && o.quick {
+		err = r.checkShares(o)
+	}
+	if err == nil && o.selects("grpo") {
+		err = inFolder(func(dir string) error { return r.measureGRPO(ctx, o, dir, log) })
+	}
+	if err == nil && o.selects("start") {
+		fmt.Fprintln(log, "measuring the start")
+		err = inFolder(func(dir string) error {
+			s, err := measureStart(ctx, o, dir)
+			r.Start = &s
+			return err
+		})
 	}
 	if err == nil && o.measurement == "job" {
 		err = r.measureJob(ctx, o)
@@ -148,7 +205,7 @@ func measure(ctx context.Context, o options, out, log io.Writer) error {
 	if err == nil && o.measurement == "shared" {
 		r.Shared, err = measureShared(ctx, o, log)
 	}
-	if err == nil && (o.measurement == "" || o.measurement == "latency") {
+	if err == nil && o.selects("latency") {
 		fmt.Fprintln(log, "measuring latency")
 		// The tiny model gains nothing from a second thread. A thread that waits
 		// for a busy core would distort the measurement.
@@ -167,39 +224,25 @@ func measure(ctx context.Context, o options, out, log io.Writer) error {
 	} else {
 		err = r.print(out)
 	}
-	if err == nil && !r.kept() {
-		err = errBroken
-	}
-	return err
-}
-
-// measureSpeed runs the default jobs on both sides and compares the speed.
-func (r *report) measureSpeed(ctx context.Context, o options, log io.Writer) (err error) {
-	jobs := workload()
-	ours, err := OpenOurs(ctx, o.model, "cpu", torch.Float32, jobs)
-	if err != nil {
-		return fmt.Errorf("open %s: %w", o.model, err)
-	}
-	defer ours.Close()
-	var peer Side
-	if o.python != "" {
-		fmt.Fprintln(log, "loading the peer")
-		p, err := OpenPeer(ctx, []string{o.python, o.script}, o.model, o.threads, log)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, p.Close()) }()
-		peer, r.Peer = p, &p.Versions
-	}
-	for _, j := range jobs {
-		fmt.Fprintln(log, "measuring", j.Name)
-		c, err := compare(ctx, j, ours, peer, o.rounds)
-		if err != nil {
-			return err
-		}
-		r.Speed = append(r.Speed, c)
+	switch {
+	case err != nil:
+		return err
+	case !r.hidden():
+		return errBroken
+	case !r.kept():
+		return errSlower
 	}
 	return nil
+}
+
+// inFolder calls f with a new folder and removes the folder afterwards.
+func inFolder(f func(dir string) error) (err error) {
+	dir, err := os.MkdirTemp("", "openmanus-runs-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	return f(dir)
 }
 
 // measureJob runs one job on a device and adds the memory that it took.
@@ -209,22 +252,60 @@ func (r *report) measureJob(ctx context.Context, o options) error {
 		return fmt.Errorf("open %s: %w", o.model, err)
 	}
 	defer ours.Close()
-	c, err := compare(ctx, o.job, ours, nil, o.rounds)
+	c, err := compare(ctx, o.job, ours, nil, o.rounds, nil)
 	if err != nil {
 		return err
 	}
+	c.Type = o.dtype.String()
 	r.Speed = []Comparison{c}
 	r.Memory, err = ours.memory()
 	return err
 }
 
-func (r *report) measureGRPO(ctx context.Context, o options, log io.Writer) (err error) {
-	dir, err := os.MkdirTemp("", "openmanus-runs-")
+// measureGRPO runs the GRPO steps. With --full it measures the machine before them and adds the bounds.
+func (r *report) measureGRPO(ctx context.Context, o options, dir string, log io.Writer) error {
+	trials := grpoTrials(o.full)
+	if o.full {
+		o.rounds = 1
+	}
+	bounds := map[torch.DType]func(GRPOTrial) float64{}
+	for _, t := range trials {
+		if !o.full || bounds[t.Type] != nil {
+			continue
+		}
+		work, m, err := machineFor(ctx, o, t.Type)
+		if err != nil {
+			return err
+		}
+		bounds[t.Type] = func(t GRPOTrial) float64 { return t.bound(work, m, t.Ours.PromptTokens/t.rows()) }
+	}
+	g, err := measureGRPO(ctx, o, trials, dir, log)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	g, err := measureGRPO(ctx, o, dir, log)
+	for i := range g.Trials {
+		t := &g.Trials[i]
+		if f := bounds[t.Type]; f != nil {
+			t.Bound = f(*t)
+			t.Share = t.Bound / t.Ours.Seconds
+		}
+	}
 	r.GRPO = &g
-	return err
+	return nil
+}
+
+// machineFor measures the machine and returns it with the work of the model.
+func machineFor(ctx context.Context, o options, dt torch.DType) (Work, Machine, error) {
+	m := Machine{dtype: dt}
+	ours, err := OpenOurs(ctx, o.model, "cpu", dt, []Job{{Kind: Train, Batch: 1}})
+	if err != nil {
+		return Work{}, m, fmt.Errorf("open %s: %w", o.model, err)
+	}
+	defer ours.Close()
+	for range o.rounds {
+		if err := m.probe(ctx, ours.thread); err != nil {
+			return Work{}, m, err
+		}
+	}
+	return ours.work(dt), m, nil
 }

@@ -52,10 +52,13 @@ func fakePeer(how string) {
 		fmt.Fprintln(os.Stderr, "No module named 'transformers'")
 		os.Exit(1)
 	}
-	fmt.Printf(`{"transformers": "5", "torch": "2", "threads": %s}`+"\n", os.Args[len(os.Args)-1])
+	fmt.Printf(`{"versions": {"transformers": "5", "type": "%s"}, "threads": %s}`+"\n", os.Args[len(os.Args)-1], os.Args[len(os.Args)-2])
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
-		var j Job
+		var j struct {
+			Job
+			Lengths []int `json:"lengths"`
+		}
 		if err := json.Unmarshal(in.Bytes(), &j); err != nil {
 			panic(err)
 		}
@@ -65,7 +68,7 @@ func fakePeer(how string) {
 		case "mumbles":
 			fmt.Println("warming up")
 		default:
-			fmt.Printf(`{"seconds": %d}`+"\n", j.Batch)
+			fmt.Printf(`{"seconds": %d}`+"\n", sum(j.Lengths))
 		}
 	}
 	if err := in.Err(); err != nil && err != io.EOF {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/openmanus/openmanus/agent/llm/generate"
@@ -17,7 +18,9 @@ import (
 // and training as in an update.
 type Ours struct {
 	thread  *torch.Thread
-	model   *model.Model
+	model   *model.Model // trained by the jobs
+	compute *model.Model // generates, and computes the passes of training: model, or with Job.Master a copy of it in the run's type
+	bundle  *model.Bundle
 	sampler *run.Sampler
 	adamw   *optim.AdamW
 	open    run.Closers
@@ -38,30 +41,51 @@ func OpenOurs(ctx context.Context, path, device string, dtype torch.DType, jobs 
 		return nil, err
 	}
 	o.open.AddFunc(o.thread.Close)
-	bundle, err := model.Open(ctx, o.thread, path, model.Options{DType: dtype, TokenizerOptional: true})
-	if err != nil {
+	master := slices.ContainsFunc(jobs, func(j Job) bool { return j.Master })
+	loaded := dtype
+	if master {
+		loaded = torch.Float32
+	}
+	if o.bundle, err = model.Open(ctx, o.thread, path, model.Options{DType: loaded, TokenizerOptional: true}); err != nil {
 		return nil, err
 	}
-	o.model = bundle.Model
-	o.open.AddFunc(bundle.Close)
-	cache := run.SamplerOptions{Sequences: 1, MaxContext: generate.DefaultBlockSize, MemoryShare: 1, Utilization: 0.9, Plain: true, Day: time.Now()}
+	o.model, o.compute = o.bundle.Model, o.bundle.Model
+	o.open.AddFunc(o.bundle.Close)
+	if loaded != dtype {
+		if o.compute, err = o.model.Shadow(ctx, dtype); err != nil {
+			return nil, err
+		}
+		o.open.AddFunc(o.compute.Close)
+	}
+	return o, o.reserve(ctx, jobs)
+}
+
+// reserve makes a KV cache for the largest of the jobs, instead of the one before. Sessions share no cached tokens, because jobs repeat their texts.
+func (o *Ours) reserve(ctx context.Context, jobs []Job) (err error) {
+	cache := run.SamplerOptions{
+		Sequences: 1, MaxContext: generate.DefaultBlockSize, MemoryShare: 1, Utilization: 0.9, Plain: true, NoSharing: true, Day: time.Now(),
+	}
 	for _, j := range jobs {
 		blocks := (j.context() + generate.DefaultBlockSize - 1) / generate.DefaultBlockSize
 		cache.EnforceEager = cache.EnforceEager || j.Eager
 		cache.Sequences = max(cache.Sequences, j.Batch)
 		cache.MaxContext = max(cache.MaxContext, blocks*generate.DefaultBlockSize)
 	}
-	if o.sampler, err = run.NewSampler(ctx, bundle, o.model, cache); err != nil {
-		return nil, err
+	if o.sampler != nil {
+		o.sampler.Close()
+		o.sampler = nil
 	}
-	o.open.AddFunc(o.sampler.Close)
-	return o, nil
+	o.sampler, err = run.NewSampler(ctx, o.bundle, o.compute, cache)
+	return err
 }
 
 // Close releases the resources in reverse order of opening.
 func (o *Ours) Close() {
 	if o.adamw != nil {
 		o.adamw.Close()
+	}
+	if o.sampler != nil {
+		o.sampler.Close()
 	}
 	_ = o.open.Close() // no function in the field open returns an error
 }

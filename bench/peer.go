@@ -11,23 +11,24 @@ import (
 	"os/exec"
 	"strconv"
 	"time"
+
+	"github.com/openmanus/openmanus/torch"
 )
 
-// Peer runs jobs in a process of peer_transformers.py. Each job is a line of
+// Peer runs jobs in a process of peer_transformers.py or peer_llamacpp.py. Each job is a line of
 // JSON; the answer is a line with the duration of the job in seconds.
 type Peer struct {
-	Versions PeerVersions
+	Ready PeerReady
 
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	out   *bufio.Reader
 }
 
-// PeerVersions is the first line of the peer, sent when it is ready.
-type PeerVersions struct {
-	Transformers string `json:"transformers"`
-	Torch        string `json:"torch"`
-	Threads      int    `json:"threads"`
+// PeerReady is the first line of the peer, sent when it is ready.
+type PeerReady struct {
+	Versions map[string]string `json:"versions"` // of its packages
+	Threads  int               `json:"threads"`
 }
 
 // peerPatience is the time limit for the process to exit.
@@ -35,8 +36,8 @@ const peerPatience = 10 * time.Second
 
 // OpenPeer starts the peer and waits until its model is loaded. The process ends
 // when ctx ends. Its stderr goes to log.
-func OpenPeer(ctx context.Context, command []string, model string, threads int, log io.Writer) (*Peer, error) {
-	args := append(command[1:len(command):len(command)], model, strconv.Itoa(threads))
+func OpenPeer(ctx context.Context, command []string, model string, threads int, dtype torch.DType, log io.Writer) (*Peer, error) {
+	args := append(command[1:len(command):len(command)], model, strconv.Itoa(threads), dtype.String())
 	cmd := exec.CommandContext(ctx, command[0], args...)
 	cmd.Env = peerEnv(threads)
 	cmd.Stderr = log
@@ -53,7 +54,7 @@ func OpenPeer(ctx context.Context, command []string, model string, threads int, 
 		return nil, fmt.Errorf("start the peer: %w", err)
 	}
 	p := &Peer{cmd: cmd, stdin: in, out: bufio.NewReader(out)}
-	if err := p.read(&p.Versions); err != nil {
+	if err := p.read(&p.Ready); err != nil {
 		return nil, errors.Join(fmt.Errorf("load the peer's model: %w", err), p.Close())
 	}
 	return p, nil
@@ -67,7 +68,11 @@ func peerEnv(threads int) []string {
 
 // Run runs a job once on the peer and returns the duration of the timed part.
 func (p *Peer) Run(_ context.Context, j Job) (time.Duration, error) {
-	line, err := json.Marshal(j)
+	line, err := json.Marshal(struct {
+		Job
+		Lengths []int `json:"lengths"` // tokens of each row
+		Played  []int `json:"played"`  // turns of each conversation
+	}{j, j.lengths(), j.played()})
 	if err != nil {
 		return 0, err
 	}

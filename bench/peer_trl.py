@@ -6,8 +6,9 @@ Usage: peer_trl.py JOB.json
 The job (TRLJob in trl.go) gives a model, prompts as ids, and the sizes of a
 step: every prompt is answered `group` times with exactly `new` tokens, and all
 answers make one optimiser step, `micro` rows a pass. A reward is a number of
-characters, so that groups have spread. Everything is float32 on the CPU, as the
-trainer's defaults, except that gradient checkpointing is off on both sides.
+characters, so that groups have spread. Weights are float32 on the CPU, and with
+`bf16` the arithmetic is bfloat16 (the trainer's own setting). Gradient
+checkpointing is off on both sides.
 
 It does `steps` steps and writes one JSON line: the versions, the seconds from
 the end of one step to the end of the next (the first: from the start), how many
@@ -118,7 +119,7 @@ def main():
         args = trl.GRPOConfig(
             output_dir=scratch,
             use_cpu=True,
-            bf16=False,
+            bf16=job["bf16"],
             gradient_checkpointing=False,
             max_steps=job["steps"],
             per_device_train_batch_size=job["micro"],

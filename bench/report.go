@@ -3,26 +3,34 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
 
 // report has the results of all measurements. --json prints it.
 type report struct {
-	Threads int           `json:"threads"`
-	Rounds  int           `json:"rounds"`
-	Peer    *PeerVersions `json:"peer,omitempty"`
-	Speed   []Comparison  `json:"speed,omitempty"`
-	GRPO    *GRPO         `json:"grpo,omitempty"`
-	Latency *Latency      `json:"latency,omitempty"`
-	Memory  *Memory       `json:"memory,omitempty"` // of a job
-	Shards  []ShardMemory `json:"shards,omitempty"`
-	Shared  *Shared       `json:"shared,omitempty"`
+	Threads  int               `json:"threads"`
+	Rounds   int               `json:"rounds"`
+	Versions map[string]string `json:"versions,omitempty"` // of the peers' packages
+	Speed    []Comparison      `json:"speed,omitempty"`
+	Verdicts []Verdict         `json:"verdicts,omitempty"` // of --quick
+	GRPO     *GRPO             `json:"grpo,omitempty"`
+	Start    *Start            `json:"start,omitempty"`
+	Latency  *Latency          `json:"latency,omitempty"`
+	Memory   *Memory           `json:"memory,omitempty"` // of a job
+	Shards   []ShardMemory     `json:"shards,omitempty"`
+	Shared   *Shared           `json:"shared,omitempty"`
 }
 
-// kept reports whether generation hides the latency of the environment. The other
-// measurements have no bounds.
-func (r *report) kept() bool { return r.Latency == nil || r.Latency.Hidden }
+// hidden reports whether generation hides the latency of the environment.
+func (r *report) hidden() bool { return r.Latency == nil || r.Latency.Hidden }
+
+// kept reports whether no row has a problem.
+func (r *report) kept() bool {
+	return !slices.ContainsFunc(r.Verdicts, func(v Verdict) bool { return v.Problem != "" })
+}
 
 // print writes the report as text.
 func (r *report) print(out io.Writer) error {
@@ -32,10 +40,18 @@ func (r *report) print(out io.Writer) error {
 			return err
 		}
 	}
+	if len(r.Verdicts) > 0 {
+		if err := printVerdicts(&b, r.Verdicts); err != nil {
+			return err
+		}
+	}
 	if r.GRPO != nil {
 		if err := r.GRPO.print(&b, r.Threads); err != nil {
 			return err
 		}
+	}
+	if r.Start != nil {
+		b.WriteString(r.Start.print())
 	}
 	if len(r.Shards) > 0 {
 		if err := printShards(&b, r.Shards); err != nil {
@@ -60,24 +76,45 @@ func (r *report) print(out io.Writer) error {
 }
 
 func (r *report) printSpeed(b *strings.Builder) error {
-	peer := ""
-	if r.Peer != nil {
-		peer = fmt.Sprintf(", against transformers %s on torch %s", r.Peer.Transformers, r.Peer.Torch)
+	var against []string
+	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
+		against = append(against, name+" "+r.Versions[name])
 	}
 	if m := r.Memory; m != nil {
 		fmt.Fprintf(b, "KV cache %d MB, process %d MB, GPU %d MB\n", m.KVCache/1e6, m.Process/1e6, m.GPU/1e6)
-	} else {
-		b.WriteString("float32, ")
 	}
-	fmt.Fprintf(b, "%d threads, fastest of %d runs%s\n\n", r.Threads, r.Rounds, peer)
+	fmt.Fprintf(b, "%d threads, median of %d runs", r.Threads, r.Rounds)
+	if len(against) > 0 {
+		fmt.Fprintf(b, ", against %s; in parentheses ours / theirs", strings.Join(against, ", "))
+	}
+	b.WriteString("\n")
+	for _, dt := range types {
+		var flops, bytes []float64
+		for _, c := range r.Speed {
+			if c.Machine != nil && c.Machine.dtype == dt {
+				flops, bytes = append(flops, c.Machine.gflops...), append(bytes, c.Machine.bandwidth...)
+			}
+		}
+		if len(flops) > 0 {
+			fmt.Fprintf(b, "the machine in %v: %.0f GFLOP/s (%.0f-%.0f) in matrix products, %.1f GB/s (%.1f-%.1f) in reading memory, median of all rows\n",
+				dt, median(flops), slices.Min(flops), slices.Max(flops), median(bytes), slices.Min(bytes), slices.Max(bytes))
+		}
+	}
+	b.WriteString("\n")
 	w := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
-	head := []string{"", "openmanus", "transformers", "ours / theirs"}
-	if r.Peer == nil {
-		head = head[:2]
-	}
-	fmt.Fprintln(w, strings.Join(head, "\t"))
+	fmt.Fprintln(w, strings.Join([]string{"", "type", "openmanus", "bound", "share", "peers"}, "\t"))
 	for _, c := range r.Speed {
-		fmt.Fprintln(w, strings.Join(c.row()[:len(head)], "\t"))
+		fmt.Fprintln(w, strings.Join(c.row(), "\t"))
+	}
+	return w.Flush()
+}
+
+func printVerdicts(b *strings.Builder, list []Verdict) error {
+	b.WriteString("\nshares of the bound against those stored\n")
+	w := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "row\tmeasured\tstored\tallowed from\t")
+	for _, v := range list {
+		fmt.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%s\n", v.Row, v.Share, v.Stored, v.Stored*(1-v.Tolerance), v.Problem)
 	}
 	return w.Flush()
 }

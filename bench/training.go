@@ -14,6 +14,9 @@ import (
 // not affect the amount of work.
 const learningRate = 1e-6
 
+// passTokens is the largest number of tokens of a pass in training, unless one row has more.
+const passTokens = 2048
+
 // train times one optimiser step: forward, mean token loss, backward, clipping
 // of the gradient to norm 1, AdamW.
 func (o *Ours) train(ctx context.Context, j Job) (time.Duration, error) {
@@ -21,25 +24,51 @@ func (o *Ours) train(ctx context.Context, j Job) (time.Duration, error) {
 		return 0, err
 	}
 	rng := rand.New(rand.NewPCG(2, 0))
-	var rows [][]int32
-	for row := range j.Batch {
-		rows = append(rows, o.ids(rng, j.length(row)))
+	var passes [][][]int32
+	for _, rows := range passesOf(j.lengths()) {
+		var pass [][]int32
+		for _, n := range rows {
+			pass = append(pass, o.ids(rng, n))
+		}
+		passes = append(passes, pass)
 	}
-	ids, positions, offsets := model.Pack(rows...)
-	targets := model.NextTokens(ids, offsets)
-	predicted := float64(len(ids) - j.Batch)
+	predicted := float64(sum(j.lengths()) - j.Batch)
 
 	began := time.Now()
 	err := o.sampler.Scheduler.Exclusive(ctx, func() error {
 		defer o.sampler.Backend.SetVersion(int64(o.runs)) // discard cached keys and values, which belong to the old weights
 		return torch.Run(ctx, o.thread, func(s *torch.Scope) error {
-			logp, _ := o.model.TokenLogProbs(o.model.Forward(s, ids, positions, offsets), targets, nil, 1, false)
-			logp.Sum().MulScalar(-1 / predicted).Backward()
+			for _, pass := range passes {
+				s.Do(func(s *torch.Scope) {
+					ids, positions, offsets := model.Pack(pass...)
+					logp, _ := o.compute.TokenLogProbs(o.compute.Forward(s, ids, positions, offsets), model.NextTokens(ids, offsets), nil, 1, false)
+					logp.Sum().MulScalar(-1 / predicted).Backward()
+					if o.compute != o.model {
+						o.model.MoveGrads(s, o.compute)
+					}
+				})
+			}
 			_, err := o.adamw.Step(s, learningRate, 1)
+			if err == nil && o.compute != o.model {
+				s.NoGrad(func() { o.compute.CopyFrom(s, o.model) })
+			}
 			return err
 		})
 	})
 	return time.Since(began), err
+}
+
+// passesOf deals rows to passes in their order.
+func passesOf(lengths []int) (passes [][]int) {
+	tokens := 0
+	for _, n := range lengths {
+		if len(passes) == 0 || tokens+n > passTokens {
+			passes, tokens = append(passes, nil), 0
+		}
+		last := len(passes) - 1
+		passes[last], tokens = append(passes[last], n), tokens+n
+	}
+	return passes
 }
 
 // prepare creates the optimiser for the first training job.
@@ -49,6 +78,7 @@ func (o *Ours) prepare(ctx context.Context) error {
 	}
 	return torch.Run(ctx, o.thread, func(*torch.Scope) error {
 		o.model.SetTrainable(true)
+		o.compute.SetTrainable(true)
 		var params []optim.Param
 		for _, p := range o.model.Params() {
 			params = append(params, optim.Param{Name: p.Name, Tensor: p.Tensor})

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/openmanus/openmanus/internal/process"
+	"github.com/openmanus/openmanus/torch"
 )
 
 // TRLJob is the request to peer_trl.py.
@@ -19,6 +20,7 @@ type TRLJob struct {
 	Group       int       `json:"group"`
 	New         int       `json:"new"`
 	Micro       int       `json:"micro"`
+	BFloat16    bool      `json:"bf16"`      // compute in bfloat16; the weights are float32
 	LoRARank    int       `json:"lora_rank"` // 0: train all weights
 	LoRAAlpha   int       `json:"lora_alpha"`
 	LR          float64   `json:"lr"`
@@ -37,16 +39,16 @@ type TRLVersions struct {
 }
 
 // peerGRPO runs the steps with TRL in a process.
-func peerGRPO(ctx context.Context, o options, model, dir string, rank int, prompts [][]int32) (side GRPOSide, v TRLVersions, err error) {
+func peerGRPO(ctx context.Context, o options, model, dir string, w GRPOWork, prompts [][]int32) (side GRPOSide, v TRLVersions, err error) {
 	job, err := json.Marshal(TRLJob{
-		Model: model, Threads: o.threads, Steps: grpoSteps + 1, Prompts: prompts, Group: grpoGroup, New: grpoNew, Micro: grpoMicro,
-		LoRARank: rank, LoRAAlpha: grpoAlpha, LR: grpoLR, WeightDecay: grpoDecay, GradClip: grpoGradClip,
+		Model: model, Threads: o.threads, Steps: grpoSteps + 1, Prompts: prompts, Group: w.Group, New: grpoNew, Micro: w.Group,
+		BFloat16: w.Type == torch.BFloat16, LoRARank: w.Rank, LoRAAlpha: grpoAlpha, LR: grpoLR, WeightDecay: grpoDecay, GradClip: grpoGradClip,
 		ClipLow: grpoLow, ClipHigh: grpoHigh, Reward: grpoReward,
 	})
 	if err != nil {
 		return side, v, err
 	}
-	file := filepath.Join(dir, fmt.Sprintf("trl_rank_%d.json", rank))
+	file := filepath.Join(dir, "trl.json")
 	if err := os.WriteFile(file, job, 0o644); err != nil {
 		return side, v, err
 	}

@@ -789,10 +789,12 @@ accept() {
   native_binary accept ./internal/accept
   local with=()
   [ "$what" = help ] || with+=(--program "$build/openmanus")
-  if [ "$what" = agentgym ]; then
-    model
-    with+=(--model "$build/models/SmolLM2-135M-Instruct.gguf")
-  fi
+  case "$what $* " in
+    *' --help '* | *' -h '*) ;;
+    'agentgym '* | 'learns '*)
+      model
+      with+=(--model "$build/models/SmolLM2-135M-Instruct.gguf") ;;
+  esac
   exec 9>&-
   cd "$called_from" # paths are relative to the user's folder
   exec "$build/accept" "$what" "${with[@]}" "$@"

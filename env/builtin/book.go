@@ -162,6 +162,9 @@ func (b *Book) Len() int { return len(b.tasks) }
 // modulo Len.
 func (b *Book) Goal(index int) string { return itemName(b.goal(index)) }
 
+// Depth returns the depth of the goal of task index.
+func (b *Book) Depth(index int) int { return b.depth[b.goal(index)] }
+
 func (b *Book) goal(index int) string {
 	n := len(b.tasks)
 	return b.tasks[((index%n)+n)%n]

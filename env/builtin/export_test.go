@@ -21,8 +21,5 @@ func MazePath(game int) []string {
 // MazeStart returns the row and the column of the start of game.
 func MazeStart(game int) (row, col int) { return mazeStarts[game].row, mazeStarts[game].col }
 
-// Depth returns the depth of the goal of task index.
-func (b *Book) Depth(index int) int { return b.depth[b.goal(index)] }
-
 // Words returns the words of the vocabulary in order.
 func (v *Vocabulary) Words() []string { return slices.Clone(v.words) }

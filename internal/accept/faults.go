@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -94,13 +93,7 @@ func faultFlags(f *flag.FlagSet, o *options) {
 		return err
 	})
 	f.IntVar(&o.steps, "steps", 0, "steps of a run, which then also reads fewer walks; 0: as many as the quickstart")
-	f.Func("set", "`KEY=VALUE`, a setting of the runs in addition to the quickstart's; may be repeated", func(text string) error {
-		if !strings.Contains(text, "=") {
-			return errors.New("want KEY=VALUE")
-		}
-		o.sets = append(o.sets, text)
-		return nil
-	})
+	f.Func("set", "`KEY=VALUE`, a setting of the runs in addition to the quickstart's; may be repeated", o.addSet)
 }
 
 // percents parses a list of percentages below 100 into shares.

@@ -36,6 +36,8 @@ func commands() []command {
 	return []command{
 		{"learning", "", "train the quickstart with several seeds; judge success on held-out cells before and after",
 			func(f *flag.FlagSet, o *options) { runsFlag(f, o); seedsFlag(f, o, 10) }, runLearning},
+		{"learns", "[NAME...]", "train a real model by RL on arithmetic, maze, textcraft and wordle; judge success on held-out tasks",
+			learnsFlags, runLearns},
 		{"estimators", "[NAME...]", "train the quickstart with PPO, GRPO, RLOO, REINFORCE++ and GiGPO, or the named ones",
 			func(f *flag.FlagSet, o *options) { runsFlag(f, o); seedsFlag(f, o, 3); jobsFlag(f, o) }, runEstimators},
 		{"entries", "[WORD...]", "train ten steps with every estimator, loss, KL, reward and correction; WORDs select by name",
@@ -78,11 +80,13 @@ type options struct {
 
 	steps int       // faults: steps of a run
 	rates []float64 // faults: shares of requests
-	sets  []string  // faults: settings of the runs
+	sets  []string  // faults and learns: settings of the runs
 
-	rounds   int // for crowd
-	episodes int // for dumps and agentgym
-	model    string
+	curves string // learns: folder of the pictures
+
+	rounds   int    // for crowd
+	episodes int    // for dumps and agentgym
+	model    string // for dumps, agentgym and learns
 	checkout string // for agentgym
 
 	from, to int // for memory
@@ -99,6 +103,15 @@ func seedsFlag(f *flag.FlagSet, o *options, n int) {
 
 func jobsFlag(f *flag.FlagSet, o *options) {
 	f.IntVar(&o.jobs, "jobs", 2, "runs at a time, which share the cores")
+}
+
+// addSet is the function of a flag --set.
+func (o *options) addSet(text string) error {
+	if !strings.Contains(text, "=") {
+		return errors.New("want KEY=VALUE")
+	}
+	o.sets = append(o.sets, text)
+	return nil
 }
 
 func main() {

@@ -11,11 +11,14 @@ import (
 )
 
 // TestMain runs the tests, or makes the test binary stand in for openmanus if the
-// environment variable playProgram or playServer is set.
+// environment variable playProgram, realProgram or playServer is set.
 func TestMain(m *testing.M) {
 	if how := os.Getenv(playProgram); how != "" {
 		fakeOpenmanus(how)
 		return
+	}
+	if os.Getenv(realProgram) != "" && len(os.Args) > 1 && os.Args[1] == "train" {
+		realOpenmanus()
 	}
 	if os.Getenv(playServer) != "" && len(os.Args) > 1 && os.Args[1] == "env" {
 		fakeServer()
@@ -42,7 +45,9 @@ func TestRefuses(t *testing.T) {
 		"agentgym": "git clone --recurse-submodules", "agentgym chess": "textcraft, babyai, sqlgym, weather, maze, wordle",
 		"agentgym --checkout testdata": "not a checkout of AgentGym", "agentgym --episodes -1": "--episodes", "dumps --checkout .": "-checkout",
 		"dumps --episodes 3": "at least 20", "entries nothing": "nothing",
-		"faults --rates x": "-rates", "faults --rates 100": "-rates", "faults --rates=-1": "-rates", "faults --rates 1,1": "twice",
+		"learns chess": "arithmetic, arithmetic-ppo, arithmetic-lora, maze, textcraft, wordle", "learns maze maze": "twice", "learns --set a": "KEY=VALUE",
+		"learns --model /no/such/model": "build.sh model",
+		"faults --rates x":              "-rates", "faults --rates 100": "-rates", "faults --rates=-1": "-rates", "faults --rates 1,1": "twice",
 		"faults --jobs 0": "--jobs", "faults --set a": "KEY=VALUE",
 	} {
 		if err := run(t.Context(), strings.Fields(args), t.Output(), t.Output()); err == nil || !strings.Contains(err.Error(), want) {

@@ -50,6 +50,9 @@ void check_rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &si
 // om_rmsnorm (fused_rmsnorm.cc).
 at::Tensor rmsnorm(const at::Tensor &x, const at::Tensor &w, double eps);
 
+// The float32 logits of om_logits for bfloat16 operands, with the kernels of om_linear_skinny.
+at::Tensor logits_skinny(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias);
+
 // OM_DISPATCH runs the lambda with scalar_t as the element type, which has_kernel must accept.
 #define OM_DISPATCH(type, name, ...) AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, type, name, __VA_ARGS__)
 

@@ -19,34 +19,39 @@ constexpr int64_t kGroup = kAmxOutputs;    // outputs of a task
 constexpr int64_t kAmxRows = 16;           // rows that the matrix unit multiplies together
 static_assert(OM_SKINNY_ROWS % kAmxRows == 0 && kGroup % kOut == 0);
 
-// Prefetches the weights of the next outputs while the current ones are computed, a share with each group of rows; without
-// it, reading and computing alternate.
-template <class T>
-OM_INLINE void prefetch_share(const T *next, int64_t n, int64_t row, int64_t step, int64_t rows) {
-  const char *p = reinterpret_cast<const char *>(next);
-  const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
-  for (int64_t b = bytes * row / rows / 64 * 64; b < bytes * (row + step) / rows; b += 64)
-    __builtin_prefetch(p + b, 0, 2);
-}
+// Prefetches the weights of the next group into the second cache while one group is computed, a share with each of `parts` tiles.
+// Without it, reading and computing alternate.
+struct Ahead {
+  const char *next;
+  int64_t bytes, parts, done = 0;
+  template <class T>
+  Ahead(const T *w, int64_t n, int64_t parts)
+      : next(reinterpret_cast<const char *>(w)), bytes(n * static_cast<int64_t>(sizeof(T))), parts(parts) {}
+  inline __attribute__((always_inline)) void advance(int64_t tiles) {
+    const int64_t from = bytes * done / parts / 64 * 64;
+    done += tiles;
+    for (int64_t b = from; b < bytes * done / parts; b += 64) __builtin_prefetch(next + b, 0, 2);
+  }
+};
 
 // y[r, o], with rows kGroup apart, for the rows of x [rows, k] and O rows of w [., k]. The registers hold sixteen accumulators with AVX-512 and eight
 // otherwise.
 template <class T, int W, int O>
-OM_INLINE void outputs(const float *x, int64_t rows, const T *w, int64_t k, float *y) {
+OM_INLINE void outputs(const float *x, int64_t rows, const T *w, int64_t k, float *y, Ahead &ahead) {
   constexpr int step = W == 64 ? 4 : 2;
   const T *ws[O];
   unroll<O>([&](auto o) OM_LAMBDA { ws[o] = w + o * k; });
   int64_t r = 0;
   for (; r + step <= rows; r += step) {
-    prefetch_share(w + O * k, O * k, r, step, rows);
+    ahead.advance(step * O);
     dot_tile<T, W, step, O>(x + r * k, k, ws, k, y + r * kGroup, kGroup);
   }
   for (; r + 2 <= rows; r += 2) {
-    prefetch_share(w + O * k, O * k, r, 2, rows);
+    ahead.advance(2 * O);
     dot_tile<T, W, 2, O>(x + r * k, k, ws, k, y + r * kGroup, kGroup);
   }
   if (r < rows) {
-    prefetch_share(w + O * k, O * k, r, 1, rows);
+    ahead.advance(O);
     dot_tile<T, W, 1, O>(x + r * k, k, ws, k, y + r * kGroup, kGroup);
   }
 }
@@ -61,15 +66,14 @@ OM_INLINE void outputs_of_one_row(const float *x, const T *w, int64_t k, int64_t
   }
 }
 
-// y[r, o] for n outputs, kOut or 1.
+// y[r, o] for n outputs, at most kGroup.
 template <class T, int W>
 OM_INLINE void outputs_body(const float *x, int64_t rows, const T *w, int64_t k, int64_t n, float *y) {
-  if (rows == 1)
-    outputs_of_one_row<T, W>(x, w, k, n, y);
-  else if (n == kOut)
-    outputs<T, W, kOut>(x, rows, w, k, y);
-  else
-    outputs<T, W, 1>(x, rows, w, k, y);
+  if (rows == 1) return outputs_of_one_row<T, W>(x, w, k, n, y);
+  Ahead ahead(w + n * k, n * k, rows * n);
+  int64_t o = 0;
+  for (; o + kOut <= n; o += kOut) outputs<T, W, kOut>(x, rows, w + o * k, k, y + o, ahead);
+  for (; o < n; o++) outputs<T, W, 1>(x, rows, w + o * k, k, y + o, ahead);
 }
 
 #define OM_SKINNY(T)                                                                                        \
@@ -81,7 +85,21 @@ OM_SKINNY(c10::BFloat16)
 #if defined(__x86_64__)
 #define OM_TARGET_BF16 target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
 
-// The same for bfloat16 operands, on processors with instructions that multiply and add pairs.
+// The same for bfloat16 operands, on processors with instructions that multiply and add pairs. m selects the values of a load.
+template <int R, int O>
+__attribute__((OM_TARGET_BF16, always_inline)) static inline void add_pairs(const c10::BFloat16 *x, const c10::BFloat16 *w, int64_t k,
+                                                                            __mmask32 m, __m512 acc[R][O]) {
+  __m512bh wi[O];
+#pragma GCC unroll 4
+  for (int o = 0; o < O; o++) wi[o] = (__m512bh)_mm512_maskz_loadu_epi16(m, w + o * k);
+#pragma GCC unroll 4
+  for (int r = 0; r < R; r++) {
+    const __m512bh xi = (__m512bh)_mm512_maskz_loadu_epi16(m, x + r * k);
+#pragma GCC unroll 4
+    for (int o = 0; o < O; o++) acc[r][o] = _mm512_dpbf16_ps(acc[r][o], xi, wi[o]);
+  }
+}
+
 template <int R, int O>
 __attribute__((OM_TARGET_BF16, always_inline)) static inline void pair_tile(const c10::BFloat16 *x,
                                                                             const c10::BFloat16 *w, int64_t k,
@@ -89,48 +107,41 @@ __attribute__((OM_TARGET_BF16, always_inline)) static inline void pair_tile(cons
   __m512 acc[R][O];
 #pragma GCC unroll 16
   for (int j = 0; j < R * O; j++) acc[j / O][j % O] = _mm512_setzero_ps();
-  for (int64_t i = 0; i < k; i += 32) {
-    const __mmask32 m = k - i >= 32 ? ~__mmask32(0) : (__mmask32(1) << (k - i)) - 1;
-    __m512bh wi[O];
-#pragma GCC unroll 4
-    for (int o = 0; o < O; o++) wi[o] = (__m512bh)_mm512_maskz_loadu_epi16(m, w + o * k + i);
-#pragma GCC unroll 4
-    for (int r = 0; r < R; r++) {
-      const __m512bh xi = (__m512bh)_mm512_maskz_loadu_epi16(m, x + r * k + i);
-#pragma GCC unroll 4
-      for (int o = 0; o < O; o++) acc[r][o] = _mm512_dpbf16_ps(acc[r][o], xi, wi[o]);
-    }
-  }
+  int64_t i = 0;
+  for (; i + 32 <= k; i += 32) add_pairs<R, O>(x + i, w + i, k, ~__mmask32(0), acc);
+  if (i < k) add_pairs<R, O>(x + i, w + i, k, (__mmask32(1) << (k - i)) - 1, acc);
   store_sums<64, R, O>(reinterpret_cast<const Vectors<64>::f32(*)[O]>(acc), y, kGroup);
 }
 
 template <int O>
 __attribute__((OM_TARGET_BF16, always_inline)) static inline void pair_outputs(const c10::BFloat16 *x, int64_t rows,
                                                                                const c10::BFloat16 *w, int64_t k,
-                                                                               float *y) {
+                                                                               float *y, Ahead &ahead) {
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
-    prefetch_share(w + O * k, O * k, r, 4, rows);
+    ahead.advance(4 * O);
     pair_tile<4, O>(x + r * k, w, k, y + r * kGroup);
   }
   for (; r + 2 <= rows; r += 2) {
-    prefetch_share(w + O * k, O * k, r, 2, rows);
+    ahead.advance(2 * O);
     pair_tile<2, O>(x + r * k, w, k, y + r * kGroup);
   }
   if (r < rows) {
-    prefetch_share(w + O * k, O * k, r, 1, rows);
+    ahead.advance(O);
     pair_tile<1, O>(x + r * k, w, k, y + r * kGroup);
   }
 }
 
 __attribute__((OM_TARGET_BF16)) void some_outputs_pairs(const c10::BFloat16 *x, int64_t rows, const c10::BFloat16 *w,
                                                         int64_t k, int64_t n, float *y) {
-  if (rows == 1)
-    for (int64_t o = 0; o < n; o++) pair_tile<1, 1>(x, w + o * k, k, y + o);
-  else if (n == kOut)
-    pair_outputs<kOut>(x, rows, w, k, y);
-  else
-    pair_outputs<1>(x, rows, w, k, y);
+  int64_t o = 0;
+  if (rows == 1) {
+    for (; o < n; o++) pair_tile<1, 1>(x, w + o * k, k, y + o);
+    return;
+  }
+  Ahead ahead(w + n * k, n * k, rows * n);
+  for (; o + kOut <= n; o += kOut) pair_outputs<kOut>(x, rows, w + o * k, k, y + o, ahead);
+  for (; o < n; o++) pair_outputs<1>(x, rows, w + o * k, k, y + o, ahead);
 }
 #else
 void some_outputs_pairs(const c10::BFloat16 *, int64_t, const c10::BFloat16 *, int64_t, int64_t, float *) {}
@@ -206,11 +217,7 @@ void do_group(const Layer &l, const Rows &in, int64_t group) {
   if (in.packed.defined() && last - first == kGroup) {
     amx_group(l, in, first, y);
   } else {
-    for (int64_t o = first; o < last;) {
-      const int64_t width = last - o >= kOut ? kOut : 1;
-      some_outputs(l, in, o, width, y + (o - first));
-      o += width;
-    }
+    some_outputs(l, in, first, last - first, y);
   }
   put_group(l, in, first, last - first, y);
 }
@@ -254,8 +261,9 @@ at::Tensor linear_aten(const at::Tensor &x, const at::Tensor &w, const at::Tenso
   return at::linear(x.to(w.scalar_type()), w, b).to(x.scalar_type());
 }
 
+// The results have the given type.
 std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at::Tensor> &ws,
-                                      const std::vector<at::Tensor> &biases) {
+                                      const std::vector<at::Tensor> &biases, at::ScalarType type) {
   for (const auto &w : ws)
     TORCH_CHECK(!wants_grad(x, w), "linear: the kernels for few rows have no gradient; use them inside NoGrad");
   at::NoGradGuard no_grad;
@@ -273,7 +281,7 @@ std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at:
   }
   std::vector<at::Tensor> outs;
   if (!kernel) {
-    for (size_t i = 0; i < ws.size(); i++) outs.push_back(linear_aten(x, ws[i], biases[i]));
+    for (size_t i = 0; i < ws.size(); i++) outs.push_back(linear_aten(x, ws[i], biases[i]).to(type));
     return outs;
   }
   std::vector<Layer> layers;
@@ -281,7 +289,7 @@ std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at:
   for (size_t i = 0; i < ws.size(); i++) {
     auto shape = x.sizes().vec();
     shape.back() = ws[i].size(0);
-    outs.push_back(at::empty(shape, x.options()));
+    outs.push_back(at::empty(shape, x.options().dtype(type)));
     const at::Tensor b = biases[i].defined() ? biases[i].to(at::kFloat).contiguous() : at::Tensor();
     layers.push_back({ws[i], b, outs.back(), ceil_div(ws[i].size(0), kGroup)});
     groups += layers.back().groups;
@@ -292,6 +300,13 @@ std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at:
 }
 
 }  // namespace
+
+at::Tensor logits_skinny(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias) {
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor &rows : hidden.split(OM_SKINNY_ROWS)) parts.push_back(linear_skinny(rows, {weight}, {bias}, at::kFloat)[0]);
+  return parts.size() == 1 ? parts[0] : at::cat(parts);
+}
+
 }  // namespace om
 
 const char *om_linear_skinny(om_tensor x, om_tensor *ws, om_tensor *biases, int64_t n, om_tensor *outs) {
@@ -301,7 +316,7 @@ const char *om_linear_skinny(om_tensor x, om_tensor *ws, om_tensor *biases, int6
       w[i] = om::ref(ws[i]);
       if (biases != nullptr) b[i] = om::opt(biases[i]);
     }
-    const auto r = om::linear_skinny(om::ref(x), w, b);
+    const auto r = om::linear_skinny(om::ref(x), w, b, om::ref(x).scalar_type());
     for (int64_t i = 0; i < n; i++) outs[i] = om::wrap(r[i]);
   }
   OM_END

@@ -388,7 +388,9 @@ const char *om_logits(om_tensor hidden, om_tensor weight, om_tensor bias, om_ten
   OM_TRY {
     at::NoGradGuard no_grad;
     om::same_device("logits", om::ref(hidden), om::ref(weight), om::opt(bias));
-    *out = om::wrap(om::logits_of(om::ref(hidden), om::ref(weight), om::opt(bias)));
+    const at::Tensor &h = om::ref(hidden), &w = om::ref(weight);
+    const bool pairs = om::has_kernel(h) && h.dim() == 2 && h.scalar_type() == at::kBFloat16 && w.scalar_type() == at::kBFloat16 && w.is_contiguous();
+    *out = om::wrap((pairs ? om::logits_skinny : om::logits_of)(h, w, om::opt(bias)));
   }
   OM_END
 }

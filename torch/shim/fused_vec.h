@@ -224,29 +224,28 @@ OM_INLINE Vectors<16>::f32 sum_lanes(const typename Vectors<W>::f32 &a, const ty
 }
 
 // The sums over the lanes of a[r][o], as element 4 r + o of the result, with the same order of additions. Adding the halves of
-// several vectors together takes half the instructions of adding those of each.
+// two vectors takes one shuffle: the halves that must move are paired, and the others stay in place.
 OM_INLINE Vectors<64>::f32 sum_lanes(const Vectors<64>::f32 a[4][4]) {
   using V = Vectors<64>::f32;
-  V four[4];  // four sums of each of the outputs 0 to 3, for every row
-  unroll<4>([&](auto r) OM_LAMBDA {
-    V two[2];  // eight sums of each of two outputs
-    unroll<2>([&](auto i) OM_LAMBDA {
-      const V &p = a[r][2 * i], &q = a[r][2 * i + 1];
-      two[i] = __builtin_shufflevector(p, q, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-               __builtin_shufflevector(p, q, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
-    });
-    four[r] = __builtin_shufflevector(two[0], two[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
-              __builtin_shufflevector(two[0], two[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  V eights[8], fours[4], twos[2];  // as many sums of each product are left
+  unroll<8>([&](auto i) OM_LAMBDA {
+    const V &p = a[i / 4][i % 4], &q = a[i / 4 + 2][i % 4];
+    eights[i] = __builtin_shufflevector(p, q, 0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 31) +
+                __builtin_shufflevector(p, q, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23);
   });
-  V pairs[2];  // of the rows 0 and 1, 2 and 3
+  unroll<4>([&](auto i) OM_LAMBDA {
+    const V &p = eights[i], &q = eights[i + 4];
+    fours[i] = __builtin_shufflevector(p, q, 0, 1, 2, 3, 20, 21, 22, 23, 8, 9, 10, 11, 28, 29, 30, 31) +
+               __builtin_shufflevector(p, q, 4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
+  });
   unroll<2>([&](auto i) OM_LAMBDA {
-    const V &p = four[2 * i], &q = four[2 * i + 1];
-    pairs[i] = __builtin_shufflevector(p, q, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
-               __builtin_shufflevector(p, q, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+    const V &p = fours[i], &q = fours[i + 2];
+    twos[i] = __builtin_shufflevector(p, q, 0, 1, 18, 19, 4, 5, 22, 23, 8, 9, 26, 27, 12, 13, 30, 31) +
+              __builtin_shufflevector(p, q, 2, 3, 16, 17, 6, 7, 20, 21, 10, 11, 24, 25, 14, 15, 28, 29);
   });
-  const V by_output = __builtin_shufflevector(pairs[0], pairs[1], 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30) +
-                      __builtin_shufflevector(pairs[0], pairs[1], 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
-  return __builtin_shufflevector(by_output, by_output, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const V &p = twos[0], &q = twos[1];
+  return __builtin_shufflevector(p, q, 0, 17, 2, 19, 4, 21, 6, 23, 8, 25, 10, 27, 12, 29, 14, 31) +
+         __builtin_shufflevector(p, q, 1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26, 13, 28, 15, 30);
 }
 
 template <int W>
@@ -312,9 +311,11 @@ OM_INLINE typename Lanes<T, W>::V dot_lanes(const T *a, const U *b, int64_t n) {
 // Writes the sums over the lanes of acc[r][o] to y[r, o], whose rows are ldy apart.
 template <int W, int R, int O>
 OM_INLINE void store_sums(const typename Vectors<W>::f32 acc[R][O], float *y, int64_t ldy) {
-  if constexpr (W == 64 && R == 4 && O == 4) {
-    const Vectors<64>::f32 sums = sum_lanes(acc);
-    unroll<4>([&](auto r) OM_LAMBDA {
+  if constexpr (W == 64 && R > 1 && O == 4) {
+    Vectors<64>::f32 all[4][4] = {};
+    unroll<R>([&](auto r) OM_LAMBDA { unroll<4>([&](auto o) OM_LAMBDA { all[r][o] = acc[r][o]; }); });
+    const Vectors<64>::f32 sums = sum_lanes(all);
+    unroll<R>([&](auto r) OM_LAMBDA {
       constexpr int i = 4 * decltype(r)::value;
       store<16>(y + r * ldy, __builtin_shufflevector(sums, sums, i, i + 1, i + 2, i + 3));
     });

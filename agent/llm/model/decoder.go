@@ -175,22 +175,14 @@ func (m *Model) Logits(hidden torch.Tensor) torch.Tensor {
 
 // headLogits returns the logits of this rank's part of the head.
 func (m *Model) headLogits(hidden torch.Tensor) torch.Tensor {
-	if !hidden.Device().IsCPU() {
+	if !hidden.Device().IsCPU() || m.dtype == torch.BFloat16 {
 		return torch.Logits(hidden, m.LMHead.Weight, m.LMHead.Bias)
 	}
 	rows := hidden.Size(0)
-	if rows > torch.SkinnyRows && m.dtype != torch.BFloat16 {
+	if rows > torch.SkinnyRows {
 		return m.LMHead.Forward(hidden)
 	}
-	if m.dtype == torch.BFloat16 {
-		hidden = hidden.To(torch.Float32)
-	}
-	var parts []torch.Tensor
-	for at := 0; at < rows; at += torch.SkinnyRows {
-		x := hidden.Narrow(0, at, min(torch.SkinnyRows, rows-at))
-		parts = append(parts, m.LMHead.Infer(x))
-	}
-	return torch.Cat(parts, 0)
+	return m.LMHead.Infer(hidden)
 }
 
 // TokenLogProbs returns log softmax(logits/T)[target] [N] for hidden states

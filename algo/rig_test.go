@@ -72,6 +72,7 @@ type rig struct {
 	onDevice   *torch.Device    // nil: torchtest.Device
 	room       int64            // bytes of the device that the run may use; 0: all
 	kvTokens   int              // size of the KV cache
+	int8       bool             // replies are sampled with int8 copies of the weights
 	async      int              // number of steps that are played ahead; above 0 batches are not deterministic
 	phases     []seenPhase      // phases that were reported to Events
 	ranks      *ranks.Ranks     // processes of the run; nil: one
@@ -158,7 +159,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	must(t, err)
 	renderer, err := chat.NewRenderer(template, bundle.Tokenizer, bundle.TokenizerConfig.TemplateVars(), time.Now(), bundle.EOSTokenIDs()...)
 	must(t, err)
-	backend, err := generate.New(ctx, actor.Compute(), generate.Options{KVTokens: r.kvTokens})
+	backend, err := generate.New(ctx, actor.Compute(), generate.Options{KVTokens: r.kvTokens, Int8: r.int8})
 	must(t, err)
 	defer backend.Close()
 	sched, err := engine.New(backend, engine.Options{NewDecoder: renderer.Stream, Deterministic: r.async == 0})

@@ -20,6 +20,7 @@ type Rollout struct {
 	GPUUtilization   float64    `toml:"gpu_memory_utilization"`
 	FreeCache        bool       `toml:"free_cache_engine"`
 	EnforceEager     bool       `toml:"enforce_eager"`
+	WeightDType      string     `toml:"weight_dtype"`
 	TensorParallel   int        `toml:"tensor_parallel_size"`
 	IgnoreEOS        bool       `toml:"ignore_eos"`
 	Deterministic    bool       `toml:"deterministic"`

@@ -3,6 +3,9 @@ package configs
 // openai is the engine of an external endpoint.
 const openai = "openai"
 
+// Int8 is the value of rollout.weight_dtype that samples with int8 copies of the weights.
+const Int8 = "int8"
+
 func (c *Config) checkAPI(fs *Faults) {
 	a := c.Rollout.API
 	if c.Rollout.Engine != openai {
@@ -33,6 +36,9 @@ func (c *Config) checkRollout(fs *Faults) {
 	r := c.Rollout
 	if c.estimator().Groups && r.GroupSize == 1 && !c.Evolves() {
 		fs.add("rollout.group_size", "1 is not allowed with adv_estimator %s, which compares the episodes of a group; allowed: at least 2", c.Algo.AdvEstimator)
+	}
+	if r.WeightDType == Int8 && r.TensorParallel > 1 {
+		fs.add("rollout.weight_dtype", "%s samples with whole models only: set rollout.tensor_parallel_size to 1", Int8)
 	}
 	if r.MaxNewTokens >= r.MaxContextTokens {
 		fs.add("rollout.max_new_tokens", "%d leaves no room for a prompt in max_context_tokens %d", r.MaxNewTokens, r.MaxContextTokens)

@@ -18,6 +18,7 @@ const (
 	Int32
 	Uint8
 	Bool
+	Int8
 )
 
 var dtypes = [...]struct {
@@ -25,7 +26,7 @@ var dtypes = [...]struct {
 	size int
 }{
 	Float32: {"float32", 4}, Float64: {"float64", 8}, BFloat16: {"bfloat16", 2}, Float16: {"float16", 2},
-	Int64: {"int64", 8}, Int32: {"int32", 4}, Uint8: {"uint8", 1}, Bool: {"bool", 1},
+	Int64: {"int64", 8}, Int32: {"int32", 4}, Uint8: {"uint8", 1}, Bool: {"bool", 1}, Int8: {"int8", 1},
 }
 
 func (d DType) String() string {

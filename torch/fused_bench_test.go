@@ -1,6 +1,7 @@
 package torch_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"testing"
@@ -35,29 +36,41 @@ func best(b *testing.B, bytes int, setup func(s *torch.Scope) func(s *torch.Scop
 // BenchmarkLinearDecode reads a stack of weights as a decoding step does.
 func BenchmarkLinearDecode(b *testing.B) {
 	const layers, outs, k = 60, 1536, 576
+	decode := func(b *testing.B, bytes, rows int, dt torch.DType, f func(w torch.Tensor) func(x torch.Tensor)) {
+		best(b, layers*outs*k*bytes, func(s *torch.Scope) func(s *torch.Scope) {
+			var products []func(x torch.Tensor)
+			for range layers {
+				products = append(products, f(s.Ones(dt, outs, k)))
+			}
+			x := s.RandN(1, rows, k).To(dt)
+			return func(s *torch.Scope) {
+				for _, product := range products {
+					product(x)
+				}
+			}
+		})
+	}
 	kinds := []struct {
-		name string
-		f    func(x, w torch.Tensor) torch.Tensor
+		name  string
+		bytes int // of a weight; 0: those of the type
+		f     func(w torch.Tensor) func(x torch.Tensor)
 	}{
-		{"aten", func(x, w torch.Tensor) torch.Tensor { return x.Linear(w, torch.Tensor{}) }},
-		{"skinny", func(x, w torch.Tensor) torch.Tensor { return torch.LinearSkinny(x, w, torch.Tensor{}) }},
+		{"aten", 0, func(w torch.Tensor) func(x torch.Tensor) {
+			return func(x torch.Tensor) { x.Linear(w, torch.Tensor{}) }
+		}},
+		{"skinny", 0, func(w torch.Tensor) func(x torch.Tensor) {
+			return func(x torch.Tensor) { torch.LinearSkinny(x, w, torch.Tensor{}) }
+		}},
+		{"int8", 1, func(w torch.Tensor) func(x torch.Tensor) {
+			q := []torch.Int8Weight{torch.QuantizeInt8(w)}
+			return func(x torch.Tensor) { torch.LinearsInt8(x, q, nil) }
+		}},
 	}
 	for _, dt := range []torch.DType{torch.BFloat16, torch.Float32} {
 		for _, rows := range []int{1, 2, 4, 8, 16, 32, 64} {
 			for _, kind := range kinds {
 				b.Run(fmt.Sprintf("%v/rows=%d/%s", dt, rows, kind.name), func(b *testing.B) {
-					best(b, layers*outs*k*dt.Size(), func(s *torch.Scope) func(s *torch.Scope) {
-						var ws []torch.Tensor
-						for range layers {
-							ws = append(ws, s.Ones(dt, outs, k))
-						}
-						x := s.RandN(1, rows, k).To(dt)
-						return func(s *torch.Scope) {
-							for _, w := range ws {
-								kind.f(x, w)
-							}
-						}
-					})
+					decode(b, cmp.Or(kind.bytes, dt.Size()), rows, dt, kind.f)
 				})
 			}
 		}

@@ -48,6 +48,7 @@ typedef void *om_tensor;
 #define OM_I32 5
 #define OM_U8 6
 #define OM_BOOL 7
+#define OM_I8 8
 
 /* Kinds of device; a device is (kind, index). OM_PROTECTED is a device for tests, see shim/protected. */
 #define OM_CPU 0
@@ -59,7 +60,7 @@ typedef void *om_tensor;
 typedef struct {
   int64_t ndim;
   int64_t dims[OM_MAX_DIMS];
-  int64_t dtype;       /* OM_F32 … OM_BOOL */
+  int64_t dtype;       /* OM_F32 … OM_I8 */
   int64_t device_kind; /* OM_CPU … OM_PROTECTED */
   int64_t device_index;
 } om_info_t;

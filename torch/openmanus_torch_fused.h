@@ -157,7 +157,17 @@ const char *om_global_norm(om_tensor *ts, int64_t n, double *out);
 #define OM_SKINNY_ROWS 64
 const char *om_linear_skinny(om_tensor x, om_tensor *ws, om_tensor *biases, int64_t n, om_tensor *outs);
 
-/* Instruction set of the kernels: 4 AMX, 3 AVX-512 with bfloat16, 2 AVX-512, 1 AVX2, 0 baseline; and a limit for it, for
+/* An int8 copy of w [M,K], which is float32 or bfloat16 on the CPU: w[o,i] is about scales[o] · values[o,i], with values [M,K] of
+ * type int8 between -127 and 127, and scales [M] in float32. The error is at most scales[o] / 2. A row with a value that is not
+ * finite gets the scale NaN. */
+const char *om_quantize_int8(om_tensor w, om_tensor *values, om_tensor *scales);
+
+/* outs[i] = x [...,K] · w_iᵀ + biases[i] for int8 copies w_i of weights (om_quantize_int8); no gradient. x is float32 or bfloat16;
+ * the result has x's type. The kernels of the CPU round x[r,i] to 16 bits: the error is at most max_i |x[r,i]| / 65534. A row's result
+ * does not depend on the other rows or on their number, which is not limited. biases or any of them may be NULL. */
+const char *om_linear_int8(om_tensor x, om_tensor *values, om_tensor *scales, om_tensor *biases, int64_t n, om_tensor *outs);
+
+/* Instruction set of the kernels: 4 AMX, 3 AVX-512 with bfloat16 and VNNI, 2 AVX-512, 1 AVX2, 0 baseline; and a limit for it, for
  * tests. Under -1 no kernel is used: every operation computes with ATen's operations, as it does on a GPU. */
 int64_t om_cpu_level(void);
 void om_set_cpu_level_limit(int64_t level);

@@ -109,6 +109,9 @@ func (a *account) trainedModel(of string) {
 // always adds the memory of all phases.
 func (a *account) always() error {
 	a.trainedModel("")
+	if a.s.Ranks.Workers == 0 { // otherwise the workers sample
+		a.int8Copies()
+	}
 	if a.s.Critic {
 		a.trainedModel("critic: ")
 	}
@@ -127,6 +130,17 @@ func (a *account) always() error {
 		a.add("tensor-parallel weights", int64(part)*a.width)
 	}
 	return nil
+}
+
+// int8Copies adds the int8 weights of sampling: a byte for every parameter except an embedding that is not the head too.
+func (a *account) int8Copies() {
+	if c := &a.c.o.Config; a.c.o.Int8 {
+		bytes := a.weights
+		if !c.TieWordEmbeddings {
+			bytes -= int64(c.VocabSize) * int64(c.HiddenSize)
+		}
+		a.add("int8 copy of the weights", bytes)
+	}
 }
 
 func (a *account) kvCache() {
@@ -203,6 +217,7 @@ func (c *Costs) WorkerMemory(s Step) (Memory, error) {
 	if a.add("weights", a.weights*a.width); c.o.LoRA != nil {
 		a.add("adapters", 4*a.trained)
 	}
+	a.int8Copies()
 	a.add("KV cache", int64(s.KVTokens)*c.KVBytes(1))
 	a.rest()
 	return Memory{"rollout", a.parts}, nil

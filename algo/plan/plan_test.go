@@ -35,6 +35,7 @@ func TestMemory(t *testing.T) {
 	}{
 		{"float32", Options{Compute: torch.Float32}, Ranks{}},
 		{"bfloat16", Options{Compute: torch.BFloat16}, Ranks{}},
+		{"int8 weights", Options{Compute: torch.BFloat16, Int8: true}, Ranks{}},
 		{"checkpointing", Options{Compute: torch.Float32, Checkpointing: true}, Ranks{}},
 		{"adapters", Options{Compute: torch.Float32, LoRA: &model.LoRA{Rank: 4, Alpha: 8, Targets: []string{model.AllLinear}, Base: "base"}}, Ranks{}},
 		{"sharded optimiser", Options{Compute: torch.BFloat16}, Ranks{Trainers: 2, Level: shard.Optimizer}},
@@ -116,6 +117,12 @@ func train(ctx context.Context, th *torch.Thread, g *dist.Group, o Options, step
 		return err
 	}
 	defer cache.Close()
+	if o.Int8 {
+		err := torch.Run(ctx, th, func(s *torch.Scope) error { a.Compute().QuantizeInt8(s); return nil })
+		if err != nil {
+			return err
+		}
+	}
 	var rows []data.Row
 	for i := range step.Episodes {
 		row := data.Row{UID: fmt.Sprint(i), Tokens: make([]int32, step.Context), Mask: slices.Repeat([]uint8{1}, step.Context)}

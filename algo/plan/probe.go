@@ -36,6 +36,7 @@ type Options struct {
 	LoRA          *model.LoRA // nil: all weights are trained
 	Compute       torch.DType
 	Checkpointing bool
+	Int8          bool // replies are sampled with int8 copies of the weights
 	Rows          int  // sequences that are decoded at once
 	Untimed       bool // measure only the memory
 }
@@ -180,7 +181,7 @@ func measure(ctx context.Context, t *torch.Thread, o Options, c model.Config) (p
 	}); err != nil {
 		return p, err
 	}
-	return p, p.measureSampling(ctx, a.Compute(), o.Rows)
+	return p, p.measureSampling(ctx, a.Compute(), o)
 }
 
 // update does one optimiser step with a micro-batch per row.
@@ -248,8 +249,9 @@ func watchHeap() func() int64 {
 }
 
 // measureSampling measures the prompt's pass and the decoding steps of an engine.
-func (p *probe) measureSampling(ctx context.Context, m *model.Model, rows int) error {
-	backend, err := generate.New(ctx, m, generate.Options{KVTokens: probeTokens + rows*generate.DefaultBlockSize})
+func (p *probe) measureSampling(ctx context.Context, m *model.Model, o Options) error {
+	rows := o.Rows
+	backend, err := generate.New(ctx, m, generate.Options{KVTokens: probeTokens + rows*generate.DefaultBlockSize, Int8: o.Int8})
 	if err != nil {
 		return err
 	}

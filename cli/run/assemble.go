@@ -134,9 +134,12 @@ const MaxFailedValidation = 0.1
 // usualGap returns an upper bound of the mean difference that rounding causes
 // between the log-probs of sampling and of training. The measured difference of
 // SmolLM2-135M-Instruct at temperature 1 is 3e-6 in float32 and 0.03 in bfloat16
-// (docs/results.md).
-func usualGap(compute torch.DType) float64 {
-	if compute == torch.BFloat16 {
+// (docs/results.md), and 0.08 and 0.09 with int8 weights.
+func usualGap(compute torch.DType, int8 bool) float64 {
+	switch {
+	case int8:
+		return 0.15
+	case compute == torch.BFloat16:
 		return 0.05
 	}
 	return 1e-3
@@ -165,7 +168,7 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 	if c := cfg.Algo.RolloutCorrection; c.IS != "" && !c.BypassMode { // in bypass mode the loss applies the weights
 		weights = &correction.Weights{Level: c.IS, Cap: c.ISThreshold, Floor: c.ISThresholdLower, Normalize: c.ISBatchNormalize}
 	}
-	gap := cmp.Or(cfg.Rollout.MaxLogprobGap, usualGap(compute))
+	gap := cmp.Or(cfg.Rollout.MaxLogprobGap, usualGap(compute, cfg.Rollout.WeightDType == configs.Int8))
 	return algo.Options{
 		Loop: algo.Loop{
 			Seed:           cfg.Trainer.Seed,

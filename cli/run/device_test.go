@@ -37,9 +37,13 @@ func TestComputeDtype(t *testing.T) {
 
 // TestUsualGap checks that the limit of each dtype is above the measured gap.
 func TestUsualGap(t *testing.T) {
-	for dt, measured := range map[torch.DType]float64{torch.Float32: 3e-6, torch.BFloat16: 0.031} {
-		if limit := usualGap(dt); limit < 1.5*measured {
-			t.Errorf("the limit for %s is %g, want at least 1.5 times the gap of SmolLM2-135M-Instruct, %g", dt, limit, measured)
+	for _, c := range []struct {
+		dt       torch.DType
+		int8     bool
+		measured float64
+	}{{torch.Float32, false, 3e-6}, {torch.BFloat16, false, 0.031}, {torch.Float32, true, 0.08}, {torch.BFloat16, true, 0.092}} {
+		if limit := usualGap(c.dt, c.int8); limit < 1.5*c.measured {
+			t.Errorf("the limit for %s, int8 weights %t, is %g, want at least 1.5 times the gap of SmolLM2-135M-Instruct, %g", c.dt, c.int8, limit, c.measured)
 		}
 	}
 }

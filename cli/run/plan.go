@@ -158,7 +158,8 @@ func (p *planner) holdsWeights(cfg configs.Config) error {
 // measured returns the costs of a configuration's model.
 func (p *planner) measured(ctx context.Context, t *torch.Thread, cfg configs.Config, timed bool) (*plan.Costs, error) {
 	m := cfg.Model
-	o := plan.Options{Config: p.shape, Compute: p.compute, Checkpointing: m.GradientCheckpointing || p.ranks(cfg).Recompute(), Rows: min(16, rolloutOptions(p.host, cfg).Concurrency), Untimed: !timed}
+	o := plan.Options{Config: p.shape, Compute: p.compute, Checkpointing: m.GradientCheckpointing || p.ranks(cfg).Recompute(), Rows: min(16, rolloutOptions(p.host, cfg).Concurrency), Untimed: !timed,
+		Int8: cfg.Rollout.WeightDType == configs.Int8}
 	if m.LoRARank > 0 {
 		o.LoRA = &model.LoRA{Rank: m.LoRARank, Alpha: m.LoRAAlpha, Dropout: m.LoRADropout, Targets: m.TargetModules, Base: m.Path}
 	}

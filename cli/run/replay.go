@@ -163,6 +163,7 @@ func (p *replaying) openModel(ctx context.Context) error {
 	p.setup.Deterministic = played.Rollout.Deterministic
 	sampler, err := NewSampler(ctx, bundle, bundle.Model, SamplerOptions{
 		Sequences: sequences, MaxContext: p.setup.Agent.Options.MaxContext, Deterministic: played.Rollout.Deterministic, EnforceEager: played.Rollout.EnforceEager,
+		WeightDType: played.Rollout.WeightDType,
 		MemoryShare: 0.5, Utilization: 0.9, Hint: "free some memory", Teacher: p.setup.Teacher,
 		Day: PromptDay(p.host, p.played.Day),
 	})

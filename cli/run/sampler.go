@@ -35,6 +35,7 @@ type SamplerOptions struct {
 	NoSharing     bool // disables prefix caching
 	Deterministic bool
 	EnforceEager  bool                                // on a GPU: without CUDA graphs
+	WeightDType   string                              // rollout.weight_dtype
 	Plain         bool                                // do not use the chat template, which the model may lack
 	MemoryShare   float64                             // on a CPU: share of the free memory that the KV cache may take
 	Utilization   float64                             // on a GPU: share of its memory in use once the KV cache is made
@@ -69,7 +70,7 @@ func openLocal(ctx context.Context, h *Host, open *Closers, cfg configs.Config, 
 		return nil, nil, err
 	}
 	o.Ranks, o.MaxContext = h.Ranks, cmp.Or(cfg.Rollout.MaxContextTokens, b.Model.Config.MaxPositionEmbeddings)
-	o.EnforceEager = cfg.Rollout.EnforceEager
+	o.EnforceEager, o.WeightDType = cfg.Rollout.EnforceEager, cfg.Rollout.WeightDType
 	o.MemoryShare, o.Utilization, o.Hint = 0.5/float64(max(1, processes)), 0.9, fmt.Sprintf("lower %s or %s, or free some memory", h.name("rollout.max_sequences"), key)
 	s, err := NewSampler(ctx, b, b.Model, o)
 	if err != nil {
@@ -90,6 +91,9 @@ func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerO
 			if renderer, err = NewRenderer(b, o.Day); err != nil {
 				return err
 			}
+		}
+		if err = o.checkWeightDType(m); err != nil {
+			return err
 		}
 		budget, known, err = o.cacheBudget(m.Thread().Device())
 		return err
@@ -120,7 +124,7 @@ func (o SamplerOptions) open(ctx context.Context, b *model.Bundle, m *model.Mode
 	if err != nil {
 		return nil, err
 	}
-	backend, err := generate.New(ctx, m, generate.Options{KVTokens: tokens, Teacher: o.Teacher, EnforceEager: o.EnforceEager})
+	backend, err := generate.New(ctx, m, generate.Options{KVTokens: tokens, Teacher: o.Teacher, EnforceEager: o.EnforceEager, Int8: o.WeightDType == configs.Int8})
 	if err != nil {
 		return nil, errext.With(errext.Native, o.Hint, err)
 	}
@@ -140,6 +144,20 @@ func (o SamplerOptions) open(ctx context.Context, b *model.Bundle, m *model.Mode
 		return nil, err
 	}
 	return &Sampler{Backend: backend, Scheduler: sched, Renderer: renderer, MaxContext: o.MaxContext, KVBytes: int64(tokens) * int64(m.CacheBytesPerToken())}, nil
+}
+
+// checkWeightDType returns an error if m cannot sample with the weights of o.WeightDType.
+func (o SamplerOptions) checkWeightDType(m *model.Model) error {
+	switch {
+	case o.WeightDType != configs.Int8:
+	case !m.Thread().Device().IsCPU():
+		return errext.With(errext.Input, `set rollout.weight_dtype to "auto", or model.device to "cpu"`,
+			fmt.Errorf("rollout.weight_dtype = %q needs the CPU, and the model is on %s", configs.Int8, m.Thread().Device()))
+	case m.Ranks() != nil:
+		return errext.With(errext.Input, `set rollout.weight_dtype to "auto", or use one process`,
+			fmt.Errorf("rollout.weight_dtype = %q needs a whole model, and %d processes hold the model together", configs.Int8, m.Ranks().Size()))
+	}
+	return nil
 }
 
 // Close waits for the batch in flight and frees the cache.

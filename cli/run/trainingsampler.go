@@ -46,6 +46,7 @@ func (t *training) openSampler(ctx context.Context) error {
 		MemoryShare:   cfg.Rollout.KVCacheFraction / float64(max(1, processes)),
 		Utilization:   cfg.Rollout.GPUUtilization,
 		EnforceEager:  cfg.Rollout.EnforceEager,
+		WeightDType:   cfg.Rollout.WeightDType,
 		Hint:          "lower rollout.max_sequences or rollout.max_context_tokens, or raise " + share,
 		Day:           t.day(),
 		Ranks:         t.host.Ranks,

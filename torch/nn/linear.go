@@ -25,9 +25,10 @@ type Linear struct {
 	In, Out int
 	HasBias bool
 
-	Weight torch.Tensor // [Out,In]
-	Bias   torch.Tensor // [Out], or the zero Tensor
-	LoRA   *LoRA        // adapter on the frozen weight; nil: none
+	Weight torch.Tensor      // [Out,In]
+	Bias   torch.Tensor      // [Out], or the zero Tensor
+	LoRA   *LoRA             // adapter on the frozen weight; nil: none
+	Int8   *torch.Int8Weight // copy of Weight, which Infer reads instead; nil: none
 }
 
 // NewLinear declares a linear layer; its tensors are set later.
@@ -66,8 +67,11 @@ func infer(x torch.Tensor, layers ...*Linear) []torch.Tensor {
 	return out
 }
 
-// inferFrozen applies the layers without their adapters.
+// inferFrozen applies the layers without their adapters. All of them have an int8 copy, or none.
 func inferFrozen(x torch.Tensor, layers []*Linear) []torch.Tensor {
+	if layers[0].Int8 != nil {
+		return inferInt8(x, layers)
+	}
 	out := make([]torch.Tensor, len(layers))
 	if x.Size(0) > torch.SkinnyRows {
 		for i, l := range layers {
@@ -80,6 +84,15 @@ func inferFrozen(x torch.Tensor, layers []*Linear) []torch.Tensor {
 		weights[i], biases[i] = l.Weight, l.Bias
 	}
 	return torch.LinearsSkinny(x, weights, biases)
+}
+
+// inferInt8 is inferFrozen with the int8 copies, for any number of rows: the tokens of a prompt see the weights that draw its reply.
+func inferInt8(x torch.Tensor, layers []*Linear) []torch.Tensor {
+	weights, biases := make([]torch.Int8Weight, len(layers)), make([]torch.Tensor, len(layers))
+	for i, l := range layers {
+		weights[i], biases[i] = *l.Int8, l.Bias
+	}
+	return torch.LinearsInt8(x, weights, biases)
 }
 
 // Embedding maps each id to a row of its weight.

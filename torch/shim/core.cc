@@ -86,6 +86,7 @@ at::ScalarType scalar_type(int64_t dtype) {
     case OM_I32: return at::kInt;
     case OM_U8: return at::kByte;
     case OM_BOOL: return at::kBool;
+    case OM_I8: return at::kChar;
   }
   TORCH_CHECK(false, "unknown element type code ", dtype);
 }
@@ -100,6 +101,7 @@ int64_t dtype_code(at::ScalarType t) {
     case at::kInt: return OM_I32;
     case at::kByte: return OM_U8;
     case at::kBool: return OM_BOOL;
+    case at::kChar: return OM_I8;
     default: break;
   }
   TORCH_CHECK(false, "element type ", at::toString(t), " is not supported");

@@ -13,7 +13,7 @@ static int detect() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl"))
-    return !__builtin_cpu_supports("avx512bf16") ? 2 : amx_usable() ? 4 : 3;
+    return !__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512vnni") ? 2 : amx_usable() ? 4 : 3;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
 #endif
   return 0;

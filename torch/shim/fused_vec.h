@@ -21,7 +21,7 @@
 
 namespace om {
 
-// cpu_level is 4 with AMX in bfloat16, 3 with AVX-512's bfloat16 products, 2 with AVX-512 (F, BW, DQ, VL), 1 with AVX2 and
+// cpu_level is 4 with AMX in bfloat16, 3 with AVX-512's bfloat16 and integer (VNNI) products, 2 with AVX-512 (F, BW, DQ, VL), 1 with AVX2 and
 // FMA, 0 otherwise. A level includes the lower ones.
 int cpu_level();
 
@@ -70,13 +70,17 @@ struct Vectors;
     typedef int32_t i32 __attribute__((vector_size(W)));            \
     typedef uint32_t u32 __attribute__((vector_size(W)));           \
     typedef uint16_t half_u16 __attribute__((vector_size((W) / 2))); \
+    typedef int16_t half_i16 __attribute__((vector_size((W) / 2))); \
+    typedef int16_t i16 __attribute__((vector_size(W)));            \
+    typedef int8_t half_i8 __attribute__((vector_size((W) / 2)));   \
+    typedef int8_t quarter_i8 __attribute__((vector_size((W) / 4))); \
   };
 OM_VECTORS(16)
 OM_VECTORS(32)
 OM_VECTORS(64)
 #undef OM_VECTORS
 
-// Lanes<T, W> defines the arithmetic of values stored as T: float for float32 and bfloat16, double for float64. n is the
+// Lanes<T, W> defines the arithmetic of values stored as T: float for float32, bfloat16 and integers, double for float64. n is the
 // number of values in a vector.
 template <class T, int W>
 struct Lanes {
@@ -133,6 +137,26 @@ OM_INLINE void store(c10::BFloat16 *p, const typename Vectors<W>::f32 &v) {
   typename Vectors<W>::half_u16 h =
       __builtin_convertvector(v == v ? rounded : quiet, typename Vectors<W>::half_u16);
   std::memcpy(p, &h, sizeof h);
+}
+
+// The nearest integers, ties to even, of lanes between -2^22 and 2^22; see exp_lanes.
+template <int W>
+OM_INLINE typename Vectors<W>::i32 nearest(const typename Vectors<W>::f32 &v) {
+  return (typename Vectors<W>::i32)(v + 12582912.0f) - 0x4b400000;
+}
+
+// Rounds to nearest, ties to even. The lanes are in the range of the type.
+template <int W>
+OM_INLINE void store(int16_t *p, const typename Vectors<W>::f32 &v) {
+  const auto h = __builtin_convertvector(nearest<W>(v), typename Vectors<W>::half_i16);
+  std::memcpy(p, &h, sizeof h);
+}
+
+template <int W>
+OM_INLINE void store(int8_t *p, const typename Vectors<W>::f32 &v) {
+  const auto h = __builtin_convertvector(nearest<W>(v), typename Vectors<W>::half_i16);
+  const auto b = __builtin_convertvector(h, typename Vectors<W>::quarter_i8);
+  std::memcpy(p, &b, sizeof b);
 }
 
 // load_n reads n values and pads them with zeros; store_n writes n values.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/openmanus/openmanus/agent/llm/engine"
@@ -20,6 +21,10 @@ type Options struct {
 
 	// EnforceEager submits the operations of every decoding step one by one. Otherwise a GPU launches recorded steps as CUDA graphs.
 	EnforceEager bool
+
+	// Int8 samples with int8 copies of the weights (model.QuantizeInt8), which the first step of every version makes. The model is whole
+	// and on the CPU.
+	Int8 bool
 }
 
 // DefaultBlockSize is the default number of tokens per block. A sequence leaves
@@ -35,6 +40,8 @@ type Backend struct {
 	version atomic.Int64
 	teacher engine.Teacher // may be nil
 	eager   bool           // Options.EnforceEager
+	int8    bool           // Options.Int8
+	copied  int64          // version of the weights that the int8 copies have
 	link    *link          // to the other ranks of a tensor-parallel model; nil if the model is whole
 }
 
@@ -53,8 +60,12 @@ func New(ctx context.Context, m *model.Model, o Options) (*Backend, error) {
 	if o.KVTokens < 1 || o.BlockSize < 1 {
 		return nil, fmt.Errorf("generate: a KV cache of %d tokens in blocks of %d: both must be positive", o.KVTokens, o.BlockSize)
 	}
+	if o.Int8 && (m.Ranks() != nil || !m.Thread().Device().IsCPU()) {
+		return nil, fmt.Errorf("generate: int8 weights need a whole model on the CPU; the model is on %s, tensor parallel: %t", m.Thread().Device(), m.Ranks() != nil)
+	}
 	n := (o.KVTokens + o.BlockSize - 1) / o.BlockSize
-	b := &Backend{model: m, blocks: newBlocks(n, o.BlockSize), seqs: map[engine.SeqID]*sequence{}, teacher: o.Teacher, eager: o.EnforceEager, link: newLink(m)}
+	b := &Backend{model: m, blocks: newBlocks(n, o.BlockSize), seqs: map[engine.SeqID]*sequence{}, teacher: o.Teacher, eager: o.EnforceEager, link: newLink(m),
+		int8: o.Int8, copied: math.MinInt64}
 	if err := b.reserve(ctx); err != nil {
 		return nil, err
 	}
@@ -107,6 +118,10 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 		sample = b.model.Sample
 	}
 	err = torch.Run(ctx, b.model.Thread(), func(s *torch.Scope) error {
+		if v := b.Version(); b.int8 && v != b.copied {
+			b.model.QuantizeInt8(s)
+			b.copied = v
+		}
 		s.NoGrad(func() {
 			logits, ids, logps, kept := sample(s, b.cache, p.decode)
 			for i, w := range p.owner {

@@ -53,8 +53,11 @@ func (b *Backend) emptyCache(ctx context.Context) error {
 	return torch.Run(ctx, t, func(*torch.Scope) error { return t.Device().EmptyCache() })
 }
 
-// Close frees the cache.
+// Close frees the cache and the int8 copies of the weights.
 func (b *Backend) Close() {
+	if b.int8 {
+		b.model.DropInt8()
+	}
 	if b.cache != nil {
 		b.cache.Close()
 	}

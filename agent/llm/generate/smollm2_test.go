@@ -13,30 +13,45 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// TestSmolLM2Gap checks that the mean difference between the log-probs of sampling
-// and of training in a real model is small. A run warns about a difference above
-// rollout.max_logprob_gap.
-func TestSmolLM2Gap(t *testing.T) {
+// openSmolLM2 opens the real model, or skips the test.
+func openSmolLM2(t testing.TB, d torch.Device, dt torch.DType) *model.Bundle {
+	t.Helper()
 	const path = "../../../build/models/SmolLM2-135M-Instruct.gguf"
 	if _, err := os.Stat(path); err != nil {
 		t.Skip("the real model is not in build/models; ./build.sh model fetches it")
 	}
+	thread, err := torch.NewThread(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(thread.Close)
+	bundle, err := model.Open(context.Background(), thread, path, model.Options{DType: dt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(bundle.Close)
+	return bundle
+}
+
+// TestSmolLM2Gap checks that the mean difference between the log-probs of sampling
+// and of training in a real model is small. A run warns about a difference above
+// rollout.max_logprob_gap.
+func TestSmolLM2Gap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("loads a model of 135 million parameters")
 	}
 	const replyTokens = 32
-	for dt, limit := range map[torch.DType]float64{torch.Float32: 1e-4, torch.BFloat16: 0.05} {
-		thread, err := torch.NewThread(torchtest.Device(t))
-		if err != nil {
-			t.Fatal(err)
+	for _, c := range []struct {
+		dt    torch.DType
+		int8  bool
+		limit float64
+	}{{torch.Float32, false, 1e-4}, {torch.BFloat16, false, 0.05}, {torch.Float32, true, 0.15}, {torch.BFloat16, true, 0.15}} {
+		device := torchtest.Device(t)
+		if c.int8 && !device.IsCPU() {
+			continue
 		}
-		defer thread.Close()
-		bundle, err := model.Open(context.Background(), thread, path, model.Options{DType: dt})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer bundle.Close()
-		b := newBackend(t, bundle.Model, Options{KVTokens: 512})
+		bundle := openSmolLM2(t, device, c.dt)
+		b := newBackend(t, bundle.Model, Options{KVTokens: 512, Int8: c.int8})
 		sum, n := 0.0, 0.0
 		for i, question := range []string{
 			"You are in a maze. There is a wall to your right and above you. What do you do next?",
@@ -54,9 +69,9 @@ func TestSmolLM2Gap(t *testing.T) {
 			}
 			b.Drop(engine.SeqID(i + 1))
 		}
-		t.Logf("%s: mean gap %.2g over %.0f tokens", dt, sum/n, n)
-		if !(sum/n <= limit) {
-			t.Errorf("%s: the mean gap is %.3g, more than %g", dt, sum/n, limit)
+		t.Logf("%s, int8 %t: mean gap %.2g over %.0f tokens", c.dt, c.int8, sum/n, n)
+		if !(sum/n <= c.limit) {
+			t.Errorf("%s, int8 %t: the mean gap is %.3g, more than %g", c.dt, c.int8, sum/n, c.limit)
 		}
 	}
 }

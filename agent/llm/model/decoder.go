@@ -26,6 +26,7 @@ type Model struct {
 	lora     *adapters       // nil: all weights are trained
 	tp       *tensorParallel // nil: this rank has the whole model
 	deferred *deferred       // nil: the weights have been read
+	int8     *torch.Owner    // of the int8 copies (QuantizeInt8); nil: none
 
 	checkpointing bool
 	tapes         []*tape // state of the forward passes that Backward has not processed yet
@@ -175,6 +176,9 @@ func (m *Model) Logits(hidden torch.Tensor) torch.Tensor {
 
 // headLogits returns the logits of this rank's part of the head.
 func (m *Model) headLogits(hidden torch.Tensor) torch.Tensor {
+	if m.LMHead.Int8 != nil {
+		return m.LMHead.Infer(hidden.To(torch.Float32))
+	}
 	if !hidden.Device().IsCPU() || m.dtype == torch.BFloat16 {
 		return torch.Logits(hidden, m.LMHead.Weight, m.LMHead.Bias)
 	}
@@ -204,6 +208,7 @@ func (m *Model) DType() torch.DType { return m.dtype }
 // Close frees the weights and the adapters.
 func (m *Model) Close() {
 	m.endDeferral()
+	m.DropInt8()
 	switch {
 	case m.unbind != nil:
 		m.unbind()

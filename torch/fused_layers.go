@@ -71,7 +71,8 @@ func RoPEWrite(q, k, v, cos, sin, kc, vc Tensor, slots []int64) Tensor {
 	return result(op, C.om_rope_write(q.in(op), k.in(op), v.in(op), cos.in(op), sin.in(op), kc.in(op), vc.in(op), p, n, &out), &out, q, k, v, kc)
 }
 
-// LinearAdd adds h [N,I] · wᵀ to x [N,O] in place, for w [O,I], in one operation. There is no gradient.
+// LinearAdd adds h [N,I] · wᵀ to x [N,O] in place, for w [O,I], in one operation. There is no gradient. On the CPU N is at most SkinnyRows,
+// and the bits are those of LinearsSkinny and Add.
 func LinearAdd(x, h, w Tensor) {
 	const op = "LinearAdd"
 	check(op, C.om_linear_add_(x.in(op), h.in(op), w.in(op)), x, h, w)

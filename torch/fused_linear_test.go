@@ -49,6 +49,22 @@ func skinnyCase(t *testing.T, xt, wt torch.DType, rows, outs, k int) {
 	})
 }
 
+// TestLinearAdd checks that adding products in place gives the bits of LinearsSkinny and an addition.
+func TestLinearAdd(t *testing.T) {
+	onEveryCPU(t, func(t *testing.T) {
+		for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
+			for _, rows := range []int{1, 3, 16, torch.SkinnyRows} {
+				torchtest.Run(t, func(s *torch.Scope) {
+					x, h, w := s.RandN(1, rows, 37).To(dt), s.RandN(2, rows, 100).To(dt), s.RandN(3, 37, 100).To(dt)
+					want := x.Add(torch.LinearSkinny(h, w, torch.Tensor{}))
+					torch.LinearAdd(x, h, w)
+					torchtest.Close(t, x, want, 0)
+				})
+			}
+		}
+	})
+}
+
 // TestLinearSkinnyShapes checks that leading dimensions are kept and that float64 operands, which ATen computes, are
 // accepted.
 func TestLinearSkinnyShapes(t *testing.T) {

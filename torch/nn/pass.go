@@ -90,9 +90,10 @@ func (p *Pass) AttendNormed(q, k, v torch.Tensor, qNorm, kNorm *RMSNorm, scale f
 	return h.Reshape(h.Size(0), -1)
 }
 
-// Residual returns x [N,D] plus the output of layer for y [N,D]. On a GPU the layer's last product adds to x, see Out.
+// Residual returns x [N,D] plus the output of layer for y [N,D]. On a GPU, and for the few rows of a decoding step, the layer's last
+// product adds to x, see Out.
 func (p *Pass) Residual(x torch.Tensor, layer Layer, y torch.Tensor) torch.Tensor {
-	if p.Sum != nil || x.Device().IsCPU() {
+	if p.Sum != nil || x.Device().IsCPU() && (p.KV == nil || x.Size(0) > torch.SkinnyRows) {
 		return x.Add(layer.Forward(p, y))
 	}
 	p.residual = x
@@ -105,13 +106,13 @@ func (p *Pass) Residual(x torch.Tensor, layer Layer, y torch.Tensor) torch.Tenso
 }
 
 // Out applies the last linear layer of a Layer to h [N,I], whose columns are the rank's heads or inner width. Within
-// Residual on a GPU it returns the sum of the result and the residual, in one operation. In a pass with KV the sum replaces
+// Residual it may return the sum of the result and the residual, in one operation. In a pass with KV the sum replaces
 // the residual in memory.
 func (p *Pass) Out(h torch.Tensor, l *Linear) torch.Tensor {
 	if p.Sum != nil {
 		return p.Sum(p.Linear(h, l)[0])
 	}
-	if p.residual.None() || l.LoRA != nil || !l.Bias.None() {
+	if p.residual.None() || l.LoRA != nil || l.Int8 != nil || !l.Bias.None() {
 		return p.Linear(h, l)[0]
 	}
 	x := p.residual

@@ -47,6 +47,17 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 at::Tensor rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &sin);
 void check_rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &sin);
 
+// The rotation of single tokens of q [N,H,Dh] on the CPU, without gradients. cos and sin are contiguous and of the type in which the
+// kernels compute.
+class RopeTokens {
+ public:
+  RopeTokens(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &sin);
+  void operator()(int64_t token, void *out) const;  // out [H,Dh] of q's type
+
+ private:
+  at::Tensor q_, cos_, sin_;
+};
+
 // om_rmsnorm (fused_rmsnorm.cc).
 at::Tensor rmsnorm(const at::Tensor &x, const at::Tensor &w, double eps);
 

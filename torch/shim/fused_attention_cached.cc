@@ -6,6 +6,8 @@
 // Longer chunks (prefill) are split into blocks of queries that pass over the context in tiles, see fused_attention_tile.h;
 // their results do not depend on the batch or the number of threads either.
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <vector>
 
 #include "fused_attention_tile.h"
@@ -18,6 +20,7 @@ constexpr int64_t kMatrixUnit = 128;  // from this many new tokens ATen's bfloat
 
 struct Shape {
   int64_t heads, kv_heads, dim, block_size;
+  float scale;
   int64_t group() const { return heads / kv_heads; }
 };
 
@@ -29,24 +32,72 @@ struct PartOf {
   int64_t n, dim;
 };
 
-// The scores of G heads q [G, dim] against n keys, at score [G, kPart].
-template <class C, int W, int G>
-OM_INLINE void score_part(const PartOf<C> &p, const float *q, float *score) {
+// Adds the products of pairs of bfloat16 values to sum.
+OM_INLINE void add_pairs(Vectors<64>::f32 &sum, const Vectors<64>::u32 &a, const Vectors<64>::u32 &b) {
+#if defined(__x86_64__)
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));  // the function that this is inlined into has the instruction
+#endif
+}
+
+OM_INLINE Vectors<64>::u32 load_pairs(const c10::BFloat16 *p, Whole) {
+  Vectors<64>::u32 v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+OM_INLINE Vectors<64>::u32 load_pairs(const c10::BFloat16 *p, int64_t n) {
+  c10::BFloat16 tail[32] = {};
+  std::memcpy(static_cast<void *>(tail), p, n * sizeof *p);
+  return load_pairs(tail, Whole{});
+}
+
+// y[g, i] = q[g] · keys[i] for G heads and four keys of bfloat16 pairs; the rows of y are kPart apart.
+template <int G>
+OM_INLINE void pair_scores(const c10::BFloat16 *q, const c10::BFloat16 *const *keys, int64_t dim, float *y) {
+  using V = Vectors<64>::f32;
+  V acc[G][4] = {};
+  auto step = [&](int64_t j, auto c) OM_LAMBDA {
+    Vectors<64>::u32 ki[4];
+    unroll<4>([&](auto i) OM_LAMBDA { ki[i] = load_pairs(keys[i] + j, c); });
+    unroll<G>([&](auto g) OM_LAMBDA {
+      const Vectors<64>::u32 qg = load_pairs(q + g * dim + j, c);
+      unroll<4>([&](auto i) OM_LAMBDA { add_pairs(acc[g][i], qg, ki[i]); });
+    });
+  };
+  int64_t j = 0;
+  for (; j + 32 <= dim; j += 32) step(j, Whole{});
+  if (j < dim) step(j, dim - j);
+  store_sums<64, G, 4>(acc, y, kPart);
+}
+
+// The scores of G heads q [G, dim] against n keys, at score [G, kPart]. Q is bfloat16 with instructions for pairs.
+template <class C, int W, int G, class Q>
+OM_INLINE void score_part(const PartOf<C> &p, const Q *q, float *score) {
+  auto four = [&](const C *const *keys, float *y) OM_LAMBDA {
+    if constexpr (std::is_same_v<Q, float>)
+      dot_tile<C, W, G, 4>(q, p.dim, keys, p.dim, y, kPart);
+    else
+      pair_scores<G>(q, keys, p.dim, y);
+  };
   int64_t i = 0;
   for (; i + 4 <= p.n; i += 4) {
     const C *keys[4] = {p.k + p.places[i], p.k + p.places[i + 1], p.k + p.places[i + 2], p.k + p.places[i + 3]};
-    dot_tile<C, W, G, 4>(q, p.dim, keys, p.dim, score + i, kPart);
+    four(keys, score + i);
   }
-  for (; i < p.n; i++) {
-    const C *key[1] = {p.k + p.places[i]};
-    dot_tile<C, W, G, 1>(q, p.dim, key, p.dim, score + i, kPart);
-  }
+  if (i == p.n) return;
+  const C *keys[4];
+  for (int j = 0; j < 4; j++) keys[j] = p.k + p.places[std::min(i + j, p.n - 1)];
+  float last[G * kPart];
+  four(keys, last);
+  for (int g = 0; g < G; g++) std::copy(last + g * kPart, last + g * kPart + (p.n - i), score + g * kPart + i);
 }
 
-// acc[g, j …] = Σ weight[g, i] v[i, j …] for D vectors from column j on.
+// acc[g, j …] = Σ weight[g, i] v[i, j …] for D vectors from column j on. The same columns of the keys and values of the part `next`
+// are prefetched: they are read in pieces that the processor does not prefetch.
 template <class C, int W, int G, int D, class Count>
-OM_INLINE void mix_columns(const PartOf<C> &p, const float *weight, int64_t j, Count c, float *acc) {
+OM_INLINE void mix_columns(const PartOf<C> &p, const PartOf<C> &next, const float *weight, int64_t j, Count c, float *acc) {
   using V = typename Vectors<W>::f32;
+  constexpr int columns = D * (W / 4), line = 64 / static_cast<int>(sizeof(C));
   V sum[G][D] = {};
   for (int64_t i = 0; i < p.n; i++) {
     const C *row = p.v + p.places[i] + j;
@@ -55,85 +106,110 @@ OM_INLINE void mix_columns(const PartOf<C> &p, const float *weight, int64_t j, C
     unroll<G>([&](auto g) OM_LAMBDA {
       unroll<D>([&](auto d) OM_LAMBDA { sum[g][d] += v[d] * weight[g * kPart + i]; });
     });
+    if (i < next.n)
+      unroll<(columns + line - 1) / line>([&](auto l) OM_LAMBDA {
+        __builtin_prefetch(next.k + next.places[i] + j + l * line, 0, 2);
+        __builtin_prefetch(next.v + next.places[i] + j + l * line, 0, 2);
+      });
   }
   unroll<G>([&](auto g) OM_LAMBDA {
     unroll<D>([&](auto d) OM_LAMBDA { store<W>(acc + g * p.dim + j + d * (W / 4), sum[g][d], c); });
   });
 }
 
+// The largest of n values times scale.
+template <int W>
+OM_INLINE float largest(const float *s, int64_t n, float scale) {
+  using V = typename Vectors<W>::f32;
+  constexpr int width = W / 4;
+  V tops = V{} - INFINITY;
+  int64_t i = 0;
+  for (; i + width <= n; i += width) {
+    const V x = load<W>(s + i) * scale;
+    tops = x > tops ? x : tops;
+  }
+  float top = -INFINITY;
+  if (i > 0)
+    for (int j = 0; j < width; j++) top = std::max(top, tops[j]);
+  for (; i < n; i++) top = std::max(top, s[i] * scale);
+  return top;
+}
+
 // m, l [G] and acc [G, dim] receive the largest score, the sum of exp(score - m) and the sum of exp(score - m) v.
-template <class C, int W, int G>
-OM_INLINE void attend_heads(const PartOf<C> &p, const float *q, float *m, float *l, float *acc) {
+template <class C, int W, int G, class Q>
+OM_INLINE void attend_heads(const PartOf<C> &p, const PartOf<C> &next, const Q *q, float scale, float *m, float *l, float *acc) {
   using V = typename Vectors<W>::f32;
   constexpr int D = W == 64 ? 4 : 2;
   float score[G * kPart];
   score_part<C, W, G>(p, q, score);
   for (int g = 0; g < G; g++) {
     float *s = score + g * kPart;
-    const float top = *std::max_element(s, s + p.n);
+    const float top = largest<W>(s, p.n, scale);
     V sum = {};
     for_lanes<float, W>(p.n, [&](int64_t i, auto c) OM_LAMBDA {
-      store<W>(s + i, exp_lanes<W>(load<W>(s + i, c) - top), c);
+      store<W>(s + i, exp_lanes<W>(load<W>(s + i, c) * scale - top), c);
       sum += load<W>(s + i, c);
     });
     m[g] = top;
     l[g] = sum_lanes<W>(sum);
   }
   int64_t j = 0;
-  for (; j + D * (W / 4) <= p.dim; j += D * (W / 4)) mix_columns<C, W, G, D>(p, score, j, Whole{}, acc);
-  for (; j + W / 4 <= p.dim; j += W / 4) mix_columns<C, W, G, 1>(p, score, j, Whole{}, acc);
-  if (j < p.dim) mix_columns<C, W, G, 1>(p, score, j, p.dim - j, acc);
+  for (; j + D * (W / 4) <= p.dim; j += D * (W / 4)) mix_columns<C, W, G, D>(p, next, score, j, Whole{}, acc);
+  for (; j + W / 4 <= p.dim; j += W / 4) mix_columns<C, W, G, 1>(p, next, score, j, Whole{}, acc);
+  if (j < p.dim) mix_columns<C, W, G, 1>(p, next, score, j, p.dim - j, acc);
 }
 
-// One token's attention over the places [begin, end) of its context. q is [heads, dim], already scaled; m and l [heads]
-// and acc [heads, dim] as for attend_heads.
-template <class C, int W>
-OM_INLINE void attend_part(const Shape &s, const float *q, const C *kc, const C *vc, const int32_t *blocks,
-                           int64_t begin, int64_t end, float *m, float *l, float *acc) {
+// The offsets of n keys of a context in the caches.
+struct Places {
+  int64_t at[kPart], n = 0;
+};
+
+// One token's attention over a part of its context. q is [heads, dim]; m and l [heads] and acc [heads, dim] as for attend_heads.
+template <class C, int W, class Q>
+OM_INLINE void attend_part(const Shape &s, const Q *q, const C *kc, const C *vc, const Places &here, const Places &after, float *m,
+                           float *l, float *acc) {
   const int64_t group = s.group();
-  int64_t places[kPart];
-  for (int64_t p = begin; p < end; p++)
-    places[p - begin] = (blocks[p / s.block_size] * s.block_size + p % s.block_size) * s.kv_heads * s.dim;
-  // Prefetch the whole part: it is read head by head, in pieces that the processor does not prefetch.
-  for (int64_t i = 0; i < end - begin; i++)
-    for (int64_t j = 0; j < s.kv_heads * s.dim; j += 64 / static_cast<int64_t>(sizeof(C))) {
-      __builtin_prefetch(kc + places[i] + j, 0, 2);
-      __builtin_prefetch(vc + places[i] + j, 0, 2);
-    }
   for (int64_t kh = 0; kh < s.kv_heads; kh++) {
-    const PartOf<C> part{kc + kh * s.dim, vc + kh * s.dim, places, end - begin, s.dim};
-    for (int64_t h = kh * group, last = h + group; h < last;) {
-      const float *qh = q + h * s.dim;
+    const PartOf<C> part{kc + kh * s.dim, vc + kh * s.dim, here.at, here.n, s.dim};
+    PartOf<C> next{kc + kh * s.dim, vc + kh * s.dim, after.at, after.n, s.dim};
+    for (int64_t h = kh * group, last = h + group; h < last; next.n = 0) {
+      const Q *qh = q + h * s.dim;
       float *ah = acc + h * s.dim;
       switch (std::min<int64_t>(last - h, 4)) {
         case 4:
-          attend_heads<C, W, 4>(part, qh, m + h, l + h, ah);
+          attend_heads<C, W, 4>(part, next, qh, s.scale, m + h, l + h, ah);
           h += 4;
           break;
         case 3:
-          attend_heads<C, W, 3>(part, qh, m + h, l + h, ah);
+          attend_heads<C, W, 3>(part, next, qh, s.scale, m + h, l + h, ah);
           h += 3;
           break;
         case 2:
-          attend_heads<C, W, 2>(part, qh, m + h, l + h, ah);
+          attend_heads<C, W, 2>(part, next, qh, s.scale, m + h, l + h, ah);
           h += 2;
           break;
         default:
-          attend_heads<C, W, 1>(part, qh, m + h, l + h, ah);
+          attend_heads<C, W, 1>(part, next, qh, s.scale, m + h, l + h, ah);
           h += 1;
       }
     }
   }
 }
 
-#define OM_ATTEND(C)                                                                                              \
-  OM_MULTIVERSION(attend,                                                                                         \
-                  (const Shape &s, const float *q, const C *kc, const C *vc, const int32_t *blocks, int64_t begin, \
-                   int64_t end, float *m, float *l, float *acc),                                                  \
-                  (s, q, kc, vc, blocks, begin, end, m, l, acc),                                                  \
-                  attend_part<C, W>(s, q, kc, vc, blocks, begin, end, m, l, acc))
+#define OM_ATTEND(C)                                                                                                          \
+  OM_MULTIVERSION(attend,                                                                                                     \
+                  (const Shape &s, const float *q, const C *kc, const C *vc, const Places &here, const Places &after, float *m, \
+                   float *l, float *acc),                                                                                     \
+                  (s, q, kc, vc, here, after, m, l, acc),                                                                     \
+                  attend_part<C, W>(s, q, kc, vc, here, after, m, l, acc))
 OM_ATTEND(float)
 OM_ATTEND(c10::BFloat16)
+
+// The same with products of bfloat16 pairs, for cpu_level() >= 3.
+OM_TARGET_AVX512 void attend_pairs(const Shape &s, const c10::BFloat16 *q, const c10::BFloat16 *kc, const c10::BFloat16 *vc,
+                                   const Places &here, const Places &after, float *m, float *l, float *acc) {
+  attend_part<c10::BFloat16, 64>(s, q, kc, vc, here, after, m, l, acc);
+}
 
 struct Sequences {
   int64_t n;
@@ -141,67 +217,96 @@ struct Sequences {
   const int32_t *blocks;
 };
 
-// One task: a new token and a part of its context.
+// One task: a part of the context of a new token, which is number `of` of those computed one by one.
 struct Piece {
-  int64_t token, begin, end;
+  int64_t of, token, begin, end;
   const int32_t *blocks;
 };
 
+Places places_of(const Shape &s, const Piece &p) {
+  Places to;
+  for (int64_t i = p.begin; i < p.end;) {
+    const int64_t block = i / s.block_size, end = std::min(p.end, (block + 1) * s.block_size);
+    for (int64_t at = p.blocks[block] * s.block_size + i % s.block_size; i < end; i++, at++) to.at[to.n++] = at * s.kv_heads * s.dim;
+  }
+  return to;
+}
+
 // Combines the parts of a token, which are consecutive in memory, in order.
-void combine(const Shape &s, int64_t parts, const float *m, const float *l, const float *acc, float *out) {
+template <class T, int W>
+OM_INLINE void combine_body(const Shape &s, int64_t parts, const float *m, const float *l, float *acc, T *out) {
   for (int64_t h = 0; h < s.heads; h++) {
-    float top = -INFINITY;
+    float top = -INFINITY, sum = 0;
     for (int64_t p = 0; p < parts; p++) top = std::max(top, m[p * s.heads + h]);
-    float sum = 0;
-    float *o = out + h * s.dim;
-    std::fill(o, o + s.dim, 0.0f);
     for (int64_t p = 0; p < parts; p++) {
       const float w = std::exp(m[p * s.heads + h] - top);
+      float *first = acc + h * s.dim;
       const float *a = acc + (p * s.heads + h) * s.dim;
       sum += w * l[p * s.heads + h];
-      for (int64_t j = 0; j < s.dim; j++) o[j] += w * a[j];
+      for_lanes<float, W>(s.dim, [&](int64_t j, auto c) OM_LAMBDA {
+        auto v = load<W>(a + j, c) * w;
+        if (p > 0) v += load<W>(first + j, c);
+        store<W>(first + j, v, c);
+      });
     }
-    for (int64_t j = 0; j < s.dim; j++) o[j] /= sum;
+    for_lanes<float, W>(s.dim, [&](int64_t j, auto c) OM_LAMBDA {
+      store<W>(out + h * s.dim + j, load<W>(acc + h * s.dim + j, c) / sum, c);
+    });
   }
 }
 
-// Computes the sequences listed in `which` token by token and writes their rows of out [N,Hq,Dh], float32.
-void one_query(const Shape &s, const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, const Sequences &seqs,
-               const std::vector<int64_t> &which, const at::Tensor &out) {
+#define OM_COMBINE(T)                                                                                              \
+  OM_MULTIVERSION(combine, (const Shape &s, int64_t parts, const float *m, const float *l, float *acc, T *out), \
+                  (s, parts, m, l, acc, out), combine_body<T, W>(s, parts, m, l, acc, out))
+OM_COMBINE(float)
+OM_COMBINE(c10::BFloat16)
+
+// Computes the sequences listed in `which` token by token and writes their rows of out [N,Hq,Dh].
+template <class T, class C>
+void one_query(const Shape &s, const T *q, const C *kc, const C *vc, const Sequences &seqs, const std::vector<int64_t> &which, T *out) {
   std::vector<Piece> pieces;
   std::vector<int64_t> first;  // the first task of each token; then the number of tasks
-  std::vector<int64_t> tokens;
   for (const int64_t i : which) {
     for (int64_t t = seqs.q_offsets[i]; t < seqs.q_offsets[i + 1]; t++) {
-      const int64_t context = seqs.lens[i] - (seqs.q_offsets[i + 1] - 1 - t);
+      const int64_t context = seqs.lens[i] - (seqs.q_offsets[i + 1] - 1 - t), of = static_cast<int64_t>(first.size());
       first.push_back(static_cast<int64_t>(pieces.size()));
-      tokens.push_back(t);
       for (int64_t b = 0; b < context; b += kPart)
-        pieces.push_back({t, b, std::min(b + kPart, context), seqs.blocks + seqs.block_offsets[i]});
+        pieces.push_back({of, t, b, std::min(b + kPart, context), seqs.blocks + seqs.block_offsets[i]});
     }
   }
   first.push_back(static_cast<int64_t>(pieces.size()));
   const int64_t width = s.heads * s.dim, n = static_cast<int64_t>(pieces.size());
-  std::vector<float> m(n * s.heads), l(n * s.heads), acc(n * width);
-  const float *qp = q.const_data_ptr<float>();
-  auto run = [&](const auto *kp, const auto *vp) {
-    parallel_for(0, n, grain(4 * width), [&](int64_t b, int64_t e) {
-      for (int64_t i = b; i < e; i++) {
-        const Piece &p = pieces[i];
-        attend(s, qp + p.token * width, kp, vp, p.blocks, p.begin, p.end, &m[i * s.heads], &l[i * s.heads],
-               &acc[i * width]);
+  std::vector<std::atomic<int32_t>> unfinished(first.size() - 1);
+  for (size_t t = 0; t < unfinished.size(); t++) unfinished[t].store(static_cast<int32_t>(first[t + 1] - first[t]));
+  // Of each part the maxima and sums of its heads, and the sums of values.
+  const std::unique_ptr<float[]> parts(new float[n * (2 * s.heads + width)]);
+  float *m = parts.get(), *l = m + n * s.heads, *acc = l + n * s.heads;
+  constexpr bool both_bf16 = std::is_same_v<T, at::BFloat16> && std::is_same_v<C, at::BFloat16>;
+  const bool pairs = both_bf16 && cpu_level() >= 3;
+  parallel_for(0, n, grain(4 * width), [&](int64_t b, int64_t e) {
+    std::vector<float> scaled(width);
+    Shape unscaled = s;
+    unscaled.scale = 1;
+    Places here = places_of(s, pieces[b]), after;
+    for (int64_t i = b; i < e; i++, here = after) {
+      const Piece &p = pieces[i];
+      const T *from = q + p.token * width;
+      float *mi = m + i * s.heads, *li = l + i * s.heads, *ai = acc + i * width;
+      if (i + 1 < e)
+        after = places_of(s, pieces[i + 1]);
+      else
+        after.n = 0;
+      if constexpr (both_bf16)
+        if (pairs) attend_pairs(s, from, kc, vc, here, after, mi, li, ai);
+      if (!pairs) {
+        for (int64_t j = 0; j < width; j++) scaled[j] = float(from[j]) * s.scale;
+        attend(unscaled, scaled.data(), kc, vc, here, after, mi, li, ai);
       }
-    });
-  };
-  if (kc.scalar_type() == at::kFloat)
-    run(kc.const_data_ptr<float>(), vc.const_data_ptr<float>());
-  else
-    run(kc.const_data_ptr<at::BFloat16>(), vc.const_data_ptr<at::BFloat16>());
-  float *op = out.data_ptr<float>();
-  for (size_t t = 0; t < tokens.size(); t++) {
-    const int64_t f = first[t];
-    combine(s, first[t + 1] - f, &m[f * s.heads], &l[f * s.heads], &acc[f * width], op + tokens[t] * width);
-  }
+      if (unfinished[p.of].fetch_sub(1) > 1) continue;
+      const int64_t f = first[p.of];
+      combine(s, first[p.of + 1] - f, m + f * s.heads, l + f * s.heads, acc + f * width, out + p.token * width);
+    }
+  });
 }
 
 // One task: some queries of one sequence, for the query heads of one key head.
@@ -211,8 +316,8 @@ struct Block {
 };
 
 // Computes the sequences listed in `which` block by block and writes their rows of out.
-void many_queries(const Shape &s, const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, const Sequences &seqs,
-                  const std::vector<int64_t> &which, const at::Tensor &out) {
+template <class T, class C>
+void many_queries(const Shape &s, const T *q, const C *kc, const C *vc, const Sequences &seqs, const std::vector<int64_t> &which, T *out) {
   const int64_t step = queries_per_tile(s.group()), width = s.heads * s.dim;
   std::vector<Block> work;
   for (const int64_t i : which) {
@@ -223,22 +328,13 @@ void many_queries(const Shape &s, const at::Tensor &q, const at::Tensor &kc, con
   }
   std::stable_sort(work.begin(), work.end(),
                    [](const Block &a, const Block &b) { return a.n * (a.first + a.n) > b.n * (b.first + b.n); });
-  const float *qp = q.const_data_ptr<float>();
-  float *op = out.data_ptr<float>();
-  auto run = [&](const auto *kp, const auto *vp) {
-    share_out(static_cast<int64_t>(work.size()), [&](int64_t i) {
-      const Block &b = work[i];
-      const int64_t at = b.token * width + b.kv_head * s.group() * s.dim, kv = b.kv_head * s.dim;
-      const Queries<float> queries{qp + at, b.first, b.n, s.group(), width, s.dim};
-      using C = std::decay_t<decltype(*kp)>;
-      const Context<C> context{kp + kv, vp + kv, b.blocks, s.block_size, s.kv_heads * s.dim, s.dim};
-      AttendBlock<float, C, float>::run(queries, context, 1.0f, op + at, nullptr, 0);
-    });
-  };
-  if (kc.scalar_type() == at::kFloat)
-    run(kc.const_data_ptr<float>(), vc.const_data_ptr<float>());
-  else
-    run(kc.const_data_ptr<at::BFloat16>(), vc.const_data_ptr<at::BFloat16>());
+  share_out(static_cast<int64_t>(work.size()), [&](int64_t i) {
+    const Block &b = work[i];
+    const int64_t at = b.token * width + b.kv_head * s.group() * s.dim, kv = b.kv_head * s.dim;
+    const Queries<T> queries{q + at, b.first, b.n, s.group(), width, s.dim};
+    const Context<C> context{kc + kv, vc + kv, b.blocks, s.block_size, s.kv_heads * s.dim, s.dim};
+    AttendBlock<T, C, float>::run(queries, context, s.scale, out + at, nullptr, 0);
+  });
 }
 
 // Attention of one sequence's chunk with ATen's operations, on any device and in any type: it gathers the pages and masks
@@ -293,7 +389,7 @@ at::Tensor attention_cached(const at::Tensor &q, const at::Tensor &kc, const at:
   TORCH_CHECK(!wants_grad(q, kc, vc), "attention: there is no gradient through a cache; use it inside NoGrad");
   at::NoGradGuard no_grad;
   check(q, kc, vc, seqs);
-  const Shape s{q.size(1), kc.size(2), q.size(2), kc.size(1)};
+  const Shape s{q.size(1), kc.size(2), q.size(2), kc.size(1), static_cast<float>(scale)};
   const bool kernel = has_kernel(q) && has_kernel(kc) && kc.scalar_type() != at::kDouble;
   auto attend_whole = [&](int64_t i, const at::Tensor &out) {
     const int64_t b = seqs.q_offsets[i], e = seqs.q_offsets[i + 1];
@@ -313,9 +409,19 @@ at::Tensor attention_cached(const at::Tensor &q, const at::Tensor &kc, const at:
     const int64_t n = seqs.q_offsets[i + 1] - seqs.q_offsets[i];
     if (n > 0) (n <= OM_ATTENTION_ONE_QUERY ? few : n >= kMatrixUnit && matrix_unit ? whole : many).push_back(i);
   }
-  const at::Tensor scaled = (q.to(at::kFloat) * scale).contiguous(), out = at::empty(q.sizes(), scaled.options());
-  if (!few.empty()) one_query(s, scaled, kc, vc, seqs, few, out);
-  if (!many.empty()) many_queries(s, scaled, kc, vc, seqs, many, out);
+  const bool one_type = q.scalar_type() == kc.scalar_type();
+  const at::Tensor queries = (one_type ? q : q.to(at::kFloat)).contiguous(), out = at::empty(q.sizes(), queries.options());
+  auto run = [&](auto *to, const auto *keys, const auto *values) {
+    const auto *from = static_cast<decltype(to)>(queries.data_ptr());
+    if (!few.empty()) one_query(s, from, keys, values, seqs, few, to);
+    if (!many.empty()) many_queries(s, from, keys, values, seqs, many, to);
+  };
+  if (kc.scalar_type() == at::kFloat)
+    run(out.data_ptr<float>(), kc.const_data_ptr<float>(), vc.const_data_ptr<float>());
+  else if (one_type)
+    run(out.data_ptr<at::BFloat16>(), kc.const_data_ptr<at::BFloat16>(), vc.const_data_ptr<at::BFloat16>());
+  else
+    run(out.data_ptr<float>(), kc.const_data_ptr<at::BFloat16>(), vc.const_data_ptr<at::BFloat16>());
   for (const int64_t i : whole) attend_whole(i, out);
   return out.to(q.scalar_type());
 }
@@ -350,9 +456,32 @@ void cache_write(const at::Tensor &cache, const at::Tensor &values, const int64_
 // Rotates q and k, writes k and v to the caches and returns q.
 at::Tensor rope_write(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v, const at::Tensor &cos, const at::Tensor &sin,
                       const at::Tensor &kc, const at::Tensor &vc, const int64_t *slots, int64_t n) {
-  cache_write(kc, rope(k, cos, sin), slots, n);
-  cache_write(vc, v, slots, n);
-  return rope(q, cos, sin);
+  auto alike = [&](const at::Tensor &t) { return t.scalar_type() == q.scalar_type(); };
+  if (!has_kernel(q) || !kc.device().is_cpu() || !alike(k) || !alike(v) || !alike(kc) || !alike(vc)) {
+    cache_write(kc, rope(k, cos, sin), slots, n);
+    cache_write(vc, v, slots, n);
+    return rope(q, cos, sin);
+  }
+  check_rope(q, cos, sin);
+  check_rope(k, cos, sin);
+  check_write(kc, k, slots, n);
+  check_write(vc, v, slots, n);
+  TORCH_CHECK(q.size(0) == n, "rope: ", n, " slots for queries ", q.sizes());
+  const auto type = compute_type(q.scalar_type());
+  const at::Tensor c = cos.to(type).contiguous(), sn = sin.to(type).contiguous(), values = v.contiguous(), out = at::empty(q.sizes(), q.options());
+  const int64_t heads = q.size(1), kv_heads = kc.size(2), dim = q.size(2), size = kc.element_size();
+  const int64_t bytes = kv_heads * dim * size;
+  char *to = static_cast<char *>(out.data_ptr()), *kp = static_cast<char *>(kc.data_ptr()), *vp = static_cast<char *>(vc.data_ptr());
+  const char *from = static_cast<const char *>(values.const_data_ptr());
+  const RopeTokens rotate_q(q, c, sn), rotate_k(k, c, sn);
+  parallel_for(0, n, grain((heads + 2 * kv_heads) * dim), [&](int64_t b, int64_t e) {
+    for (int64_t t = b; t < e; t++) {
+      rotate_q(t, to + t * heads * dim * size);
+      rotate_k(t, kp + slots[t] * bytes);
+      std::memcpy(vp + slots[t] * bytes, from + t * bytes, bytes);
+    }
+  });
+  return out;
 }
 
 }  // namespace

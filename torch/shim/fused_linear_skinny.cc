@@ -150,6 +150,7 @@ void some_outputs_pairs(const c10::BFloat16 *, int64_t, const c10::BFloat16 *, i
 // One of several weights that are multiplied with the same x.
 struct Layer {
   at::Tensor w, bias, out;
+  bool add;        // the products, rounded to the type of out, are added to out
   int64_t groups;  // of kGroup outputs; the last may be shorter
 };
 
@@ -172,20 +173,21 @@ void some_outputs(const Layer &l, const Rows &in, int64_t o, int64_t width, floa
 }
 
 // out[r, j] = y[r, j] + bias[j] for `width` outputs, at most kGroup; the rows of y are kGroup apart, those of out ldo. bias may
-// be null.
+// be null. If add is true, the result, rounded to T, is added to out.
 template <class T, int W>
-OM_INLINE void put_outputs_body(const float *y, int64_t rows, int64_t width, const float *bias, T *out, int64_t ldo) {
+OM_INLINE void put_outputs_body(const float *y, int64_t rows, int64_t width, const float *bias, bool add, T *out, int64_t ldo) {
   for (int64_t r = 0; r < rows; r++)
     for_lanes<T, W>(width, [&](int64_t j, auto c) OM_LAMBDA {
       auto v = load<W>(y + r * kGroup + j, c);
       if (bias != nullptr) v += load<W>(bias + j, c);
+      if (add) v = round_lanes<T, W>(v) + load<W>(out + r * ldo + j, c);
       store<W>(out + r * ldo + j, v, c);
     });
 }
 
-#define OM_PUT(T)                                                                                                             \
-  OM_MULTIVERSION(put_outputs, (const float *y, int64_t rows, int64_t width, const float *bias, T *out, int64_t ldo), \
-                  (y, rows, width, bias, out, ldo), put_outputs_body<T, W>(y, rows, width, bias, out, ldo))
+#define OM_PUT(T)                                                                                                                       \
+  OM_MULTIVERSION(put_outputs, (const float *y, int64_t rows, int64_t width, const float *bias, bool add, T *out, int64_t ldo), \
+                  (y, rows, width, bias, add, out, ldo), put_outputs_body<T, W>(y, rows, width, bias, add, out, ldo))
 OM_PUT(float)
 OM_PUT(c10::BFloat16)
 
@@ -194,9 +196,9 @@ void put_group(const Layer &l, const Rows &in, int64_t o, int64_t width, const f
   const int64_t outs = l.w.size(0);
   const float *bias = l.bias.defined() ? l.bias.const_data_ptr<float>() + o : nullptr;
   if (l.out.scalar_type() == at::kFloat)
-    put_outputs(y, in.n, width, bias, l.out.data_ptr<float>() + o, outs);
+    put_outputs(y, in.n, width, bias, l.add, l.out.data_ptr<float>() + o, outs);
   else
-    put_outputs(y, in.n, width, bias, l.out.data_ptr<at::BFloat16>() + o, outs);
+    put_outputs(y, in.n, width, bias, l.add, l.out.data_ptr<at::BFloat16>() + o, outs);
 }
 
 // The outputs of one group on the matrix unit.
@@ -261,12 +263,10 @@ at::Tensor linear_aten(const at::Tensor &x, const at::Tensor &w, const at::Tenso
   return at::linear(x.to(w.scalar_type()), w, b).to(x.scalar_type());
 }
 
-// The results have the given type.
-std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at::Tensor> &ws,
-                                      const std::vector<at::Tensor> &biases, at::ScalarType type) {
+// Checks the operands of layers of x and reports whether the kernels compute them.
+bool check_skinny(const at::Tensor &x, const std::vector<at::Tensor> &ws, const std::vector<at::Tensor> &biases) {
   for (const auto &w : ws)
     TORCH_CHECK(!wants_grad(x, w), "linear: the kernels for few rows have no gradient; use them inside NoGrad");
-  at::NoGradGuard no_grad;
   TORCH_CHECK(x.dim() >= 1, "linear: x has no dimension");
   const int64_t k = x.size(-1), rows = k == 0 ? 0 : x.numel() / k;
   TORCH_CHECK(rows <= OM_SKINNY_ROWS, "linear: x ", x.sizes(), " has more than ", OM_SKINNY_ROWS, " rows");
@@ -279,24 +279,50 @@ std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at:
                 " needs a bias [", w.size(0), "]");
     kernel = kernel && has_kernel(w) && w.scalar_type() != at::kDouble && w.is_contiguous();
   }
-  std::vector<at::Tensor> outs;
-  if (!kernel) {
-    for (size_t i = 0; i < ws.size(); i++) outs.push_back(linear_aten(x, ws[i], biases[i]).to(type));
-    return outs;
-  }
+  return kernel;
+}
+
+// Computes outs[i], or adds to it, with the kernels.
+void run_skinny(const at::Tensor &x, const std::vector<at::Tensor> &ws, const std::vector<at::Tensor> &biases,
+                const std::vector<at::Tensor> &outs, bool add) {
+  const int64_t k = x.size(-1), rows = k == 0 ? 0 : x.numel() / k;
   std::vector<Layer> layers;
   int64_t groups = 0;
   for (size_t i = 0; i < ws.size(); i++) {
-    auto shape = x.sizes().vec();
-    shape.back() = ws[i].size(0);
-    outs.push_back(at::empty(shape, x.options().dtype(type)));
     const at::Tensor b = biases[i].defined() ? biases[i].to(at::kFloat).contiguous() : at::Tensor();
-    layers.push_back({ws[i], b, outs.back(), ceil_div(ws[i].size(0), kGroup)});
+    layers.push_back({ws[i], b, outs[i], add, ceil_div(ws[i].size(0), kGroup)});
     groups += layers.back().groups;
   }
   const Rows in = prepare(x, rows, k, ws);
   parallel_for(0, groups, grain(kGroup * k), [&](int64_t b, int64_t e) { do_groups(layers, in, b, e); });
+}
+
+// The results have the given type.
+std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at::Tensor> &ws,
+                                      const std::vector<at::Tensor> &biases, at::ScalarType type) {
+  const bool kernel = check_skinny(x, ws, biases);
+  at::NoGradGuard no_grad;
+  std::vector<at::Tensor> outs;
+  for (size_t i = 0; i < ws.size(); i++) {
+    auto shape = x.sizes().vec();
+    shape.back() = ws[i].size(0);
+    outs.push_back(kernel ? at::empty(shape, x.options().dtype(type)) : linear_aten(x, ws[i], biases[i]).to(type));
+  }
+  if (kernel) run_skinny(x, ws, biases, outs, false);
   return outs;
+}
+
+// Adds h·wᵀ to x on the CPU, rounded to x's type as the result of a linear layer is.
+void add_skinny(const at::Tensor &x, const at::Tensor &h, const at::Tensor &w) {
+  const bool kernel = check_skinny(h, {w}, {at::Tensor()});
+  TORCH_CHECK(x.numel() == h.numel() / std::max<int64_t>(1, h.size(-1)) * w.size(0) && x.dim() == h.dim() && x.size(-1) == w.size(0),
+              "linear: ", h.sizes(), " times ", w.sizes(), " cannot be added to ", x.sizes());
+  same_device("linear", x, h);
+  at::NoGradGuard no_grad;
+  if (kernel && x.is_contiguous() && x.scalar_type() == h.scalar_type())
+    run_skinny(h, {w}, {at::Tensor()}, {x}, true);
+  else
+    x.add_(linear_aten(h, w, at::Tensor()));
 }
 
 }  // namespace
@@ -308,6 +334,18 @@ at::Tensor logits_skinny(const at::Tensor &hidden, const at::Tensor &weight, con
 }
 
 }  // namespace om
+
+const char *om_linear_add_(om_tensor x, om_tensor h, om_tensor w) {
+  OM_TRY {
+    at::NoGradGuard no_grad;
+    const at::Tensor &to = om::ref(x);
+    if (to.is_cpu())
+      om::add_skinny(to, om::ref(h), om::ref(w));
+    else
+      om::ref(x).addmm_(om::ref(h), om::ref(w).t());
+  }
+  OM_END
+}
 
 const char *om_linear_skinny(om_tensor x, om_tensor *ws, om_tensor *biases, int64_t n, om_tensor *outs) {
   OM_TRY {

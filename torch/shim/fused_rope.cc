@@ -83,6 +83,18 @@ void check_rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &si
   same_device("rope", q, cos, sin);
 }
 
+RopeTokens::RopeTokens(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &sin)
+    : q_(q.stride(2) == 1 ? q : q.contiguous()), cos_(cos), sin_(sin) {}
+
+void RopeTokens::operator()(int64_t token, void *out) const {
+  const int64_t half = q_.size(2) / 2, ts = q_.stride(0), hs = q_.stride(1);
+  OM_DISPATCH(q_.scalar_type(), "rope", [&] {
+    using A = Lanes<scalar_t, 16>::A;
+    rotate(q_.const_data_ptr<scalar_t>() + token * ts, ts, hs, cos_.const_data_ptr<A>() + token * half,
+           sin_.const_data_ptr<A>() + token * half, 1, static_cast<scalar_t *>(out), 0, 1, q_.size(1), half);
+  });
+}
+
 at::Tensor rope(const at::Tensor &q, const at::Tensor &cos, const at::Tensor &sin) {
   check_rope(q, cos, sin);
   const auto type = compute_type(q.scalar_type());

@@ -101,14 +101,6 @@ const char *om_linear(om_tensor x, om_tensor w, om_tensor bias, om_tensor *out) 
   OM_END
 }
 
-const char *om_linear_add_(om_tensor x, om_tensor h, om_tensor w) {
-  OM_TRY {
-    at::NoGradGuard no_grad;
-    om::ref(x).addmm_(om::ref(h), om::ref(w).t());
-  }
-  OM_END
-}
-
 const char *om_reshape(om_tensor t, const int64_t *dims, int64_t n, om_tensor *out) {
   OM_TRY { *out = om::wrap(at::reshape(om::ref(t), om::shape(dims, n))); }
   OM_END

@@ -11,6 +11,14 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
+// needCPU skips a test of the int8 copies on other devices, which refuse them.
+func needCPU(t *testing.T) {
+	t.Helper()
+	if !torchtest.Device(t).IsCPU() {
+		t.Skip("int8 copies are for CPUs only")
+	}
+}
+
 // dequantised returns the weight that an int8 copy stands for.
 func dequantised(w torch.Int8Weight) torch.Tensor {
 	return w.Values.To(torch.Float64).Mul(w.Scales.To(torch.Float64).Reshape(-1, 1))
@@ -18,6 +26,7 @@ func dequantised(w torch.Int8Weight) torch.Tensor {
 
 // TestQuantizeInt8 checks the values, their largest size and the error of every element, at most half of the row's scale.
 func TestQuantizeInt8(t *testing.T) {
+	needCPU(t)
 	onEveryCPU(t, func(t *testing.T) {
 		for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
 			for _, size := range [][2]int{{1, 1}, {3, 8}, {5, 37}, {40, 64}, {9, 576}} {
@@ -49,6 +58,7 @@ func TestQuantizeInt8(t *testing.T) {
 
 // TestQuantizeInt8OfSpecialRows checks that zeros stay zeros and that values that are not finite are not lost.
 func TestQuantizeInt8OfSpecialRows(t *testing.T) {
+	needCPU(t)
 	onEveryCPU(t, func(t *testing.T) {
 		torchtest.Run(t, func(s *torch.Scope) {
 			nan, inf := float32(math.NaN()), float32(math.Inf(-1))
@@ -65,6 +75,7 @@ func TestQuantizeInt8OfSpecialRows(t *testing.T) {
 
 // TestLinearsInt8 checks the kernels against float64 products with the weights that the copies stand for.
 func TestLinearsInt8(t *testing.T) {
+	needCPU(t)
 	onEveryCPU(t, func(t *testing.T) {
 		for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
 			for _, size := range [][3]int{{1, 8, 16}, {1, 37, 96}, {2, 7, 37}, {3, 33, 64}, {4, 18, 5}, {5, 37, 100}, {6, 5, 2100}, {64, 48, 64}, {65, 20, 33}, {131, 5, 32}, {0, 4, 8}} {
@@ -113,6 +124,7 @@ func int8Case(t *testing.T, dt torch.DType, rows, outs, k int) {
 
 // TestLinearsInt8OfExtremes checks that sums of the largest products do not overflow, and that zeros and NaN stay so in their row.
 func TestLinearsInt8OfExtremes(t *testing.T) {
+	needCPU(t)
 	onEveryCPU(t, func(t *testing.T) {
 		torchtest.Run(t, func(s *torch.Scope) {
 			const k = 4100
@@ -159,7 +171,19 @@ func TestLinearsInt8IsBatchInvariant(t *testing.T) {
 	})
 }
 
+// TestInt8NeedsTheCPU checks that a weight on another device is refused.
+func TestInt8NeedsTheCPU(t *testing.T) {
+	if torchtest.Device(t).IsCPU() {
+		t.Skip("the test needs another device")
+	}
+	var e *torch.Error
+	if err := torchtest.RunErr(t, func(s *torch.Scope) { torch.QuantizeInt8(s.Ones(torch.Float32, 3, 4)) }); !errors.As(err, &e) {
+		t.Fatalf("got %v, want a *torch.Error", err)
+	}
+}
+
 func TestInt8Errors(t *testing.T) {
+	needCPU(t)
 	for _, tt := range []struct {
 		name string
 		f    func(s *torch.Scope, q torch.Int8Weight) // q is [3,4]

@@ -77,6 +77,22 @@ func BenchmarkLinearDecode(b *testing.B) {
 	}
 }
 
+// BenchmarkLinearTraining measures the forward and backward pass of a layer on 512 rows.
+func BenchmarkLinearTraining(b *testing.B) {
+	const rows, outs, k = 512, 1536, 576
+	for _, dt := range []torch.DType{torch.BFloat16, torch.Float32} {
+		b.Run(dt.String(), func(b *testing.B) {
+			best(b, 0, func(s *torch.Scope) func(s *torch.Scope) {
+				x, w := s.RandN(1, rows, k).To(dt), s.RandN(2, outs, k).To(dt)
+				dy := s.RandN(3, rows, outs).To(dt)
+				x.SetRequiresGrad(true)
+				w.SetRequiresGrad(true)
+				return func(*torch.Scope) { x.Linear(w, torch.Tensor{}).BackwardWith(dy) }
+			})
+		})
+	}
+}
+
 // BenchmarkAttentionDecode measures the attention of ten layers with SmolLM2-135M's heads at a context of 800 tokens.
 func BenchmarkAttentionDecode(b *testing.B) {
 	const heads, own, dim, size, context, layers = 9, 3, 64, 16, 800, 10

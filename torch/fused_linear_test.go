@@ -137,6 +137,22 @@ func TestThreadsDoNotChangeResults(t *testing.T) {
 	}
 }
 
+// TestLinear checks a linear layer of rows of any number of dimensions, and its gradients.
+func TestLinear(t *testing.T) {
+	plain := func(in []torch.Tensor) torch.Tensor { return in[0].MatMul(in[1].Transpose(0, 1)) }
+	onEveryCPU(t, func(t *testing.T) {
+		for dt, tol := range tolerances {
+			for _, shape := range [][]int{{37}, {5, 37}, {2, 3, 37}} {
+				x, w, b := torchtest.Rand(1, shape...), torchtest.Rand(2, 4, 37), torchtest.Rand(3, 4)
+				torchtest.Same(t, dt, func(_ *torch.Scope, in []torch.Tensor) torch.Tensor { return in[0].Linear(in[1], torch.Tensor{}) },
+					func(_ *torch.Scope, in []torch.Tensor) torch.Tensor { return plain(in) }, tol, x, w)
+				torchtest.Same(t, dt, func(_ *torch.Scope, in []torch.Tensor) torch.Tensor { return in[0].Linear(in[1], in[2]) },
+					func(_ *torch.Scope, in []torch.Tensor) torch.Tensor { return plain(in).Add(in[2]) }, tol, x, w, b)
+			}
+		}
+	})
+}
+
 // TestLinears checks layers of one input, with adjacent and with separate weights, against single layers: the results, and the
 // gradients over two backward passes, of which the second adds to the first.
 func TestLinears(t *testing.T) {

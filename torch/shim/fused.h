@@ -58,6 +58,9 @@ class RopeTokens {
   at::Tensor q_, cos_, sin_;
 };
 
+// om_linear (fused_linear.cc): x [...,I] · wᵀ + bias for w [O,I]; bias [O] may be undefined.
+at::Tensor linear(const at::Tensor &x, const at::Tensor &w, const at::Tensor &bias);
+
 // om_rmsnorm (fused_rmsnorm.cc).
 at::Tensor rmsnorm(const at::Tensor &x, const at::Tensor &w, double eps);
 

@@ -92,15 +92,6 @@ const char *om_clamp(om_tensor t, double lo, double hi, om_tensor *out) {
   OM_END
 }
 
-const char *om_linear(om_tensor x, om_tensor w, om_tensor bias, om_tensor *out) {
-  OM_TRY {
-    c10::optional<at::Tensor> b;
-    if (bias != nullptr) b = om::ref(bias);
-    *out = om::wrap(at::linear(om::ref(x), om::ref(w), b));
-  }
-  OM_END
-}
-
 const char *om_reshape(om_tensor t, const int64_t *dims, int64_t n, om_tensor *out) {
   OM_TRY { *out = om::wrap(at::reshape(om::ref(t), om::shape(dims, n))); }
   OM_END

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -32,11 +33,11 @@ type lesson struct {
 
 // lessons are run in this order. The second and third are the first by PPO with a critic and by LoRA.
 var lessons = []lesson{
-	{name: "arithmetic", base: "arithmetic", held: 200, files: writeSums},
-	{name: "arithmetic-ppo", base: "arithmetic", held: 200, files: writeSums, sets: []string{
+	{name: "arithmetic", base: "arithmetic", held: 200, show: 128, files: writeSums},
+	{name: "arithmetic-ppo", base: "arithmetic", held: 200, show: 128, files: writeSums, sets: []string{
 		"algo.adv_estimator=gae", "algo.filter_groups=false", "critic.optim.lr=2e-5", "critic.mini_batch_size=0", "critic.micro_batch_size=32", "trainer.critic_warmup=5",
 	}},
-	{name: "arithmetic-lora", base: "arithmetic", held: 200, files: writeSums, sets: []string{
+	{name: "arithmetic-lora", base: "arithmetic", held: 200, show: 128, files: writeSums, sets: []string{
 		"model.lora_rank=16", "model.lora_alpha=32", "actor.optim.lr=2e-4",
 	}},
 	{name: "maze", base: "maze", pool: "0-24", held: 8, show: 3},
@@ -96,7 +97,7 @@ func (l lesson) prepare(dir string, seed int) (sets []string, err error) {
 }
 
 // split returns n of the tasks at random, and the others in random order.
-func split(rng *rand.Rand, tasks []int, n int) (held, others []int) {
+func split[T any](rng *rand.Rand, tasks []T, n int) (held, others []T) {
 	tasks = slices.Clone(tasks)
 	rng.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
 	return tasks[:n], tasks[n:]
@@ -110,34 +111,34 @@ func indices(tasks []int) string {
 // trainSums is the number of sums for training.
 const trainSums = 2000
 
-// writeSums writes train.jsonl and val.jsonl: sums of two different numbers of two digits. No two rows of the two files have the
-// same two numbers, in either order.
+// writeSums writes train.jsonl and val.jsonl, sums of two different numbers of two digits, and solved.jsonl, the training sums of the
+// supervised start. No two rows of train.jsonl and val.jsonl have the same two numbers, in either order.
 func writeSums(l lesson, dir string, rng *rand.Rand) error {
-	var pairs []int
+	var rows [][]byte
 	for a := 10; a < 100; a++ {
 		for b := a + 1; b < 100; b++ {
-			pairs = append(pairs, a*100+b)
-		}
-	}
-	val, train := split(rng, pairs, l.held)
-	for name, pairs := range map[string][]int{"val.jsonl": val, "train.jsonl": train[:trainSums]} {
-		var rows []byte
-		for _, p := range pairs {
-			a, b := p/100, p%100
-			if p%2 == 1 { // either order
-				a, b = b, a
-			}
-			row, err := json.Marshal(map[string]string{"question": fmt.Sprintf("What is %d + %d?", a, b), "answer": fmt.Sprint(a + b)})
+			row, err := json.Marshal(map[string]string{"question": question(a, b), "answer": fmt.Sprint(a + b)})
 			if err != nil {
 				return err
 			}
-			rows = append(append(rows, row...), '\n')
+			rows = append(rows, append(row, '\n'))
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), rows, 0o644); err != nil {
+	}
+	val, train := split(rng, rows, l.held)
+	for name, rows := range map[string][][]byte{"val.jsonl": val, "train.jsonl": train[:trainSums], "solved.jsonl": train[:l.show]} {
+		if err := os.WriteFile(filepath.Join(dir, name), bytes.Join(rows, nil), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// question asks for the sum of two numbers, the larger one first if their sum is odd.
+func question(a, b int) string {
+	if (a+b)%2 == 1 {
+		a, b = b, a
+	}
+	return fmt.Sprintf("What is %d + %d?", a, b)
 }
 
 // fewWords is the vocabulary of the lesson wordle.

@@ -16,8 +16,7 @@ type Backend interface {
 	// in order; entries of Works without Sample are ignored.
 	//
 	// A new sequence begins at Pos 0, or with the first Pos tokens of the sequence Work.From.
-	// A Pos below the length of a sequence first truncates the sequence to Pos tokens. In a
-	// Work that copies or truncates, Pos is a multiple of the block size. After an error the
+	// A Pos below the length of a sequence first truncates the sequence to Pos tokens. After an error the
 	// scheduler drops the batch's sequences, so the backend may leave them incomplete.
 	Step(ctx context.Context, batch []Work) ([]Sampled, error)
 	// Drop frees the memory of a sequence. An unknown sequence is ignored.

@@ -72,12 +72,12 @@ func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequen
 		shared := 0
 		if q.blocks == 0 && s.shares() {
 			from, shared = s.longestPrefix(q, version)
-			if slices.ContainsFunc(prefill, func(r row) bool {
-				return max(r.q.cached, r.shared) >= shared && s.common(q, r.q.ids) > shared
-			}) {
-				continue // wait: another row of this batch computes a longer prefix, which q can share afterwards
-			}
 			n -= shared
+			if slices.ContainsFunc(prefill, func(r row) bool {
+				return max(r.q.cached, r.shared) >= shared && 2*(common(q, r.q.ids)-shared) >= n
+			}) {
+				continue // wait: another row of this batch computes at least half of the tokens, which q can share afterwards
+			}
 		}
 		if q.pending() > 1 {
 			n = min(n, s.options.ChunkTokens, budget)

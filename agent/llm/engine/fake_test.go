@@ -111,7 +111,7 @@ func (f *fakeBackend) Step(ctx context.Context, batch []Work) ([]Sampled, error)
 			}
 			kv = slices.Clone(f.kv[w.From])
 		}
-		if w.Pos < len(kv) && w.Pos%f.block == 0 {
+		if w.Pos < len(kv) {
 			f.kept += w.Pos
 			kv = slices.Clone(kv[:w.Pos])
 		}

@@ -139,22 +139,29 @@ func (s *Scheduler) evict(q *sequence) {
 
 // Prefix sharing: the common prefix of several contexts is computed once.
 // Samples of one task share their prompt, and consecutive contexts of an
-// episode usually share the instruction. Only whole blocks are shared. Memory
+// episode usually share the instruction. Memory
 // is reserved as without sharing, so that a session's memory does not depend on
 // other sessions; sharing saves time only.
 
 func (s *Scheduler) shares() bool { return !s.options.NoSharing && !s.options.Deterministic }
 
-// common returns the length of the common prefix of q's context and ids, in
-// whole blocks. It excludes the last token of q, whose hidden state is needed
-// to sample the next token.
-func (s *Scheduler) common(q *sequence, ids []int32) int {
+// leastShared is the length of the shortest prefix that is shared. Copying a
+// shorter one costs about as much as computing it.
+const leastShared = 8
+
+// common returns the length of the common prefix of q's context and ids, or 0
+// if it is shorter than leastShared. It excludes the last token of q, whose
+// hidden state is needed to sample the next token.
+func common(q *sequence, ids []int32) int {
 	most := min(len(ids), len(q.ids)-1)
 	n := 0
 	for n < most && q.ids[n] == ids[n] {
 		n++
 	}
-	return n - n%s.block
+	if n < leastShared {
+		return 0
+	}
+	return n
 }
 
 // longestPrefix returns the sequence that shares the longest prefix with q, and
@@ -168,7 +175,7 @@ func (s *Scheduler) longestPrefix(q *sequence, version int64) (from *sequence, n
 		if prefix == nil {
 			prefix = other.ids[:other.cached]
 		}
-		if k := s.common(q, prefix); k > n {
+		if k := common(q, prefix); k > n {
 			from, n = other, k
 		}
 	}
@@ -181,7 +188,7 @@ func (s *Scheduler) reusePrevious(q *sequence) {
 	if q.previous == nil {
 		return
 	}
-	n := s.common(q, q.previous)
+	n := common(q, q.previous)
 	if n == 0 {
 		s.evict(q)
 		return

@@ -123,6 +123,7 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 			b.copied = v
 		}
 		s.NoGrad(func() {
+			b.cache.CopySlots(s, p.from, p.to)
 			logits, ids, logps, kept := sample(s, b.cache, p.decode)
 			for i, w := range p.owner {
 				out[w] = engine.Sampled{Token: ids[i], LogProb: logps[i], Kept: kept[i]}
@@ -153,6 +154,8 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 type packed struct {
 	decode model.DecodeBatch
 	owner  []int // owner[i] is the batch index of the Work of decode.Draws[i]
+
+	from, to []int64 // slots of tokens that are copied before the step
 }
 
 // pack validates a batch, assigns blocks to its sequences and concatenates their
@@ -165,7 +168,7 @@ func (b *Backend) pack(batch []engine.Work) (*packed, error) {
 	seen := make(map[engine.SeqID]bool, len(batch))
 	for i := range batch {
 		w := &batch[i]
-		seq, err := b.sequence(w)
+		seq, err := b.sequence(w, p)
 		if err != nil {
 			return nil, err
 		}
@@ -181,7 +184,7 @@ func (b *Backend) pack(batch []engine.Work) (*packed, error) {
 			pos := w.Pos + j
 			d.IDs = append(d.IDs, id)
 			d.Positions = append(d.Positions, int32(pos))
-			d.Slots = append(d.Slots, int64(seq.blocks[pos/size])*int64(size)+int64(pos%size))
+			d.Slots = append(d.Slots, slot(seq.blocks, size, pos))
 		}
 		d.Seqs.QOffsets = append(d.Seqs.QOffsets, len(d.IDs))
 		d.Seqs.Lens = append(d.Seqs.Lens, end)
@@ -198,8 +201,9 @@ func (b *Backend) pack(batch []engine.Work) (*packed, error) {
 	return p, nil
 }
 
-// sequence returns the sequence of w, truncated to w.Pos tokens. It creates a missing sequence.
-func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
+// sequence returns the sequence of w, truncated to w.Pos tokens. It creates a missing sequence. p gets the tokens that the step copies
+// first.
+func (b *Backend) sequence(w *engine.Work, p *packed) (*sequence, error) {
 	seq := b.seqs[w.Seq]
 	source := seq // the sequence whose cached tokens w continues
 	if w.From != 0 {
@@ -215,7 +219,7 @@ func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
 		return nil, fmt.Errorf("sequence %d: a step without tokens", w.Seq)
 	case w.From != 0 && seq != nil:
 		return nil, fmt.Errorf("sequence %d is not new, so it cannot copy a prefix of sequence %d", w.Seq, w.From)
-	case w.Pos > length, w.Pos < length && w.Pos%b.blocks.size != 0:
+	case w.Pos > length:
 		return nil, fmt.Errorf("sequence %d: tokens for position %d, but %d are cached", w.Seq, w.Pos, length)
 	case w.Pos+len(w.Tokens) > c.MaxPositionEmbeddings:
 		return nil, fmt.Errorf("sequence %d: %d tokens are more than the model's %d positions (max_position_embeddings)", w.Seq, w.Pos+len(w.Tokens), c.MaxPositionEmbeddings)
@@ -223,19 +227,36 @@ func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
 	if err := c.CheckIDs(w.Tokens); err != nil {
 		return nil, fmt.Errorf("sequence %d: %w", w.Seq, err)
 	}
-	switch {
-	case seq == nil:
-		seq = &sequence{length: w.Pos}
-		if source != nil {
-			seq.blocks = b.blocks.share(source.blocks, w.Pos)
-		}
-		b.seqs[w.Seq] = seq
-	case w.Pos < length:
-		keep := w.Pos / b.blocks.size
-		b.blocks.release(seq.blocks[keep:])
-		seq.length, seq.blocks = w.Pos, seq.blocks[:keep]
+	if seq != nil && w.Pos == length {
+		return seq, nil
 	}
-	return seq, nil
+	begun := &sequence{length: w.Pos}
+	if source != nil {
+		begun.blocks = b.blocks.share(source.blocks, w.Pos)
+	}
+	if seq != nil { // the blocks that it keeps have two users now
+		b.blocks.release(seq.blocks)
+	}
+	b.seqs[w.Seq] = begun
+	return begun, p.copyRest(b, source, begun)
+}
+
+// copyRest gives the sequence `to` a block of its own for the tokens of `from` that do not fill a block, and plans their copies.
+func (p *packed) copyRest(b *Backend, from, to *sequence) (err error) {
+	size := b.blocks.size
+	if to.blocks, err = b.blocks.grow(to.blocks, to.length); err != nil {
+		return err
+	}
+	for i := to.length - to.length%size; i < to.length; i++ {
+		p.from = append(p.from, slot(from.blocks, size, i))
+		p.to = append(p.to, slot(to.blocks, size, i))
+	}
+	return nil
+}
+
+// slot returns the place of a sequence's i-th token in the cache.
+func slot(blocks []int32, size, i int) int64 {
+	return int64(blocks[i/size])*int64(size) + int64(i%size)
 }
 
 // drawKey returns the key of a draw's counter-based generator: a hash of all

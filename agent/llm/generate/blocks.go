@@ -39,8 +39,8 @@ func (b *blocks) grow(have []int32, n int) ([]int32, error) {
 	return have, nil
 }
 
-// share returns the blocks of the first n tokens for use by a second sequence. n must be
-// a multiple of the block size, because shared blocks must not be written.
+// share returns the blocks that the first n tokens fill, for use by a second sequence. A block that they do not fill is left out, because
+// shared blocks must not be written.
 func (b *blocks) share(have []int32, n int) []int32 {
 	shared := slices.Clone(have[:n/b.size])
 	for _, block := range shared {

@@ -152,6 +152,7 @@ func (b *Backend) follow(ctx context.Context, batch []engine.Work) error {
 	}
 	err = torch.Run(ctx, b.model.Thread(), func(s *torch.Scope) error {
 		s.NoGrad(func() {
+			b.cache.CopySlots(s, p.from, p.to)
 			if hidden := b.model.Decode(s, b.cache, p.decode); len(p.decode.Draws) > 0 {
 				b.model.Logits(hidden)
 			}

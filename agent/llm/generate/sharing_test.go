@@ -7,18 +7,29 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/torch"
 )
 
 // TestSharedPrefix checks that a sequence samples the same tokens whether or not
-// it shares blocks of another sequence, even after the other sequence is
+// it begins with a prefix of another sequence, even after the other sequence is
 // truncated, continued or dropped.
 func TestSharedPrefix(t *testing.T) {
 	m := openModel(t, torch.Float32)
+	for name, tt := range map[string]struct{ shared, cut int }{
+		"whole blocks":    {32, 16},
+		"part of a block": {40, 19},
+		"cut in a copy":   {40, 38},
+	} {
+		t.Run(name, func(t *testing.T) { sharedPrefix(t, m, tt.shared, tt.cut) })
+	}
+}
+
+// sharedPrefix shares the first `shared` tokens, and later truncates the source to `cut` tokens.
+func sharedPrefix(t *testing.T, m *model.Model, shared, cut int) {
 	const block = 16
 	b := newBackend(t, m, Options{KVTokens: 1024, BlockSize: block})
 	prompt := ids(41, 2)
-	shared := len(prompt) - len(prompt)%block
 
 	// The expected samples: the prompt and 30 given tokens, without sharing.
 	follow := ids(30, 5)
@@ -50,7 +61,7 @@ func TestSharedPrefix(t *testing.T) {
 		case 3: // the source continues
 			batch = append(batch, sampling(2, ids(20, 9), len(prompt), 1))
 		case 8: // the source is truncated within the shared part and continues differently
-			batch = append(batch, sampling(2, ids(20, 11), block, 1))
+			batch = append(batch, sampling(2, ids(20, 11), cut, 1))
 		case 12: // the source is dropped and its memory reused
 			b.Drop(2)
 			batch = append(batch, sampling(4, ids(120, 12), 0, 2))
@@ -85,8 +96,6 @@ func TestInvalidSharing(t *testing.T) {
 		want string
 	}{
 		"a longer prefix than cached": {from(3, 1, 48), "tokens for position 48, but 40 are cached"},
-		"part of a block":             {from(3, 1, 20), "tokens for position 20, but 40 are cached"},
-		"cut in a block":              {sampling(1, ids(3, 0), 20, 0), "tokens for position 20, but 40 are cached"},
 		"of an unknown sequence":      {from(3, 9, 16), "tokens for position 16, but 0 are cached"},
 		"into a known sequence":       {from(2, 1, 16), "prefix of sequence 1"},
 		"an unknown sequence at 16":   {sampling(3, ids(3, 0), 16, 0), "tokens for position 16, but 0 are cached"},

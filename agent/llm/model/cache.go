@@ -82,6 +82,21 @@ func (c *Cache) checkPositions(b DecodeBatch) {
 	}
 }
 
+// CopySlots copies the keys and values of the tokens in the slots `from` to the slots `to`, in every layer. A slot is block · BlockSize +
+// offset. All slots are read before one is written.
+func (c *Cache) CopySlots(s *torch.Scope, from, to []int64) {
+	if len(from) == 0 {
+		return
+	}
+	index := s.Int64s(from, len(from))
+	read := func(t torch.Tensor) torch.Tensor {
+		return t.Reshape(-1, t.Size(2), t.Size(3)).IndexSelect(0, index)
+	}
+	for i := range c.K {
+		torch.CacheWrite(c.K[i], c.V[i], read(c.K[i]), read(c.V[i]), to)
+	}
+}
+
 // Close frees the cache and its graphs.
 func (c *Cache) Close() {
 	c.graphs.close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/safetensors"
@@ -73,19 +74,20 @@ func (a *AdamW) saveUnits(ctx context.Context, path string, metadata map[string]
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	fetch := func(i int) (data []byte, err error) {
-		err = torch.Run(ctx, a.t, func(s *torch.Scope) error {
+	fetch := func(i int, w io.Writer) error {
+		return torch.Run(ctx, a.t, func(s *torch.Scope) (err error) {
 			s.NoGrad(func() {
+				var whole torch.Tensor
 				if i < len(plain) {
-					data = plain[i].Tensor.ToBytes()
+					whole = plain[i].Tensor
 				} else {
 					x := sharded[i-len(plain)]
-					data = x.u.Whole(s, x.of, x.i).ToBytes()
+					whole = x.u.Whole(s, x.of, x.i)
 				}
+				err = whole.WriteBytes(w)
 			})
-			return nil
+			return err
 		})
-		return data, err
 	}
 	metadata["format"] = "pt"
 	return a.units[0].Write(len(specs), fetch, func() error {

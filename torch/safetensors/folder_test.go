@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +15,10 @@ func writeTestFile(t *testing.T, path string, names ...string) {
 	for _, n := range names {
 		specs = append(specs, Spec{n, Info{U8, []int{1}}})
 	}
-	err := WriteFile(path, specs, func(i int) ([]byte, error) { return []byte{byte(i)}, nil }, WriteOptions{})
+	err := WriteFile(path, specs, func(i int, w io.Writer) error {
+		_, err := w.Write([]byte{byte(i)})
+		return err
+	}, WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,10 +10,9 @@ import (
 )
 
 // WriteFolder writes a model folder's weights: model.safetensors, or shards with an
-// index if they exceed o.MaxShardBytes. It calls data(i) just before it writes tensor
-// i, so that one tensor at a time is in memory. The folder must exist and contain no
+// index if they exceed o.MaxShardBytes. The folder must exist and contain no
 // weights. After an error no file is left behind.
-func WriteFolder(dir string, specs []Spec, data func(i int) ([]byte, error), o WriteOptions) error {
+func WriteFolder(dir string, specs []Spec, data Data, o WriteOptions) error {
 	if err := writeFolder(dir, specs, data, o); err != nil {
 		return fmt.Errorf("write model folder %s: %w", dir, err)
 	}
@@ -23,7 +22,7 @@ func WriteFolder(dir string, specs []Spec, data func(i int) ([]byte, error), o W
 // writeFolder writes every file under a temporary name before it publishes the
 // first, and publishes the index last. A reader never sees an index without its
 // shards, and a full disk fails before anything is published.
-func writeFolder(dir string, specs []Spec, data func(i int) ([]byte, error), o WriteOptions) (err error) {
+func writeFolder(dir string, specs []Spec, data Data, o WriteOptions) (err error) {
 	for _, name := range []string{SingleFile, IndexFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return fmt.Errorf("the folder already has %s: choose another folder", name)
@@ -51,7 +50,7 @@ func writeFolder(dir string, specs []Spec, data func(i int) ([]byte, error), o W
 			name = fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, len(shards))
 		}
 		paths = append(paths, filepath.Join(dir, name))
-		if err := writeTensors(paths[i], shard, func(k int) ([]byte, error) { return data(at + k) }, o); err != nil {
+		if err := writeTensors(paths[i], shard, func(k int, w io.Writer) error { return data(at+k, w) }, o); err != nil {
 			return err
 		}
 		at += len(shard)

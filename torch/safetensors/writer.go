@@ -38,13 +38,15 @@ func createTemp(path string) (tempFile, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 }
 
-// WriteFile writes a file of the given tensors atomically. It calls data(i) for the
-// bytes of specs[i] (little-endian, row-major) just before writing them; the next
-// call of data may reuse the memory. After an error a file at the path is unchanged.
+// Data writes the bytes of a tensor (little-endian, row-major) to w, in parts of any size. i is the tensor's index in the specs.
+type Data func(i int, w io.Writer) error
+
+// WriteFile writes a file of the given tensors atomically. It calls data once for each. After an error a file at the path is
+// unchanged.
 //
 // Tensors are ordered by element size, largest first, then by name, so that each
 // is aligned to its element size and equal tensors give equal files.
-func WriteFile(path string, specs []Spec, data func(i int) ([]byte, error), o WriteOptions) error {
+func WriteFile(path string, specs []Spec, data Data, o WriteOptions) error {
 	if err := writeTensors(path, specs, data, o); err != nil {
 		return err
 	}
@@ -52,7 +54,7 @@ func WriteFile(path string, specs []Spec, data func(i int) ([]byte, error), o Wr
 }
 
 // writeTensors writes the temporary file of a safetensors file.
-func writeTensors(path string, specs []Spec, data func(i int) ([]byte, error), o WriteOptions) error {
+func writeTensors(path string, specs []Spec, data Data, o WriteOptions) error {
 	if o.Metadata == nil {
 		o.Metadata = map[string]string{"format": "pt"}
 	}
@@ -65,13 +67,10 @@ func writeTensors(path string, specs []Spec, data func(i int) ([]byte, error), o
 			return err
 		}
 		for i, s := range specs {
-			b, err := data(i)
-			e := tensors[s.Name]
-			if err == nil && int64(len(b)) != e.end-e.begin {
-				err = fmt.Errorf("%d bytes, %s%v takes %d", len(b), e.DType, e.Shape, e.end-e.begin)
-			}
+			w := tensorWriter{to: f, at: int64(len(head)), e: tensors[s.Name]}
+			err := data(i, &w)
 			if err == nil {
-				_, err = f.WriteAt(b, int64(len(head))+e.begin)
+				err = w.check(w.written)
 			}
 			if err != nil {
 				return fmt.Errorf("tensor %q: %w", s.Name, err)
@@ -79,6 +78,32 @@ func writeTensors(path string, specs []Spec, data func(i int) ([]byte, error), o
 		}
 		return nil
 	})
+}
+
+// tensorWriter writes the bytes of a tensor to a file.
+type tensorWriter struct {
+	to      io.WriterAt
+	at      int64 // position of the first tensor
+	e       entry
+	written int64
+}
+
+// Write implements io.Writer.
+func (w *tensorWriter) Write(part []byte) (int, error) {
+	if after := w.written + int64(len(part)); after > w.e.end-w.e.begin {
+		return 0, w.check(after)
+	}
+	n, err := w.to.WriteAt(part, w.at+w.e.begin+w.written)
+	w.written += int64(n)
+	return n, err
+}
+
+// check returns an error if the tensor does not take n bytes.
+func (w *tensorWriter) check(n int64) error {
+	if e := w.e; n != e.end-e.begin {
+		return fmt.Errorf("%d bytes, %s%v takes %d", n, e.DType, e.Shape, e.end-e.begin)
+	}
+	return nil
 }
 
 // Replace writes a file atomically: a temporary file, synced and renamed.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -38,8 +39,18 @@ func randomTensors(r *rand.Rand) ([]Spec, map[string][]byte) {
 	return specs, data
 }
 
-func fetcher(specs []Spec, data map[string][]byte) func(int) ([]byte, error) {
-	return func(i int) ([]byte, error) { return data[specs[i].Name], nil }
+func fetcher(specs []Spec, data map[string][]byte) Data {
+	return func(i int, w io.Writer) error {
+		b := data[specs[i].Name]
+		for len(b) > 5 { // in parts
+			if _, err := w.Write(b[:5]); err != nil {
+				return err
+			}
+			b = b[5:]
+		}
+		_, err := w.Write(b)
+		return err
+	}
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -185,21 +196,29 @@ func TestFullDiskLeavesNothing(t *testing.T) {
 	}
 }
 
+// write writes n zeros.
+func write(w io.Writer, n int) error {
+	_, err := w.Write(make([]byte, n))
+	return err
+}
+
 func TestWriteFileKeepsOldFileOnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.safetensors")
 	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	specs := []Spec{{"a", Info{U8, []int{1}}}, {"b", Info{U8, []int{1}}}}
-	for want, second := range map[string]func() ([]byte, error){
-		`"b": 2 bytes`: func() ([]byte, error) { return make([]byte, 2), nil },
-		`"b": no data`: func() ([]byte, error) { return nil, errors.New("no data") },
+	for want, second := range map[string]func(w io.Writer) error{
+		`"b": 2 bytes`: func(w io.Writer) error { return write(w, 2) },
+		`"b": 3 bytes`: func(w io.Writer) error { return errors.Join(write(w, 1), write(w, 2)) },
+		`"b": 0 bytes`: func(w io.Writer) error { return write(w, 0) },
+		`"b": no data`: func(io.Writer) error { return errors.New("no data") },
 	} {
-		err := WriteFile(path, specs, func(i int) ([]byte, error) {
+		err := WriteFile(path, specs, func(i int, w io.Writer) error {
 			if i == 0 {
-				return []byte{1}, nil
+				return write(w, 1)
 			}
-			return second()
+			return second(w)
 		}, WriteOptions{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("WriteFile = %v, want %q", err, want)

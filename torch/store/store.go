@@ -6,6 +6,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -53,12 +54,11 @@ func Save(ctx context.Context, t *torch.Thread, path string, params []Param, met
 	}
 	all := map[string]string{"format": "pt"}
 	maps.Copy(all, metadata)
-	return safetensors.WriteFile(path, list, func(i int) (data []byte, err error) {
-		err = torch.Run(ctx, t, func(*torch.Scope) error {
-			data = params[i].Tensor.ToBytes()
-			return nil
+	return safetensors.WriteFile(path, list, func(i int, w io.Writer) error {
+		return torch.Run(ctx, t, func(s *torch.Scope) (err error) {
+			s.NoGrad(func() { err = params[i].Tensor.WriteBytes(w) })
+			return err
 		})
-		return data, err
 	}, safetensors.WriteOptions{Metadata: all})
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -197,7 +198,10 @@ func rewrite(t *testing.T, dir string, change func(map[string]safetensors.Info, 
 	for n, info := range infos {
 		specs = append(specs, safetensors.Spec{Name: n, Info: info})
 	}
-	if err := safetensors.WriteFolder(dir, specs, func(i int) ([]byte, error) { return data[specs[i].Name], nil }, o); err != nil {
+	if err := safetensors.WriteFolder(dir, specs, func(i int, w io.Writer) error {
+		_, err := w.Write(data[specs[i].Name])
+		return err
+	}, o); err != nil {
 		t.Fatal(err)
 	}
 }

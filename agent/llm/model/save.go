@@ -31,12 +31,11 @@ func (m *Model) SaveWeights(ctx context.Context, dir string, dt torch.DType) err
 		}
 		specs = append(specs, spec)
 	}
-	fetch := func(i int) (data []byte, err error) {
-		err = torch.Run(ctx, m.thread, func(s *torch.Scope) error {
-			s.NoGrad(func() { data = m.merged(s, i).To(dt).ToBytes() })
-			return nil
+	fetch := func(i int, w io.Writer) error {
+		return torch.Run(ctx, m.thread, func(s *torch.Scope) (err error) {
+			s.NoGrad(func() { err = m.merged(s, i).To(dt).WriteBytes(w) })
+			return err
 		})
-		return data, err
 	}
 	err := m.write(len(specs), fetch, func() error {
 		return safetensors.WriteFolder(dir, specs, fetch, safetensors.WriteOptions{MaxShardBytes: maxShard})

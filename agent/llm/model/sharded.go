@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/shard"
@@ -381,7 +382,7 @@ func (m *Model) writes() bool { return m.sharded == nil || m.sharded.o.Group.Ran
 
 // write calls the function write, which fetches n tensors, on the rank that writes files. Other ranks fetch them too if the model is
 // sharded.
-func (m *Model) write(n int, fetch func(i int) ([]byte, error), write func() error) error {
+func (m *Model) write(n int, fetch func(i int, w io.Writer) error, write func() error) error {
 	if m.sharded == nil {
 		return write()
 	}

@@ -75,7 +75,8 @@ func bytesOf(t *testing.T, p run.Plan, name string) int64 {
 func TestPlanOfTraining(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", fullRun)
-	p, code, stderr := planned(t, dir)
+	const alone = "actor.share_prefix=false" // the plan assumes that rows share no prefix
+	p, code, stderr := planned(t, dir, "--set", alone)
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
@@ -95,8 +96,7 @@ func TestPlanOfTraining(t *testing.T) {
 			}
 		}
 	}()
-	// The plan assumes that rows share no prefix.
-	code, _, stderr = inProcess(t, dir, "train", "run.toml", "--set", "env.maze.servers="+unevenMaze(t), "--set", "actor.share_prefix=false")
+	code, _, stderr = inProcess(t, dir, "train", "run.toml", "--set", "env.maze.servers="+unevenMaze(t), "--set", alone)
 	close(stop)
 	measured := <-peak - before
 	if code != 0 {

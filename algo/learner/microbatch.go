@@ -12,6 +12,13 @@ import (
 	"github.com/openmanus/openmanus/torch/dist"
 )
 
+// CPUTokens is the number of tokens above which a pass on a CPU without MaxTokens ends before its Rows. The products of 1,000 tokens are as
+// fast as those of more, whose activations only take memory.
+const CPUTokens = 1024
+
+// sharedCut limits the tokens that a pass computes again because it ends between rows of a family, to one in so many.
+const sharedCut = 64
+
 // MicroBatching bounds the rows of one pass through the model. Results do not depend
 // on it, since losses are divided by the token count of the whole mini-batch (spec
 // 7.3).
@@ -28,6 +35,23 @@ type MicroBatching struct {
 	// compute the pass. In a pass with fewer rows than ranks, the ranks with rows use all of them. 0: every rank keeps to its
 	// number of threads.
 	CPUs int
+
+	cut int // number of tokens above which a pass ends early, see CPUTokens; 0: never
+}
+
+// MostTokens returns the largest number of tokens of a pass on a CPU or another device, of at most rows rows that have at most length
+// tokens each and share no prefix.
+func (m MicroBatching) MostTokens(rows, length int, cpu bool) int {
+	if m.Rows > 0 {
+		rows = min(rows, m.Rows)
+	}
+	switch {
+	case m.MaxTokens > 0:
+		return min(m.MaxTokens, rows*length)
+	case cpu && !m.SharePrefix: // a pass does not end early if it would compute a long prefix again
+		return min(rows*length, max(CPUTokens, length))
+	}
+	return rows * length
 }
 
 // Split cuts rows, in order, into micro-batches. It returns an error if a row has more
@@ -46,7 +70,7 @@ func (m MicroBatching) split(rows []data.Row, shared []int) ([][]data.Row, error
 			return nil, fmt.Errorf("row %s has %d tokens, more than max_tokens_per_micro_batch = %d", rows[i].UID, n, m.MaxTokens)
 		}
 		full := m.Rows > 0 && i-start == m.Rows || m.MaxTokens > 0 && tokens+n-shared[i] > m.MaxTokens
-		if full {
+		if full || i > start && m.endsEarly(tokens, n, shared[i]) {
 			out = append(out, rows[start:i])
 			start, tokens = i, 0
 		}
@@ -61,10 +85,18 @@ func (m MicroBatching) split(rows []data.Row, shared []int) ([][]data.Row, error
 	return out, nil
 }
 
+// endsEarly reports whether a pass of some tokens ends before a row of n tokens, of which it has the first `shared` already.
+func (m MicroBatching) endsEarly(tokens, n, shared int) bool {
+	return m.cut > 0 && m.MaxTokens == 0 && tokens+n-shared > m.cut && sharedCut*shared <= tokens
+}
+
 // eachMicroBatch calls f, which computes on the thread, with each micro-batch of this rank's rows, in order. Fields that f
 // writes to the rows of a micro-batch are written to rows. In lockstep all ranks call f equally often: a rank with
 // fewer micro-batches calls it with idle ones.
 func eachMicroBatch(ctx context.Context, thread *torch.Thread, rows []data.Row, micro MicroBatching, lockstep bool, f func(p *packed) error) error {
+	if thread.Device().IsCPU() {
+		micro.cut = CPUTokens
+	}
 	byRank, err := micro.deal(rows)
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ func (p *planner) step(ctx context.Context, cfg configs.Config, costs *plan.Cost
 	}
 	s.Old = s.Updates > 1 && !cfg.Algo.RolloutCorrection.BypassMode
 	micro := func(m learner.MicroBatching, rows, context int) {
-		s.MicroTokens = max(s.MicroTokens, microTokens(m, each(rows, ranks.Trainers), context))
+		s.MicroTokens = max(s.MicroTokens, m.MostTokens(each(rows, ranks.Trainers), context, !p.onGPU))
 	}
 	micro(policyOptions(cfg).Micro, s.Episodes, length)
 	if s.Critic {
@@ -97,14 +97,3 @@ func (p *planner) ranks(cfg configs.Config) plan.Ranks {
 
 // each returns the largest share of one of n.
 func each(all, n int) int { return (all + n - 1) / n }
-
-// microTokens returns the largest number of tokens of a micro-batch.
-func microTokens(m learner.MicroBatching, rows, context int) int {
-	if m.Rows > 0 {
-		rows = min(rows, m.Rows)
-	}
-	if m.MaxTokens > 0 {
-		return min(m.MaxTokens, rows*context)
-	}
-	return rows * context
-}

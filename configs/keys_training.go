@@ -95,7 +95,7 @@ func (s *Schema) actorKeys() []entry {
 	}
 	return slices.Concat([]entry{
 		ready("actor.mini_batch_size", 32, "maximum episodes per optimiser step; if it does not divide a step's episodes, the mini-batches are made as equal as possible; 0: all episodes of the step in one update", atLeast(0)),
-		ready("actor.micro_batch_size", 4, "episodes per forward and backward pass; affects memory and speed, not the result", atLeast(1), off("actor.dynamic_batch")),
+		ready("actor.micro_batch_size", 4, "maximum number of episodes per forward and backward pass, which on a CPU also ends at 1024 tokens; affects memory and speed, not the result", atLeast(1), off("actor.dynamic_batch")),
 		ready("actor.dynamic_batch", false, "size passes by tokens instead of episodes", anything),
 		ready("actor.max_tokens_per_micro_batch", 16384, "maximum tokens per pass with dynamic_batch", atLeast(1), on("actor.dynamic_batch")),
 		ready("actor.share_prefix", true, "compute a common beginning of a pass's episodes once, such as the prompt of a group; affects memory and speed, not the result, and applies to the actor, the critic and the reference; the training of adapters with lora_dropout shares nothing", anything),
@@ -153,7 +153,7 @@ func (s *Schema) criticKeys() []entry {
 		ready("critic.vf_coef", 0.1, "weight of a shared critic's value loss in the sum with the policy loss", above(0), on("critic.shared")), // the default is TRL's
 		ready("critic.clip_range_value", 0.5, "maximum change of a value from its value before the update, in the clipped value loss", above(0)),
 		ready("critic.mini_batch_size", 32, "maximum episodes per optimiser step of the critic; 0: all episodes of the step", atLeast(0), ownUpdates),
-		ready("critic.micro_batch_size", 4, "episodes per pass of the critic; affects memory and speed, not the result", atLeast(1), off("actor.dynamic_batch")),
+		ready("critic.micro_batch_size", 4, "maximum number of episodes per pass of the critic, as actor.micro_batch_size; affects memory and speed, not the result", atLeast(1), off("actor.dynamic_batch")),
 		ready("critic.grad_clip", 1, "maximum global L2 norm of the critic's gradient", above(0)),
 		ready("critic.epochs", 1, "passes of the critic over the step's episodes", between(1, 1000), ownUpdates),
 		ready("critic.shuffle", false, "shuffle the episodes into new mini-batches of the critic in every pass", anything, ownUpdates, above0("critic.mini_batch_size")),
@@ -169,7 +169,7 @@ func (s *Schema) criticKeys() []entry {
 
 var refKeys = []entry{
 	ready("ref.path", "", "weights of the reference; empty: the run's initial weights", anything, reference),
-	ready("ref.micro_batch_size", 8, "episodes per forward pass of the reference", atLeast(1), reference, off("actor.dynamic_batch")),
+	ready("ref.micro_batch_size", 8, "maximum number of episodes per forward pass of the reference, as actor.micro_batch_size", atLeast(1), reference, off("actor.dynamic_batch")),
 	ready("ref.offload_params", false, "on a GPU: keep the reference in host memory except while it scores", anything, reference),
 	moved("ref.dynamic_batch", "the reference follows actor.dynamic_batch"),
 	moved("ref.max_tokens_per_micro_batch", "the reference follows actor.max_tokens_per_micro_batch"),

@@ -100,8 +100,9 @@ func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequen
 	var batch []*sequence
 	var work []Work
 	for _, r := range append(decode, prefill...) {
-		// If a later row has evicted the sequence r.from, r.q is computed from its first token.
-		if r.from != nil && r.from.blocks > 0 {
+		// If a later row has evicted the sequence r.from, r.q is computed from its first token. The evicted sequence may have
+		// blocks again, but no tokens in them.
+		if r.from != nil && max(r.from.cached, len(r.from.previous)) >= r.shared {
 			r.q.from, r.q.cached = r.from.id, r.shared
 			s.stats.SharedTokens += int64(r.shared)
 		}

@@ -139,14 +139,14 @@ func (s *Scheduler) evict(q *sequence) {
 
 // Prefix sharing: the common prefix of several contexts is computed once.
 // Samples of one task share their prompt, and consecutive contexts of an
-// episode usually share the instruction. Memory
-// is reserved as without sharing, so that a session's memory does not depend on
-// other sessions; sharing saves time only.
+// episode usually share the instruction. Memory is reserved as without sharing,
+// so that a session's memory does not depend on other sessions; sharing saves
+// time only.
 
 func (s *Scheduler) shares() bool { return !s.options.NoSharing && !s.options.Deterministic }
 
-// leastShared is the length of the shortest prefix that is shared. Copying a
-// shorter one costs about as much as computing it.
+// leastShared is the length of the shortest prefix that is shared: nearly all
+// contexts begin with the same few tokens, which are not worth a copy.
 const leastShared = 8
 
 // common returns the length of the common prefix of q's context and ids, or 0

@@ -101,7 +101,7 @@ func (s *Scheduler) apply(batch []*sequence, work []Work, out []Sampled, err err
 			s.evict(q)
 			continue
 		}
-		if len(work[i].Tokens) == 1 && work[i].Sample {
+		if work[i].Pos >= q.call.start {
 			s.stats.DecodeTokens++
 		} else {
 			s.stats.PrefillTokens += int64(len(work[i].Tokens))

@@ -219,3 +219,29 @@ func TestSharingEndsWithNewWeights(t *testing.T) {
 	s.Close(session)
 	s.Close(other)
 }
+
+// TestParkedSource fills a batch in which a row parks the sequence that an older row copies, and the parked sequence begins again.
+func TestParkedSource(t *testing.T) {
+	context := func(common, own int) []int32 {
+		ids := prefixTokens(common)
+		for i := range own {
+			ids = append(ids, int32((own+i)%fakeVocab))
+		}
+		return ids
+	}
+	s := &Scheduler{options: Options{ChunkTokens: 1000, PrefillTokens: 1000}, block: 16, capacity: 60}
+	open := func(ids []int32) *sequence {
+		q := &sequence{id: SeqID(len(s.open) + 1), session: &Session{}, limit: 1000, ids: ids, call: &call{}}
+		s.open = append(s.open, q)
+		return q
+	}
+	copies, other, source := open(context(47, 300)), open(context(0, 400)), open(context(47, 53))
+	source.blocks, source.cached, s.used = 30, 47, 30 // of a longer context before a restart
+	batch, work := s.fill(s.open, 0, func(*sequence) bool { return true })
+	if len(batch) != 3 || batch[0] != copies || batch[1] != other || batch[2] != source || s.stats.Parked != 1 {
+		t.Fatalf("the batch has %d rows and %d sequences were parked, want all 3 rows and 1", len(batch), s.stats.Parked)
+	}
+	if w := work[0]; w.From != 0 || w.Pos != 0 {
+		t.Errorf("the first row begins with %d tokens of sequence %d, which has none", w.Pos, w.From)
+	}
+}

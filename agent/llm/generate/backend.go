@@ -155,7 +155,8 @@ type packed struct {
 	decode model.DecodeBatch
 	owner  []int // owner[i] is the batch index of the Work of decode.Draws[i]
 
-	from, to []int64 // slots of tokens that are copied before the step
+	from, to []int64         // slots of tokens that are copied before the step
+	origin   map[int64]int64 // the slot in `from` of each slot in `to`
 }
 
 // pack validates a batch, assigns blocks to its sequences and concatenates their
@@ -201,8 +202,8 @@ func (b *Backend) pack(batch []engine.Work) (*packed, error) {
 	return p, nil
 }
 
-// sequence returns the sequence of w, truncated to w.Pos tokens. It creates a missing sequence. p gets the tokens that the step copies
-// first.
+// sequence returns the sequence of w, truncated to w.Pos tokens. It creates a missing sequence. Tokens to copy before the step are
+// appended to p.from and p.to.
 func (b *Backend) sequence(w *engine.Work, p *packed) (*sequence, error) {
 	seq := b.seqs[w.Seq]
 	source := seq // the sequence whose cached tokens w continues
@@ -248,8 +249,15 @@ func (p *packed) copyRest(b *Backend, from, to *sequence) (err error) {
 		return err
 	}
 	for i := to.length - to.length%size; i < to.length; i++ {
-		p.from = append(p.from, slot(from.blocks, size, i))
-		p.to = append(p.to, slot(to.blocks, size, i))
+		src, dst := slot(from.blocks, size, i), slot(to.blocks, size, i)
+		if origin, ok := p.origin[src]; ok { // `from` was truncated in this batch, and its copy is not made yet
+			src = origin
+		}
+		if p.origin == nil {
+			p.origin = map[int64]int64{}
+		}
+		p.origin[dst] = src
+		p.from, p.to = append(p.from, src), append(p.to, dst)
 	}
 	return nil
 }

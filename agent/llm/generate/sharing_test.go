@@ -3,6 +3,7 @@ package generate
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,6 +81,27 @@ func sharedPrefix(t *testing.T, m *model.Model, shared, cut int) {
 		b.Drop(seq)
 	}
 	checkNothingInUse(t, b)
+}
+
+// TestCopyOfATruncatedSource truncates a sequence within a block that another one uses too, and copies a part of that block in the
+// same step.
+func TestCopyOfATruncatedSource(t *testing.T) {
+	m := openModel(t, torch.Float32)
+	b := newBackend(t, m, Options{KVTokens: 1024, BlockSize: 16})
+	prompt, own := ids(48, 2), ids(5, 7)
+	want := step(t, b, sampling(1, append(slices.Clone(prompt[:24]), own...), 0, 0))[0]
+	b.Drop(1)
+
+	step(t, b, sampling(2, prompt, 0, 1))
+	other := sampling(3, prompt[47:], 47, 2) // shares the second block
+	other.From = 2
+	step(t, b, other)
+	copied := sampling(4, own, 24, 0)
+	copied.From = 2
+	got := step(t, b, sampling(2, own, 28, 1), copied)[1]
+	if d := math.Abs(float64(got.LogProb - want.LogProb)); got.Token != want.Token || !(d <= tolerance) {
+		t.Errorf("got %+v, want %+v as without sharing", got, want)
+	}
 }
 
 func TestInvalidSharing(t *testing.T) {

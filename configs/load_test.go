@@ -117,6 +117,7 @@ func TestLoadFaults(t *testing.T) {
 		{"keys of agents without agents", "[model]\npath='m'\n[serve]\nmax_waiting=3\n[[env]]\nname='maze'\ntasks='0'\n", nil, "run.toml:4: serve.max_waiting: only used with"},
 		{"episodes ahead in fixed batches", minimal, []string{"trainer.async_steps=1", "rollout.deterministic=true"}, "--set: trainer.async_steps: the progress of an update"},
 		{"int8 weights of a part of the model", minimal, []string{"rollout.weight_dtype=int8", "rollout.tensor_parallel_size=2"}, "--set: rollout.weight_dtype: int8 samples with whole models"},
+		{"int8 weights between the steps of an update", minimal, []string{"rollout.weight_dtype=int8", "trainer.async_steps=1"}, "--set: rollout.weight_dtype: the copies of int8 are renewed after an update"},
 		{"episodes ahead of a curriculum", minimal, []string{"trainer.async_steps=1", "curriculum.failures=2"}, "--set: trainer.async_steps: the curriculum"},
 		{"episodes ahead with a sharded reward model", minimal, []string{"trainer.async_steps=1", "dist.shard=weights", "dist.rollout_processes=1", "reward.score_fn=model", "reward.model_path=r"}, "--set: trainer.async_steps: with dist.shard = \"weights\" all processes run the reward model"},
 		{"episodes ahead without the cache", minimal, []string{"trainer.async_steps=1", "rollout.free_cache_engine=false"}, "--set: rollout.free_cache_engine: only used with trainer.async_steps = 0"},

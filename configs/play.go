@@ -68,7 +68,7 @@ var contractKeys = []string{
 	"env.name", "env.kind", "env.success_reward", "env.deterministic", "env.cumulative",
 	"env.score_fn", "env.score_params", "env.prompt_key", "env.answer_key", "env.source_key", "env.max_turns", "env.format", "env.history_length", "env.use_summary", "env.final_ends", "env.parser", "env.action_format",
 	"agent.max_obs_tokens", "agent.max_parse_failures", "agent.summary.model", "agent.summary.max_tokens", "agent.summary.temperature",
-	"rollout.engine", "rollout.top_p", "rollout.top_k", "rollout.max_new_tokens", "rollout.max_context_tokens",
+	"rollout.engine", "rollout.weight_dtype", "rollout.top_p", "rollout.top_k", "rollout.max_new_tokens", "rollout.max_context_tokens",
 	"rollout.val.temperature", "rollout.val.group_size",
 }
 
@@ -88,6 +88,9 @@ func (c *Config) read(keys []string) map[string]any {
 		path := instance(key, 0)
 		if slices.Contains([]string{"env.kind", "model.chat_template", "model.chat_template_kwargs"}, key) && c.field(path).Len() == 0 {
 			continue // dumps and results of earlier versions lack these keys
+		}
+		if key == "rollout.weight_dtype" && c.Rollout.WeightDType != Int8 {
+			continue // and this one
 		}
 		if c.Unmet(path) != "" || c.Rollout.Engine == openai && strings.HasPrefix(key, "model.") {
 			continue

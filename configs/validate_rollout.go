@@ -37,6 +37,9 @@ func (c *Config) checkRollout(fs *Faults) {
 	if c.estimator().Groups && r.GroupSize == 1 && !c.Evolves() {
 		fs.add("rollout.group_size", "1 is not allowed with adv_estimator %s, which compares the episodes of a group; allowed: at least 2", c.Algo.AdvEstimator)
 	}
+	if r.WeightDType == Int8 && c.Trainer.AsyncSteps > 0 {
+		fs.add("rollout.weight_dtype", "the copies of %s are renewed after an update, and trainer.async_steps = %d samples between its steps: set one of them to its default", Int8, c.Trainer.AsyncSteps)
+	}
 	if r.WeightDType == Int8 && r.TensorParallel > 1 {
 		fs.add("rollout.weight_dtype", "%s samples with whole models only: set rollout.tensor_parallel_size to 1", Int8)
 	}

@@ -38,7 +38,7 @@ var lessons = []lesson{
 		"algo.adv_estimator=gae", "algo.filter_groups=false", "critic.optim.lr=2e-5", "critic.mini_batch_size=0", "critic.micro_batch_size=32", "trainer.critic_warmup=5",
 	}},
 	{name: "arithmetic-lora", base: "arithmetic", held: 200, show: 128, files: writeSums, sets: []string{
-		"model.lora_rank=16", "model.lora_alpha=32", "actor.optim.lr=2e-4",
+		"model.lora_rank=16", "model.lora_alpha=32", "actor.optim.lr=2e-4", "sft.optim.lr=5e-4",
 	}},
 	{name: "maze", base: "maze", pool: "0-24", held: 8, show: 3},
 	{name: "textcraft", base: "textcraft", pool: "0-85", held: 40, show: 32},

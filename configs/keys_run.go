@@ -19,7 +19,7 @@ func (s *Schema) sftKeys() []entry {
 		ready("sft.prompt_key", "", "column of the prompt in files of prompts and responses, \"struct.field\" for a struct's; empty: files hold conversations", anything, withTrajectories),
 		ready("sft.response_key", "", "column of the response in files of prompts and responses", anything, withTrajectories),
 		ready("sft.train_batch_size", 256, "trajectories per optimiser step", atLeast(1), imitation),
-		ready("sft.micro_batch_size", 16, "maximum number of trajectories per forward and backward pass, which on a CPU also ends at 1024 tokens", atLeast(1), imitation, off("sft.dynamic_batch")),
+		ready("sft.micro_batch_size", 16, "maximum number of trajectories per forward and backward pass; on a CPU a pass of rows without a common prefix has one row or at most 1024 tokens (docs/memory.md#passes-on-a-cpu)", atLeast(1), imitation, off("sft.dynamic_batch")),
 		ready("sft.dynamic_batch", false, "fill every pass up to max_tokens_per_micro_batch tokens; affects memory and speed, not the result", anything, imitation),
 		ready("sft.max_tokens_per_micro_batch", 16384, "tokens per pass with dynamic_batch", atLeast(1), imitation, on("sft.dynamic_batch")),
 		ready("sft.max_length", 1024, "maximum tokens of a trajectory", atLeast(2), imitates),

@@ -143,9 +143,9 @@ const char *om_sum_dim(om_tensor t, int64_t dim, int keep, om_tensor *out);
 const char *om_clamp(om_tensor t, double lo, double hi, om_tensor *out);
 /* x [...,I] · w [O,I]ᵀ + bias [O] or NULL → [...,O]. */
 const char *om_linear(om_tensor x, om_tensor w, om_tensor bias, om_tensor *out);
-/* The same elements in another shape (one size may be -1); a view where the strides allow it. */
-/* x [N,O] += h [N,I] · w [O,I]ᵀ, in place; no gradient. */
+/* x [N,O] += h [N,I] · w [O,I]ᵀ, in place; no gradient. On the CPU N is at most OM_SKINNY_ROWS. */
 const char *om_linear_add_(om_tensor x, om_tensor h, om_tensor w);
+/* The same elements in another shape (one size may be -1); a view where the strides allow it. */
 const char *om_reshape(om_tensor t, const int64_t *dims, int64_t n, om_tensor *out);
 /* A view of the elements start … start+length-1 of dim. */
 const char *om_narrow(om_tensor t, int64_t dim, int64_t start, int64_t length, om_tensor *out);

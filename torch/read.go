@@ -29,7 +29,7 @@ func (t Tensor) ToBytes() []byte {
 // partBytes is the size of the parts of WriteBytes.
 const partBytes = 4 << 20
 
-// WriteBytes writes the bytes of ToBytes to w, in parts of at most 4 MiB, so that the whole tensor is not copied.
+// WriteBytes writes the bytes of ToBytes to w, in parts of at most 4 MiB. The whole tensor is copied only if it is not contiguous.
 func (t Tensor) WriteBytes(w io.Writer) error {
 	dt, n := t.DType(), t.Numel()
 	step := max(1, partBytes/dt.Size())

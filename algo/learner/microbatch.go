@@ -12,11 +12,12 @@ import (
 	"github.com/openmanus/openmanus/torch/dist"
 )
 
-// CPUTokens is the number of tokens above which a pass on a CPU without MaxTokens ends before its Rows. The products of 1,000 tokens are as
-// fast as those of more, whose activations only take memory.
+// CPUTokens limits a pass on a CPU if MaxTokens is 0: the pass ends before the row that would exceed it. Larger passes are not faster and
+// take more memory.
 const CPUTokens = 1024
 
-// sharedCut limits the tokens that a pass computes again because it ends between rows of a family, to one in so many.
+// sharedCut limits what is computed twice. A pass ends inside a family only if the family's prefix, which the next pass computes again, is at
+// most 1/sharedCut of the pass.
 const sharedCut = 64
 
 // MicroBatching bounds the rows of one pass through the model. Results do not depend
@@ -39,8 +40,8 @@ type MicroBatching struct {
 	cut int // number of tokens above which a pass ends early, see CPUTokens; 0: never
 }
 
-// MostTokens returns the largest number of tokens of a pass on a CPU or another device, of at most rows rows that have at most length
-// tokens each and share no prefix.
+// MostTokens returns an upper bound of the tokens of a pass over rows of at most length tokens each, on a CPU or on another device. If
+// prefixes are shared, a pass does not always end at CPUTokens; the bound then counts all tokens of its rows.
 func (m MicroBatching) MostTokens(rows, length int, cpu bool) int {
 	if m.Rows > 0 {
 		rows = min(rows, m.Rows)
@@ -48,7 +49,7 @@ func (m MicroBatching) MostTokens(rows, length int, cpu bool) int {
 	switch {
 	case m.MaxTokens > 0:
 		return min(m.MaxTokens, rows*length)
-	case cpu && !m.SharePrefix: // a pass does not end early if it would compute a long prefix again
+	case cpu && !m.SharePrefix:
 		return min(rows*length, max(CPUTokens, length))
 	}
 	return rows * length

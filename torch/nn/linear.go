@@ -86,7 +86,7 @@ func inferFrozen(x torch.Tensor, layers []*Linear) []torch.Tensor {
 	return torch.LinearsSkinny(x, weights, biases)
 }
 
-// inferInt8 is inferFrozen with the int8 copies, for any number of rows: the tokens of a prompt see the weights that draw its reply.
+// inferInt8 is inferFrozen with the int8 copies, for any number of rows: a prompt is computed with the weights that draw its reply.
 func inferInt8(x torch.Tensor, layers []*Linear) []torch.Tensor {
 	weights, biases := make([]torch.Int8Weight, len(layers)), make([]torch.Tensor, len(layers))
 	for i, l := range layers {

@@ -24,7 +24,7 @@ struct Shape {
   int64_t group() const { return heads / kv_heads; }
 };
 
-// A part of one token's context, for G query heads that share a key head. places are the offsets of the part's n keys.
+// A part of one token's context, for query heads that share a key head. places are the offsets of the part's n keys.
 template <class C>
 struct PartOf {
   const C *k, *v;
@@ -70,7 +70,7 @@ OM_INLINE void pair_scores(const c10::BFloat16 *q, const c10::BFloat16 *const *k
   store_sums<64, G, 4>(acc, y, kPart);
 }
 
-// The scores of G heads q [G, dim] against n keys, at score [G, kPart]. Q is bfloat16 with instructions for pairs.
+// The scores of G heads q [G, dim] against n keys, at score [G, kPart]. Q is bfloat16 if the processor multiplies bfloat16 pairs, and float otherwise.
 template <class C, int W, int G, class Q>
 OM_INLINE void score_part(const PartOf<C> &p, const Q *q, float *score) {
   auto four = [&](const C *const *keys, float *y) OM_LAMBDA {
@@ -467,6 +467,7 @@ at::Tensor rope_write(const at::Tensor &q, const at::Tensor &k, const at::Tensor
   check_write(kc, k, slots, n);
   check_write(vc, v, slots, n);
   TORCH_CHECK(q.size(0) == n, "rope: ", n, " slots for queries ", q.sizes());
+  TORCH_CHECK(kc.sizes() == vc.sizes() && kc.scalar_type() == vc.scalar_type(), "rope: the caches of keys ", kc.sizes(), " and values ", vc.sizes(), " differ");
   const auto type = compute_type(q.scalar_type());
   const at::Tensor c = cos.to(type).contiguous(), sn = sin.to(type).contiguous(), values = v.contiguous(), out = at::empty(q.sizes(), q.options());
   const int64_t heads = q.size(1), kv_heads = kc.size(2), dim = q.size(2), size = kc.element_size();

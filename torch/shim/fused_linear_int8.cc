@@ -6,7 +6,7 @@
 //   y[r,o] = s[o] t[r] Σ_i p[r,i] q[o,i] + bias[o]
 //
 // The sums of kExact products are exact integers. Converting the weights to integers of 16 bits takes a third of the instructions of
-// converting them to bfloat16, and reading them would otherwise wait for the conversion. A row does not depend on the others.
+// converting them to bfloat16, which would be slower than reading them. A row does not depend on the others.
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif

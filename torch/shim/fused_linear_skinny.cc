@@ -19,18 +19,18 @@ constexpr int64_t kGroup = kAmxOutputs;    // outputs of a task
 constexpr int64_t kAmxRows = 16;           // rows that the matrix unit multiplies together
 static_assert(OM_SKINNY_ROWS % kAmxRows == 0 && kGroup % kOut == 0);
 
-// Prefetches the weights of the next group into the second cache while one group is computed, a share with each of `parts` tiles.
+// Prefetches the weights of the next group into the second cache while one group is computed, a share with each of the `products` of a row and an output.
 // Without it, reading and computing alternate.
 struct Ahead {
   const char *next;
-  int64_t bytes, parts, done = 0;
+  int64_t bytes, products, done = 0;
   template <class T>
-  Ahead(const T *w, int64_t n, int64_t parts)
-      : next(reinterpret_cast<const char *>(w)), bytes(n * static_cast<int64_t>(sizeof(T))), parts(parts) {}
-  inline __attribute__((always_inline)) void advance(int64_t tiles) {
-    const int64_t from = bytes * done / parts / 64 * 64;
-    done += tiles;
-    for (int64_t b = from; b < bytes * done / parts; b += 64) __builtin_prefetch(next + b, 0, 2);
+  Ahead(const T *w, int64_t n, int64_t products)
+      : next(reinterpret_cast<const char *>(w)), bytes(n * static_cast<int64_t>(sizeof(T))), products(products) {}
+  inline __attribute__((always_inline)) void advance(int64_t more) {
+    const int64_t from = bytes * done / products / 64 * 64;
+    done += more;
+    for (int64_t b = from; b < bytes * done / products; b += 64) __builtin_prefetch(next + b, 0, 2);
   }
 };
 

@@ -2,7 +2,7 @@
 //
 // libtorch's own allocator calls posix_memalign, which looks for a free block that is longer than the tensor by the alignment. The block
 // of a freed tensor is often too short for a tensor of the same size. A training step frees tensors of a few sizes between others that it
-// keeps, and left a sixth of the process in such blocks. This allocator asks malloc for the size plus room for the alignment, which is
+// keeps; a sixth of the process's memory was in such blocks. This allocator asks malloc for the size plus room for the alignment, which is
 // the same for both tensors.
 #include <c10/core/CPUAllocator.h>
 
@@ -39,7 +39,7 @@ class HostAllocator final : public c10::Allocator {
 
 // Tensors that were made before keep libtorch's own deleter.
 [[maybe_unused]] const bool installed = [] {
-  c10::SetCPUAllocator(new HostAllocator, 1);  // above the priority of libtorch's own; never destroyed, as that one
+  c10::SetCPUAllocator(new HostAllocator, 1);  // above the priority of libtorch's own; it is never destroyed, like libtorch's
   return true;
 }();
 

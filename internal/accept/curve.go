@@ -36,9 +36,12 @@ func (l *Learns) writeCurves(dir string) error {
 
 // curve draws the success rate of each validation against the step as SVG: a line for each seed, with the 95 % intervals.
 func curve(name, model string, runs []LessonRun) string {
-	last := 1
+	last, longest := 1, runs[0]
 	for _, r := range runs {
 		last = max(last, r.after().Step)
+		if r.after().Step > longest.after().Step {
+			longest = r
+		}
 	}
 	x := func(step int) float64 {
 		return curveLeft + float64(step)/float64(last)*(curveWidth-curveLeft-curveRight)
@@ -47,14 +50,15 @@ func curve(name, model string, runs []LessonRun) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", curveWidth, curveHeight)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", curveWidth, curveHeight)
-	fmt.Fprintf(&b, `<text x="%d" y="20" font-size="14">%s: success of %s on held-out tasks</text>`+"\n", curveLeft, name, model)
+	fmt.Fprintf(&b, `<text x="%d" y="20" font-size="14">%s, %s: success on held-out tasks</text>`+"\n", curveLeft, name, strings.TrimSuffix(model, ".gguf"))
 	for i := range 5 {
 		p := float64(i) / 4
 		fmt.Fprintf(&b, `<path d="M%d %.1fH%d" stroke="#d0d0d0"/><text x="%d" y="%.1f" text-anchor="end">%.2f</text>`+"\n",
 			curveLeft, y(p), curveWidth-curveRight, curveLeft-6, y(p)+4, p)
 	}
-	for i := range 5 {
-		step := last * i / 4
+	apart := (len(longest.Points) + 7) / 8 // at most eight labels
+	for i := 0; i < len(longest.Points); i += apart {
+		step := longest.Points[i].Step
 		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%d</text>`+"\n", x(step), curveHeight-curveBottom+18, step)
 	}
 	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">step</text>`+"\n", (curveLeft+curveWidth-curveRight)/2, curveHeight-8)
@@ -68,7 +72,7 @@ func curve(name, model string, runs []LessonRun) string {
 				at, y(p.Low), y(p.High), color, at, y(p.Success), color)
 		}
 		fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="1.5"/>`+"\n", strings.Join(line, " "), color)
-		fmt.Fprintf(&b, `<text x="%d" y="20" fill="%s" text-anchor="end">seed %d</text>`+"\n", curveWidth-curveRight-56*(len(runs)-1-i), color, r.Seed)
+		fmt.Fprintf(&b, `<text x="%d" y="%d" fill="%s" text-anchor="end">seed %d</text>`+"\n", curveWidth-curveRight-56*(len(runs)-1-i), curveHeight-8, color, r.Seed)
 	}
 	return b.String() + "</svg>\n"
 }

@@ -32,9 +32,11 @@ type scriptedBackend struct {
 	noise   float64 // added to every log-prob
 
 	mu sync.Mutex
-	kv map[engine.SeqID]int
-	at map[engine.SeqID]int // position of the reply's first token
+	at map[engine.SeqID]turnStart
 }
+
+// turnStart is the turn of a sequence's newest reply, and the position of the reply's first token.
+type turnStart struct{ turn, position int }
 
 const idEnd = 256
 
@@ -47,7 +49,7 @@ func (b *scriptedBackend) Version() int64 { return 3 }
 func (b *scriptedBackend) Drop(seq engine.SeqID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.kv, seq)
+	delete(b.at, seq)
 }
 
 func (*scriptedBackend) Release(context.Context) error { return nil }
@@ -58,16 +60,15 @@ func (b *scriptedBackend) Step(_ context.Context, batch []engine.Work) ([]engine
 	defer b.mu.Unlock()
 	out := make([]engine.Sampled, len(batch))
 	for i, w := range batch {
-		b.kv[w.Seq] += len(w.Tokens)
 		if !w.Sample {
 			continue
 		}
-		if len(w.Tokens) != 1 || w.Pos == 0 {
-			b.at[w.Seq] = w.Draw.Position
+		if at, ok := b.at[w.Seq]; !ok || at.turn != w.Draw.Turn {
+			b.at[w.Seq] = turnStart{w.Draw.Turn, w.Draw.Position}
 		}
 		text := replies[(w.Draw.Seed%97+uint64(w.Draw.Turn)*3)%uint64(len(replies))]
 		drawn := int32(idEnd)
-		if n := w.Draw.Position - b.at[w.Seq]; n < len(text) {
+		if n := w.Draw.Position - b.at[w.Seq].position; n < len(text) {
 			drawn = int32(text[n])
 		}
 		out[i] = engine.Sampled{Token: drawn, LogProb: float32(-float64(drawn)/100 + b.noise)}
@@ -93,7 +94,7 @@ func (template) Start(messages []data.Message) ([]int32, error) {
 			ids = append(ids, int32(b))
 		}
 	}
-	return append(ids, 301, 302), nil // two ids, so that no prompt has a single id
+	return append(ids, 301, 302), nil
 }
 
 func (t template) Next(_ bool, _ int32, messages []data.Message) ([]int32, error) {
@@ -117,7 +118,7 @@ func newDecoder() func(int32) string {
 // newSetup returns the setup of maze episodes, with an engine.
 func newSetup(t *testing.T, deterministic bool, teacher *Teacher, noise float64) agent.Setup {
 	t.Helper()
-	sched, err := engine.New(&scriptedBackend{teacher: teacher, noise: noise, kv: map[engine.SeqID]int{}, at: map[engine.SeqID]int{}},
+	sched, err := engine.New(&scriptedBackend{teacher: teacher, noise: noise, at: map[engine.SeqID]turnStart{}},
 		engine.Options{Deterministic: deterministic, NewDecoder: newDecoder, ChunkTokens: 1 << 20, PrefillTokens: 1 << 20})
 	if err != nil {
 		t.Fatal(err)

@@ -131,7 +131,7 @@ func train(ctx context.Context, th *torch.Thread, g *dist.Group, o Options, step
 		}
 		rows = append(rows, row)
 	}
-	micro := learner.MicroBatching{Rows: 2}
+	micro := learner.MicroBatching{Rows: 2, MaxTokens: step.MicroTokens} // a limit of tokens replaces that of CPUs
 	if g.Size() > 1 {
 		micro.Group = g
 	}

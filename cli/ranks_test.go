@@ -225,6 +225,7 @@ func TestRewardModelOfSeveralProcesses(t *testing.T) {
 	for _, set := range []string{
 		"model.fresh.walks=0", "sft.epochs=12", "trainer.total_steps=2", "reward.model_path=scorer", "reward.model_micro_batch_size=2", "rollout.group_size=4",
 		"data.train_batch_size=1", "reward.model_max_tokens=760", "reward.components.taste.fn=model", "reward.components.taste.weight=0.5", "rollout.val.group_size=1",
+		"actor.optim.eps=1e-5", // otherwise a weight whose gradient is a rounding error moves by a step in either direction
 	} {
 		args = append(args, "--set", set)
 	}
@@ -266,11 +267,10 @@ func TestSFTOfSeveralProcesses(t *testing.T) {
 }
 
 // closeRuns checks that two runs with other numbers of processes have the same episodes in the first step, and equal metrics
-// and weights up to rounding: the weights of a tensor in the mean, and every one within a step of the optimiser.
+// and weights up to rounding.
 func closeRuns(t *testing.T, a, b string) {
 	t.Helper()
 	const tolerance = 1e-4
-	const step = 1e-3 // AdamW's step of an element whose gradient is a rounding error, and has either sign: the learning rate
 	near := cmp.Comparer(func(x, y float64) bool {
 		return x == y || math.Abs(x-y) <= tolerance*max(1e-2, math.Abs(x), math.Abs(y))
 	})
@@ -307,13 +307,11 @@ func closeRuns(t *testing.T, a, b string) {
 		t.Fatalf("%d and %d tensors", len(x), len(y))
 	}
 	for name, values := range x {
-		var sum, all, worst float64
 		for i, v := range values {
-			d := math.Abs(float64(v - y[name][i]))
-			sum, all, worst = sum+d*d, all+float64(v)*float64(v), max(worst, d)
-		}
-		if !(sum <= tolerance*tolerance*all) || !(worst <= step) {
-			t.Errorf("%s: the relative difference is %g, at most %g is allowed; that of an element %g, at most %g", name, math.Sqrt(sum/all), tolerance, worst, step)
+			if d := math.Abs(float64(v - y[name][i])); !(d <= tolerance) {
+				t.Errorf("%s[%d] is %g and %g", name, i, v, y[name][i])
+				break
+			}
 		}
 	}
 }

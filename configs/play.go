@@ -90,7 +90,7 @@ func (c *Config) read(keys []string) map[string]any {
 			continue // dumps and results of earlier versions lack these keys
 		}
 		if key == "rollout.weight_dtype" && c.Rollout.WeightDType != Int8 {
-			continue // and this one
+			continue // a missing key means "auto", as in dumps and results of earlier versions
 		}
 		if c.Unmet(path) != "" || c.Rollout.Engine == openai && strings.HasPrefix(key, "model.") {
 			continue

@@ -197,7 +197,7 @@ func TestWordleReward(t *testing.T) {
 	for _, s := range reply.Scores {
 		got = append(got, s.Score)
 	}
-	if diff := cmp.Diff([]float64{1, 0.25, 0.25, 0.25, 1. / 3, 0.25, 0}, got); diff != "" || reply.Request != 7 {
+	if diff := cmp.Diff([]float64{1, 0.375, 0.25, 0.375, 1. / 3, 0.25, 0}, got); diff != "" || reply.Request != 7 {
 		t.Errorf("request %d, -want +got:\n%s", reply.Request, diff)
 	}
 }

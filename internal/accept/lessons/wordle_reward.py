@@ -1,7 +1,7 @@
 """The shaped reward of wordle: 1 for a solved game, otherwise up to 0.5 for guesses that use the answers.
 
 A guess is consistent if it would have got the recorded answers to all earlier guesses if it were the hidden word.
-An unsolved game scores 0.5 times the share of consistent guesses, a reply without a guess counting as inconsistent.
+An unsolved game scores 0.5 times the mean of its guesses: 1 for a consistent one, 0.5 for another new word of the list, else 0.
 """
 import json
 import sys
@@ -14,17 +14,17 @@ def answer(guess, secret):
 
 def score(sample):
     if sample["env_reward"] > 0.99:
-        return {"score": 1.0, "consistent": 1.0}
-    past, good, turns = [], 0, sample.get("turns") or []
+        return {"score": 1.0}
+    past, points, turns = [], 0, sample.get("turns") or []
     for turn in turns:
         guess = turn["action"].strip().replace(" ", "") if turn["parsed"] else ""
         seen = turn["observation"].strip().replace(" ", "")
         if len(seen) != 5 or set(seen) - set("gyb"):
             continue  # not a word of the list
-        good += guess not in (g for g, _ in past) and all(answer(g, guess) == s for g, s in past)
+        if guess not in (g for g, _ in past):
+            points += 1 if all(answer(g, guess) == s for g, s in past) else 0.5
         past.append((guess, seen))
-    share = good / len(turns) if turns else 0.0
-    return {"score": 0.5 * share, "consistent": share}
+    return {"score": 0.5 * points / len(turns) if turns else 0.0}
 
 
 for line in sys.stdin:

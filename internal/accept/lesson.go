@@ -41,7 +41,7 @@ var lessons = []lesson{
 		"model.lora_rank=16", "model.lora_alpha=32", "actor.optim.lr=2e-4", "sft.optim.lr=5e-4",
 	}},
 	{name: "maze", base: "maze", pool: "0-24", held: 8, show: 3},
-	{name: "textcraft", base: "textcraft", pool: "0-85", held: 40, show: 32},
+	{name: "textcraft", base: "textcraft", pool: "0-42", held: 16, show: 20},
 	{name: "wordle", base: "wordle", held: 200, show: 48, files: writeWords},
 }
 

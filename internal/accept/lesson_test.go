@@ -117,18 +117,22 @@ func readSums(t *testing.T, path string) (out []string) {
 	return out
 }
 
-// TestTextcraftLessonDepth checks that the tasks of the lesson textcraft are those of depth 1 and 2.
+// TestTextcraftLessonDepth checks that the lesson textcraft has tasks of depth 1 and 2 that take at most four actions.
 func TestTextcraftLessonDepth(t *testing.T) {
 	i := slices.IndexFunc(lessons, func(l lesson) bool { return l.name == "textcraft" })
-	var want []string
-	got := texts(t, []string{lessons[i].pool})
-	for b, i := builtin.OwnBook(), 0; i < b.Len(); i++ {
-		if b.Depth(i) <= 2 {
-			want = append(want, fmt.Sprint(i))
+	depths := map[int]int{}
+	pool, err := configs.ParseIndices(lessons[i].pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range pool {
+		depths[builtin.OwnBook().Depth(task)]++
+		if n := len(builtin.TextcraftExpert(task)); n == 0 || n > 4 {
+			t.Errorf("task %d takes %d actions, want 1 to 4", task, n)
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+	if diff := cmp.Diff(map[int]int{1: 33, 2: 10}, depths); diff != "" {
+		t.Errorf("number of tasks of each depth, -want +got:\n%s", diff)
 	}
 }
 

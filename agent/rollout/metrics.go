@@ -100,8 +100,8 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 	return m
 }
 
-// writeGroups reports the spread of the rewards within groups: a group without
-// spread has no gradient under a group estimator. Groups of one sample are not
+// writeGroups reports the spread of the environment's rewards within groups: a group without
+// spread has no gradient under a group estimator, unless its episodes are scored differently. Groups of one sample are not
 // counted. The parameter different is the number of groups with different starts.
 func writeGroups(m map[string]float64, uids []string, groups map[string]series, different int) {
 	var stds series

@@ -69,7 +69,7 @@ var Table = []Definition{
 	{"env/step_ms/{mean,max,min,p50,p90,p99}", "time of the environment per turn, in milliseconds", ""},
 	{"env/generate_ms" + stats, "time of the model per turn, in milliseconds, including the wait for a batch", ""},
 	{"group/reward_std", "standard deviation of the rewards within a group, mean over groups", whenGroups},
-	{ZeroSpread, "share of groups whose rewards are all equal", whenGroups},
+	{ZeroSpread, "share of groups whose environment rewards are all equal", whenGroups},
 	{MixedStarts, "groups that were played on one server because the servers had different tasks for the index", ""},
 	{DifferentStarts, "groups whose episodes have different first observations: the environment's resets are random, or the dump contains such groups", whenGroups},
 	{DroppedRows, "episodes excluded from the update because all rewards of their group are equal, or the group has one episode", ""},

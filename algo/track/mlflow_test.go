@@ -221,7 +221,7 @@ func TestMLflowHangs(t *testing.T) {
 }
 
 func TestMLflowAddress(t *testing.T) {
-	for _, uri := range []string{"", "mlruns", "file:///tmp/x", "sqlite:///x.db", "http://"} {
+	for _, uri := range []string{"", "mlruns", "file:///mlruns", "sqlite:///x.db", "http://"} {
 		r, file := testRun(t, map[string]string{"MLFLOW_TRACKING_URI": uri})
 		if _, err := With(t.Context(), file, r, []string{"mlflow"}); err == nil || !strings.Contains(err.Error(), "MLFLOW_TRACKING_URI") {
 			t.Errorf("the address %q: error %v", uri, err)

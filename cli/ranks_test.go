@@ -414,11 +414,16 @@ func TestKilledRank(t *testing.T) {
 	sameRuns(t, "killed ten times and resumed", whole, killed, "tiny", 8)
 }
 
-// processOf returns the process of the list that is a rank, or 0.
+// processOf returns the process of the list that trains as a rank, or 0. Its servers and their watchdogs have the same
+// environment, and the order of process numbers says nothing.
 func processOf(pids []int, rank int) int {
+	read := func(pid int, file string) []string {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file)) // it may have ended
+		return strings.Split(string(text), "\x00")
+	}
 	for _, pid := range pids {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // it may have ended
-		if slices.Contains(strings.Split(string(text), "\x00"), "RANK="+strconv.Itoa(rank)) {
+		args := read(pid, "cmdline")
+		if len(args) > 1 && args[1] == "train" && slices.Contains(read(pid, "environ"), "RANK="+strconv.Itoa(rank)) {
 			return pid
 		}
 	}

@@ -34,9 +34,8 @@ func TestVersion(t *testing.T) {
 		return s.URL
 	}
 	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
 	info := `{"openapi":"3.1.0","info":{"title":"FastAPI","version":"0.1.0"}}`
-	for _, tt := range []struct {
+	tests := []struct {
 		name string
 		urls []string
 		want string
@@ -53,7 +52,9 @@ func TestVersion(t *testing.T) {
 		{"cut off", []string{serve("cut")}, "", "connection failure: unexpected EOF"},
 		{"one of two", []string{serve(info), serve("500")}, "", "status 500"},
 		{"no server", []string{gone.URL}, "", "connection failure"},
-	} {
+	}
+	gone.Close() // after the other servers have started, since one of them could get its port
+	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			spec, err := env.Lookup("textcraft")
 			if err != nil {

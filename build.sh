@@ -575,31 +575,61 @@ brief() {
     END {printf "%s", all}'
 }
 
+# failures FILE: prints the tests that failed in the output of go test -v, each with the first 3000 characters that it printed.
+failures() {
+  awk '
+    /^=== (RUN|NAME|CONT) / {split($0, w, " "); test = w[3]; next}
+    /^(=== PAUSE|ok|FAIL|PASS)/ || /^ *--- (PASS|SKIP)/ {test = ""}
+    /^ *--- FAIL: / {split($0, w, "--- FAIL: "); sub(/ .*/, "", w[2]); printf "%s\n%s", $0, said[w[2]]; test = ""}
+    /^panic: / {print}
+    test != "" && length(said[test]) < 3000 {said[test] = said[test] "     " $0 "\n"}
+  ' "$1"
+}
+
+# failed_tests FILE: prints the packages that failed in the output of go test -v, each with a pattern of its failed tests. A
+# package that panicked or has no such test stands alone: all its tests are to be run again.
+failed_tests() {
+  awk -F '\t' '
+    /^--- FAIL: / {split($0, w, " "); tests = tests (tests == "" ? "" : "|") w[3]}
+    /^panic: / {whole = 1}
+    $1 == "FAIL" && $2 != "" {split($2, w, " "); print w[1], whole ? "" : tests}
+    ($1 == "FAIL" && $2 != "") || $1 ~ /^(ok|\?) +$/ {tests = ""; whole = 0}
+  ' "$1"
+}
+
 # go_test NAME FLAG... -- PACKAGE...: runs the packages' tests and adds NAME to
-# `failed` if they fail. With OPENMANUS_TEST_RETRIES=N, packages that failed are
-# run again alone, up to N times; packages that then pass are reported in
-# `flaky`. On a busy machine one slow test does not invalidate a whole run.
+# `failed` if they fail. With OPENMANUS_TEST_RETRIES=N, tests that failed are
+# run again alone, up to N times, so that one slow test on a busy machine does not
+# invalidate a whole run; tests that then pass are reported in `flaky`. What failed
+# is added to `failures`.
 go_test() {
-  local name=$1 out=$build/test.out flags=() chance
+  local name=$1 out=$build/test.out flags=() again=() chance passed line package tests
   shift
   while [ "$1" != -- ]; do flags+=("$1"); shift; done
   shift
   go test -v "${flags[@]}" "$@" | tee "$out" | brief && return
+  failures+=("$name:"$'\n'"$(failures "$out")")
   for ((chance = 0; chance < ${OPENMANUS_TEST_RETRIES:-0}; chance++)); do
-    local again=()
-    mapfile -t again < <(awk -F '\t' '$1 == "FAIL" && $2 != "" {split($2, w, " "); print w[1]}' "$out")
+    mapfile -t again < <(failed_tests "$out")
     [ ${#again[@]} -gt 0 ] || break
-    say "running again: ${again[*]}"
-    if go test -v -count=1 "${flags[@]}" "${again[@]}" | tee "$out" | brief; then
+    : >"$out"
+    passed=1
+    for line in "${again[@]}"; do
+      read -r package tests <<<"$line"
+      say "running again: $line"
+      go test -v -count=1 "${flags[@]}" ${tests:+-run "^($tests)\$"} "$package" | tee -a "$out" | brief || passed=0
+    done
+    if [ "$passed" = 1 ]; then
       flaky+=("${again[@]}")
       return
     fi
+    failures+=("$name, run again:"$'\n'"$(failures "$out")")
   done
   failed+=("$name")
 }
 
 run_tests() {
-  local failed=() flaky=() pure native unformatted
+  local failed=() failures=() flaky=() pure native unformatted
   binary
   fixtures
   model
@@ -650,6 +680,8 @@ run_tests() {
   step "check of GPUs, packed, with the CPU in the GPU's place"
   pack_check || failed+=("check of GPUs")
 
+  # Again, because the output above is long.
+  [ ${#failures[@]} -eq 0 ] || { step "tests that failed"; printf '%s\n' "${failures[@]}"; }
   [ ${#flaky[@]} -eq 0 ] || say "flaky, passed only when run again: ${flaky[*]}"
   [ ${#failed[@]} -eq 0 ] || die "failed: ${failed[*]}"
   say "all tests passed"
@@ -851,7 +883,7 @@ Usage: ./build.sh [COMMAND]
 Environment:
   OPENMANUS_JOBS          parallel C++ compile jobs, of about 1 GB each (default 2)
   OPENMANUS_CACHE         folder of downloads (default $XDG_CACHE_HOME/openmanus)
-  OPENMANUS_TEST_RETRIES  maximal number of repeated runs of a package with failed tests (default 0)
+  OPENMANUS_TEST_RETRIES  maximal number of repeated runs of failed tests (default 0)
 TEXT
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -111,7 +112,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	f.StringVar(&o.trlScript, "trl-script", "bench/peer_trl.py", "grpo: the peer's `FILE`")
 	f.StringVar(&o.program, "program", "build/openmanus", "speed, grpo, start: the `FILE` of openmanus")
 	f.StringVar(&o.device, "device", "cpu", "job: the `DEVICE`, cpu, cuda or cuda:N")
-	f.Func("dtype", "speed, job: the `TYPE`, float32 or bfloat16 (default in speed: both, in job: float32)", func(s string) (err error) {
+	f.Func("dtype", "speed, grpo, job: the `TYPE`, float32 or bfloat16 (default in speed and grpo --full: both, otherwise float32)", func(s string) (err error) {
 		o.typed = true
 		o.dtype, err = torch.ParseDType(s)
 		return err
@@ -264,7 +265,10 @@ func (r *report) measureJob(ctx context.Context, o options) error {
 
 // measureGRPO runs the GRPO steps. With --full it measures the machine before them and adds the bounds.
 func (r *report) measureGRPO(ctx context.Context, o options, dir string, log io.Writer) error {
-	trials := grpoTrials(o.full)
+	trials := slices.DeleteFunc(grpoTrials(o.full), func(t GRPOWork) bool { return o.typed && t.Type != o.dtype })
+	if len(trials) == 0 {
+		return fmt.Errorf("bench grpo measures steps in %v only with --full", o.dtype)
+	}
 	if o.full {
 		o.rounds = 1
 	}

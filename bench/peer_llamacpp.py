@@ -54,8 +54,7 @@ class Peer:
         self.server = xllamacpp.Server(p)
         self.size = (slots, context)
         self.pool = concurrent.futures.ThreadPoolExecutor(slots)
-        address = self.server.listening_address.split("//")[1]
-        self.connections = [http.client.HTTPConnection(address) for _ in range(slots)]
+        self.address = self.server.listening_address.split("//")[1]
 
     def reply(self, slot, ids, new, fresh=False):
         """Returns `new` tokens after ids, of which a slot that is not fresh has the beginning in its cache."""
@@ -69,10 +68,11 @@ class Peer:
             "ignore_eos": True,
             "return_tokens": True,
         }
-        c = self.connections[slot]
+        c = http.client.HTTPConnection(self.address)  # the server closes connections that are idle for seconds
         c.request("POST", "/completion", json.dumps(body), {"Content-Type": "application/json"})
         response = c.getresponse()
         text = response.read()
+        c.close()
         if response.status != 200:
             sys.exit(f"llama.cpp's server answered {response.status}: {text.decode()}")
         tokens = json.loads(text)["tokens"]

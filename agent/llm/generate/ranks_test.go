@@ -74,7 +74,8 @@ type replies struct {
 	logps [][]float32
 }
 
-// talk runs n sessions of two turns at once. Sessions of the same prompt share its blocks.
+// talk runs n sessions of two turns at once. Sessions of the same prompt share its blocks. No session starts its second turn
+// before all have ended their first, so that all hold memory at the same time.
 func talk(b *Backend, n int, o engine.Options, check func(engine.Stats) error) (out replies, err error) {
 	s, err := engine.New(b, o)
 	if err != nil {
@@ -83,9 +84,12 @@ func talk(b *Backend, n int, o engine.Options, check func(engine.Stats) error) (
 	defer s.Shutdown()
 	out = replies{make([][]int32, n), make([][]float32, n)}
 	errs := make([]error, n+1)
-	var wg sync.WaitGroup
+	var wg, first sync.WaitGroup
+	first.Add(n)
 	for i := range n {
 		wg.Go(func() {
+			ended := sync.OnceFunc(first.Done)
+			defer ended() // after an error too
 			ctx := context.Background()
 			session, err := s.Open(ctx, engine.SessionOptions{Key: engine.Key{Seed: 3, Task: "maze", Sample: i}, MaxContext: 200})
 			if err != nil {
@@ -109,6 +113,8 @@ func talk(b *Backend, n int, o engine.Options, check func(engine.Stats) error) (
 					return
 				}
 				out.ids[i], out.logps[i] = append(out.ids[i], r.IDs...), append(out.logps[i], r.LogProbs...)
+				ended()
+				first.Wait()
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/openmanus/openmanus/internal/process"
 	"github.com/openmanus/openmanus/torch"
@@ -59,6 +60,7 @@ func (r *report) measureType(ctx context.Context, o options, list []Row, dt torc
 		}
 		c.bound(work, m)
 		c.Type = dt.String()
+		fmt.Fprintln(log, strings.Join(c.row(), "  ")) // the report comes after the last row
 		r.Speed = append(r.Speed, c)
 	}
 	r.Versions = merged(r.Versions, peers)

@@ -74,30 +74,28 @@ type replies struct {
 	logps [][]float32
 }
 
-// talk runs n sessions of two turns at once. Sessions of the same prompt share its blocks. No session starts its second turn
-// before all have ended their first, so that all hold memory at the same time.
+// talk runs n sessions of two turns. All sessions play the first turn at once, then all play the second, so that all hold memory
+// between the turns unless some are parked. Sessions of the same prompt share its blocks.
 func talk(b *Backend, n int, o engine.Options, check func(engine.Stats) error) (out replies, err error) {
 	s, err := engine.New(b, o)
 	if err != nil {
 		return out, err
 	}
 	defer s.Shutdown()
+	ctx := context.Background()
+	sessions := make([]*engine.Session, n)
+	for i := range sessions {
+		if sessions[i], err = s.Open(ctx, engine.SessionOptions{Key: engine.Key{Seed: 3, Task: "maze", Sample: i}, MaxContext: 200}); err != nil {
+			return out, err
+		}
+		defer s.Close(sessions[i])
+	}
 	out = replies{make([][]int32, n), make([][]float32, n)}
-	errs := make([]error, n+1)
-	var wg, first sync.WaitGroup
-	first.Add(n)
-	for i := range n {
-		wg.Go(func() {
-			ended := sync.OnceFunc(first.Done)
-			defer ended() // after an error too
-			ctx := context.Background()
-			session, err := s.Open(ctx, engine.SessionOptions{Key: engine.Key{Seed: 3, Task: "maze", Sample: i}, MaxContext: 200})
-			if err != nil {
-				errs[i] = err
-				return
-			}
-			defer s.Close(session)
-			for turn, length := range []int{37, 5} {
+	for turn, length := range []int{37, 5} {
+		errs := make([]error, n)
+		var wg sync.WaitGroup
+		for i, session := range sessions {
+			wg.Go(func() {
 				p := engine.Params{MaxNew: 8, Temperature: 0.9, TopP: 1, Turn: turn}
 				switch i % 4 {
 				case 1:
@@ -108,19 +106,14 @@ func talk(b *Backend, n int, o engine.Options, check func(engine.Stats) error) (
 					p.Greedy = true
 				}
 				r, err := s.Generate(ctx, session, ids(length, i%3), p)
-				if err != nil {
-					errs[i] = err
-					return
-				}
+				errs[i] = err
 				out.ids[i], out.logps[i] = append(out.ids[i], r.IDs...), append(out.logps[i], r.LogProbs...)
-				ended()
-				first.Wait()
-			}
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return out, err
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return out, err
+		}
 	}
 	return out, check(s.Stats())
 }

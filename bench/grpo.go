@@ -55,6 +55,15 @@ func grpoTrials(full bool) []GRPOWork {
 	return []GRPOWork{{Tasks: 2, Group: 4, Type: torch.Float32}, {Tasks: 2, Group: 4, Rank: grpoRank, Type: torch.Float32}}
 }
 
+// chosenTrials returns the steps of the type that the user chose, or of all types.
+func chosenTrials(o options) ([]GRPOWork, error) {
+	trials := slices.DeleteFunc(grpoTrials(o.full), func(w GRPOWork) bool { return o.typed && w.Type != o.dtype })
+	if len(trials) == 0 {
+		return nil, fmt.Errorf("grpo has steps in %v only with --full", o.dtype)
+	}
+	return trials, nil
+}
+
 func (w GRPOWork) rows() int { return w.Tasks * w.Group }
 
 func (w GRPOWork) name() string {

@@ -13,6 +13,7 @@ import (
 	"github.com/openmanus/openmanus/configs/vocabulary"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
+	"github.com/openmanus/openmanus/torch"
 )
 
 // TestGRPOConfig checks that our configuration is valid and has the sizes that the peer receives.
@@ -146,6 +147,30 @@ func TestMeasureGRPORefuses(t *testing.T) {
 	} {
 		if _, err := measureGRPO(t.Context(), o, grpoTrials(false), t.TempDir(), t.Output()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func TestChosenTrials(t *testing.T) {
+	for _, tt := range []struct {
+		o    options
+		want int // trials; 0: an error
+	}{
+		{options{}, 2},
+		{options{full: true}, 2},
+		{options{full: true, typed: true, dtype: torch.Float32}, 1},
+		{options{full: true, typed: true, dtype: torch.BFloat16}, 1},
+		{options{typed: true, dtype: torch.Float32}, 2},
+		{options{typed: true, dtype: torch.BFloat16}, 0},
+	} {
+		trials, err := chosenTrials(tt.o)
+		if len(trials) != tt.want || (err != nil) != (tt.want == 0) {
+			t.Errorf("full %v, typed %v, %v: got %d trials and the error %v, want %d", tt.o.full, tt.o.typed, tt.o.dtype, len(trials), err, tt.want)
+		}
+		for _, w := range trials {
+			if tt.o.typed && w.Type != tt.o.dtype {
+				t.Errorf("%s is chosen for %v", w.name(), tt.o.dtype)
+			}
 		}
 	}
 }

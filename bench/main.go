@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -265,9 +264,9 @@ func (r *report) measureJob(ctx context.Context, o options) error {
 
 // measureGRPO runs the GRPO steps. With --full it measures the machine before them and adds the bounds.
 func (r *report) measureGRPO(ctx context.Context, o options, dir string, log io.Writer) error {
-	trials := slices.DeleteFunc(grpoTrials(o.full), func(t GRPOWork) bool { return o.typed && t.Type != o.dtype })
-	if len(trials) == 0 {
-		return fmt.Errorf("bench grpo measures steps in %v only with --full", o.dtype)
+	trials, err := chosenTrials(o)
+	if err != nil {
+		return err
 	}
 	if o.full {
 		o.rounds = 1

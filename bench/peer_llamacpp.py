@@ -68,7 +68,8 @@ class Peer:
             "ignore_eos": True,
             "return_tokens": True,
         }
-        c = http.client.HTTPConnection(self.address)  # the server closes connections that are idle for seconds
+        # The server closes connections that are idle for seconds, so each reply has its own.
+        c = http.client.HTTPConnection(self.address, timeout=3600)
         c.request("POST", "/completion", json.dumps(body), {"Content-Type": "application/json"})
         response = c.getresponse()
         text = response.read()

@@ -32,6 +32,17 @@ struct PartOf {
   int64_t n, dim;
 };
 
+// Spreads n prefetches evenly over the steps of a loop, so that reading and computing overlap.
+struct Spread {
+  const int64_t n, steps;
+  int64_t due = 0, done = 0;  // due is counted in 1 / steps
+  Spread(int64_t n, int64_t steps) : n(n), steps(steps) {}
+  template <class F>
+  inline __attribute__((always_inline)) void step(const F &prefetch) {
+    for (due += n; due >= steps; due -= steps) prefetch(done++);
+  }
+};
+
 // Adds the products of pairs of bfloat16 values to sum.
 OM_INLINE void add_pairs(Vectors<64>::f32 &sum, const Vectors<64>::u32 &a, const Vectors<64>::u32 &b) {
 #if defined(__x86_64__)
@@ -71,20 +82,27 @@ OM_INLINE void pair_scores(const c10::BFloat16 *q, const c10::BFloat16 *const *k
 }
 
 // The scores of G heads q [G, dim] against n keys, at score [G, kPart]. Q is bfloat16 if the processor multiplies bfloat16 pairs, and float otherwise.
+// The keys of the part `next` are prefetched.
 template <class C, int W, int G, class Q>
-OM_INLINE void score_part(const PartOf<C> &p, const Q *q, float *score) {
+OM_INLINE void score_part(const PartOf<C> &p, const PartOf<C> &next, const Q *q, float *score) {
   auto four = [&](const C *const *keys, float *y) OM_LAMBDA {
     if constexpr (std::is_same_v<Q, float>)
       dot_tile<C, W, G, 4>(q, p.dim, keys, p.dim, y, kPart);
     else
       pair_scores<G>(q, keys, p.dim, y);
   };
+  Spread ahead(next.n, ceil_div(p.n, 4));
+  auto prefetch = [&](int64_t n) OM_LAMBDA {
+    for (int64_t j = 0; j < p.dim; j += 64 / static_cast<int64_t>(sizeof(C))) __builtin_prefetch(next.k + next.places[n] + j, 0, 2);
+  };
   int64_t i = 0;
   for (; i + 4 <= p.n; i += 4) {
+    ahead.step(prefetch);
     const C *keys[4] = {p.k + p.places[i], p.k + p.places[i + 1], p.k + p.places[i + 2], p.k + p.places[i + 3]};
     four(keys, score + i);
   }
   if (i == p.n) return;
+  ahead.step(prefetch);
   const C *keys[4];
   for (int j = 0; j < 4; j++) keys[j] = p.k + p.places[std::min(i + j, p.n - 1)];
   float last[G * kPart];
@@ -92,13 +110,14 @@ OM_INLINE void score_part(const PartOf<C> &p, const Q *q, float *score) {
   for (int g = 0; g < G; g++) std::copy(last + g * kPart, last + g * kPart + (p.n - i), score + g * kPart + i);
 }
 
-// acc[g, j …] = Σ weight[g, i] v[i, j …] for D vectors from column j on. The same columns of the keys and values of the part `next`
-// are prefetched: they are read in pieces that the processor does not prefetch.
+// acc[g, j …] = Σ weight[g, i] v[i, j …] for D vectors from column j on. The same columns of the values of the part `next` are prefetched:
+// they are read in pieces that the processor does not prefetch.
 template <class C, int W, int G, int D, class Count>
 OM_INLINE void mix_columns(const PartOf<C> &p, const PartOf<C> &next, const float *weight, int64_t j, Count c, float *acc) {
   using V = typename Vectors<W>::f32;
   constexpr int columns = D * (W / 4), line = 64 / static_cast<int>(sizeof(C));
   V sum[G][D] = {};
+  Spread values(next.n, p.n);
   for (int64_t i = 0; i < p.n; i++) {
     const C *row = p.v + p.places[i] + j;
     V v[D];
@@ -106,11 +125,9 @@ OM_INLINE void mix_columns(const PartOf<C> &p, const PartOf<C> &next, const floa
     unroll<G>([&](auto g) OM_LAMBDA {
       unroll<D>([&](auto d) OM_LAMBDA { sum[g][d] += v[d] * weight[g * kPart + i]; });
     });
-    if (i < next.n)
-      unroll<(columns + line - 1) / line>([&](auto l) OM_LAMBDA {
-        __builtin_prefetch(next.k + next.places[i] + j + l * line, 0, 2);
-        __builtin_prefetch(next.v + next.places[i] + j + l * line, 0, 2);
-      });
+    values.step([&](int64_t n) OM_LAMBDA {
+      for (int c = 0; c < columns; c += line) __builtin_prefetch(next.v + next.places[n] + j + c, 0, 2);
+    });
   }
   unroll<G>([&](auto g) OM_LAMBDA {
     unroll<D>([&](auto d) OM_LAMBDA { store<W>(acc + g * p.dim + j + d * (W / 4), sum[g][d], c); });
@@ -141,7 +158,7 @@ OM_INLINE void attend_heads(const PartOf<C> &p, const PartOf<C> &next, const Q *
   using V = typename Vectors<W>::f32;
   constexpr int D = W == 64 ? 4 : 2;
   float score[G * kPart];
-  score_part<C, W, G>(p, q, score);
+  score_part<C, W, G>(p, next, q, score);
   for (int g = 0; g < G; g++) {
     float *s = score + g * kPart;
     const float top = largest<W>(s, p.n, scale);
@@ -171,7 +188,11 @@ OM_INLINE void attend_part(const Shape &s, const Q *q, const C *kc, const C *vc,
   const int64_t group = s.group();
   for (int64_t kh = 0; kh < s.kv_heads; kh++) {
     const PartOf<C> part{kc + kh * s.dim, vc + kh * s.dim, here.at, here.n, s.dim};
-    PartOf<C> next{kc + kh * s.dim, vc + kh * s.dim, after.at, after.n, s.dim};
+    // What is read next: the same places for the next key head, or the places after them for the first.
+    const bool last_head = kh + 1 == s.kv_heads;
+    const Places &places = last_head ? after : here;
+    const int64_t next_head = last_head ? 0 : kh + 1;
+    PartOf<C> next{kc + next_head * s.dim, vc + next_head * s.dim, places.at, places.n, s.dim};
     for (int64_t h = kh * group, last = h + group; h < last; next.n = 0) {
       const Q *qh = q + h * s.dim;
       float *ah = acc + h * s.dim;

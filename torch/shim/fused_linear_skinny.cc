@@ -55,10 +55,21 @@ OM_INLINE void outputs(const float *x, int64_t rows, const T *w, int64_t k, floa
   if (r < rows) tile<T, W, 1, O>(x, r, ws, k, y, ahead);
 }
 
-// y[o] for one row x [k] and n rows of w [., k], one after the other: the hardware prefetcher follows one stream of weights
-// better than several.
+// y[o] for one row x [k] and n rows of w [., k]. Reading takes the time: with AVX2 four streams of weights, a quarter of the group apart, are
+// read faster than one stream or four neighbours. With AVX-512 one stream is faster than four neighbours.
 template <class T, int W>
 OM_INLINE void outputs_of_one_row(const float *x, const T *w, int64_t k, int64_t n, float *y) {
+  if (W < 64 && n % kOut == 0) {
+    const int64_t apart = n / kOut;
+    for (int64_t o = 0; o < apart; o++) {
+      const T *rows[kOut];
+      float sums[kOut];
+      unroll<kOut>([&](auto i) OM_LAMBDA { rows[i] = w + (o + i * apart) * k; });
+      dot_tile<T, W, 1, kOut>(x, k, rows, k, sums, kOut);
+      unroll<kOut>([&](auto i) OM_LAMBDA { y[o + i * apart] = sums[i]; });
+    }
+    return;
+  }
   for (int64_t o = 0; o < n; o++) {
     const T *row = w + o * k;
     dot_tile<T, W, 1, 1>(x, k, &row, k, y + o, kGroup);

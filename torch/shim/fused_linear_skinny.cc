@@ -28,62 +28,46 @@ struct Ahead {
   Ahead(const T *w, int64_t n, int64_t products)
       : next(reinterpret_cast<const char *>(w)), bytes(n * static_cast<int64_t>(sizeof(T))), products(products) {}
   inline __attribute__((always_inline)) void advance(int64_t more) {
+    if (bytes == 0) return;
     const int64_t from = bytes * done / products / 64 * 64;
     done += more;
     for (int64_t b = from; b < bytes * done / products; b += 64) __builtin_prefetch(next + b, 0, 2);
   }
 };
 
-// y[r, o], with rows kGroup apart, for R rows of x [rows, k] from row r and O rows of w; r moves to the next row.
+// y[r, i · apart] for R rows of x [rows, k] from row r and the O rows w; the rows of y are kGroup apart. r moves to the next row.
 template <class T, int W, int R, int O>
-OM_INLINE void tile(const float *x, int64_t &r, const T *const *w, int64_t k, float *y, Ahead &ahead) {
+OM_INLINE void tile(const float *x, int64_t &r, const T *const *w, int64_t k, int64_t apart, float *y, Ahead &ahead) {
   ahead.advance(R * O);
-  dot_tile<T, W, R, O>(x + r * k, k, w, k, y + r * kGroup, kGroup);
+  float sums[R * O];
+  dot_tile<T, W, R, O>(x + r * k, k, w, k, sums, O);
+  unroll<R>([&](auto i) OM_LAMBDA { unroll<O>([&](auto o) OM_LAMBDA { y[(r + i) * kGroup + o * apart] = sums[i * O + o]; }); });
   r += R;
 }
 
-// y[r, o], with rows kGroup apart, for the rows of x [rows, k] and O rows of w [., k]. The registers hold sixteen sums with AVX-512 and
-// twelve otherwise. Two tiles of two rows take less time than one of three and one of one.
+// y[r, i · apart], with rows kGroup apart, for the rows of x [rows, k] and the rows i · apart of w [., k], i < O. The registers hold sixteen
+// sums with AVX-512 and twelve otherwise. Two tiles of two rows take less time than one of three and one of one.
 template <class T, int W, int O>
-OM_INLINE void outputs(const float *x, int64_t rows, const T *w, int64_t k, float *y, Ahead &ahead) {
+OM_INLINE void outputs(const float *x, int64_t rows, const T *w, int64_t k, int64_t apart, float *y, Ahead &ahead) {
   constexpr int step = W == 64 ? 4 : 3;
   const T *ws[O];
-  unroll<O>([&](auto o) OM_LAMBDA { ws[o] = w + o * k; });
+  unroll<O>([&](auto o) OM_LAMBDA { ws[o] = w + o * apart * k; });
   int64_t r = 0;
-  while (rows - r >= step && (step == 4 || rows - r != 4)) tile<T, W, step, O>(x, r, ws, k, y, ahead);
-  while (rows - r >= 2) tile<T, W, 2, O>(x, r, ws, k, y, ahead);
-  if (r < rows) tile<T, W, 1, O>(x, r, ws, k, y, ahead);
+  while (rows - r >= step && (step == 4 || rows - r != 4)) tile<T, W, step, O>(x, r, ws, k, apart, y, ahead);
+  while (rows - r >= 2) tile<T, W, 2, O>(x, r, ws, k, apart, y, ahead);
+  if (r < rows) tile<T, W, 1, O>(x, r, ws, k, apart, y, ahead);
 }
 
-// y[o] for one row x [k] and n rows of w [., k]. Reading takes the time: with AVX2 four streams of weights, a quarter of the group apart, are
-// read faster than one stream or four neighbours. With AVX-512 one stream is faster than four neighbours.
-template <class T, int W>
-OM_INLINE void outputs_of_one_row(const float *x, const T *w, int64_t k, int64_t n, float *y) {
-  if (W < 64 && n % kOut == 0) {
-    const int64_t apart = n / kOut;
-    for (int64_t o = 0; o < apart; o++) {
-      const T *rows[kOut];
-      float sums[kOut];
-      unroll<kOut>([&](auto i) OM_LAMBDA { rows[i] = w + (o + i * apart) * k; });
-      dot_tile<T, W, 1, kOut>(x, k, rows, k, sums, kOut);
-      unroll<kOut>([&](auto i) OM_LAMBDA { y[o + i * apart] = sums[i]; });
-    }
-    return;
-  }
-  for (int64_t o = 0; o < n; o++) {
-    const T *row = w + o * k;
-    dot_tile<T, W, 1, 1>(x, k, &row, k, y + o, kGroup);
-  }
-}
-
-// y[r, o] for n outputs, at most kGroup.
+// y[r, o] for n outputs, at most kGroup. How fast weights are read depends on how they are read. With AVX-512 one row reads one stream, and
+// several rows read four neighbouring rows of weights and prefetch. Without it, four streams a quarter of the group apart are faster than
+// both, and prefetches help from 16 rows on.
 template <class T, int W>
 OM_INLINE void outputs_body(const float *x, int64_t rows, const T *w, int64_t k, int64_t n, float *y) {
-  if (rows == 1) return outputs_of_one_row<T, W>(x, w, k, n, y);
-  Ahead ahead(w + n * k, n * k, rows * n);
-  int64_t o = 0;
-  for (; o + kOut <= n; o += kOut) outputs<T, W, kOut>(x, rows, w + o * k, k, y + o, ahead);
-  for (; o < n; o++) outputs<T, W, 1>(x, rows, w + o * k, k, y + o, ahead);
+  constexpr bool quarters = W < 64;
+  Ahead ahead(w + n * k, rows >= (quarters ? 16 : 2) ? n * k : 0, rows * n);
+  const int64_t fours = quarters || rows > 1 ? n / kOut : 0, apart = quarters ? fours : 1, next = quarters ? 1 : kOut;
+  for (int64_t i = 0; i < fours; i++) outputs<T, W, kOut>(x, rows, w + i * next * k, k, apart, y + i * next, ahead);
+  for (int64_t o = fours * kOut; o < n; o++) outputs<T, W, 1>(x, rows, w + o * k, k, 1, y + o, ahead);
 }
 
 #define OM_SKINNY(T)                                                                                        \

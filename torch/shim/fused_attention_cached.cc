@@ -32,17 +32,6 @@ struct PartOf {
   int64_t n, dim;
 };
 
-// Spreads n prefetches evenly over the steps of a loop, so that reading and computing overlap.
-struct Spread {
-  const int64_t n, steps;
-  int64_t due = 0, done = 0;  // due is counted in 1 / steps
-  Spread(int64_t n, int64_t steps) : n(n), steps(steps) {}
-  template <class F>
-  inline __attribute__((always_inline)) void step(const F &prefetch) {
-    for (due += n; due >= steps; due -= steps) prefetch(done++);
-  }
-};
-
 // Adds the products of pairs of bfloat16 values to sum.
 OM_INLINE void add_pairs(Vectors<64>::f32 &sum, const Vectors<64>::u32 &a, const Vectors<64>::u32 &b) {
 #if defined(__x86_64__)
@@ -97,12 +86,12 @@ OM_INLINE void score_part(const PartOf<C> &p, const PartOf<C> &next, const Q *q,
   };
   int64_t i = 0;
   for (; i + 4 <= p.n; i += 4) {
-    ahead.step(prefetch);
+    ahead.step(1, prefetch);
     const C *keys[4] = {p.k + p.places[i], p.k + p.places[i + 1], p.k + p.places[i + 2], p.k + p.places[i + 3]};
     four(keys, score + i);
   }
   if (i == p.n) return;
-  ahead.step(prefetch);
+  ahead.step(1, prefetch);
   const C *keys[4];
   for (int j = 0; j < 4; j++) keys[j] = p.k + p.places[std::min(i + j, p.n - 1)];
   float last[G * kPart];
@@ -125,7 +114,7 @@ OM_INLINE void mix_columns(const PartOf<C> &p, const PartOf<C> &next, const floa
     unroll<G>([&](auto g) OM_LAMBDA {
       unroll<D>([&](auto d) OM_LAMBDA { sum[g][d] += v[d] * weight[g * kPart + i]; });
     });
-    values.step([&](int64_t n) OM_LAMBDA {
+    values.step(1, [&](int64_t n) OM_LAMBDA {
       for (int c = 0; c < columns; c += line) __builtin_prefetch(next.v + next.places[n] + j + c, 0, 2);
     });
   }

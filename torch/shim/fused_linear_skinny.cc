@@ -23,25 +23,30 @@ static_assert(OM_SKINNY_ROWS % kAmxRows == 0 && kGroup % kOut == 0);
 // Without it, reading and computing alternate.
 struct Ahead {
   const char *next;
-  int64_t bytes, products, done = 0;
+  Spread lines;
   template <class T>
   Ahead(const T *w, int64_t n, int64_t products)
-      : next(reinterpret_cast<const char *>(w)), bytes(n * static_cast<int64_t>(sizeof(T))), products(products) {}
+      : next(reinterpret_cast<const char *>(w)), lines(ceil_div(n * static_cast<int64_t>(sizeof(T)), 64), products) {}
   inline __attribute__((always_inline)) void advance(int64_t more) {
-    if (bytes == 0) return;
-    const int64_t from = bytes * done / products / 64 * 64;
-    done += more;
-    for (int64_t b = from; b < bytes * done / products; b += 64) __builtin_prefetch(next + b, 0, 2);
+    lines.step(more, [&](int64_t line) OM_LAMBDA { __builtin_prefetch(next + 64 * line, 0, 2); });
   }
 };
+
+// Without AVX-512, outputs that are computed together are a quarter of a group apart; with AVX-512 they are neighbours.
+template <int W>
+constexpr bool kQuarters = W < 64;
 
 // y[r, i · apart] for R rows of x [rows, k] from row r and the O rows w; the rows of y are kGroup apart. r moves to the next row.
 template <class T, int W, int R, int O>
 OM_INLINE void tile(const float *x, int64_t &r, const T *const *w, int64_t k, int64_t apart, float *y, Ahead &ahead) {
   ahead.advance(R * O);
-  float sums[R * O];
-  dot_tile<T, W, R, O>(x + r * k, k, w, k, sums, O);
-  unroll<R>([&](auto i) OM_LAMBDA { unroll<O>([&](auto o) OM_LAMBDA { y[(r + i) * kGroup + o * apart] = sums[i * O + o]; }); });
+  if constexpr (kQuarters<W> && O > 1) {
+    float sums[R * O];
+    dot_tile<T, W, R, O>(x + r * k, k, w, k, sums, O);
+    unroll<R>([&](auto i) OM_LAMBDA { unroll<O>([&](auto o) OM_LAMBDA { y[(r + i) * kGroup + o * apart] = sums[i * O + o]; }); });
+  } else {
+    dot_tile<T, W, R, O>(x + r * k, k, w, k, y + r * kGroup, kGroup);
+  }
   r += R;
 }
 
@@ -63,7 +68,7 @@ OM_INLINE void outputs(const float *x, int64_t rows, const T *w, int64_t k, int6
 // both, and prefetches help from 16 rows on.
 template <class T, int W>
 OM_INLINE void outputs_body(const float *x, int64_t rows, const T *w, int64_t k, int64_t n, float *y) {
-  constexpr bool quarters = W < 64;
+  constexpr bool quarters = kQuarters<W>;
   Ahead ahead(w + n * k, rows >= (quarters ? 16 : 2) ? n * k : 0, rows * n);
   const int64_t fours = quarters || rows > 1 ? n / kOut : 0, apart = quarters ? fours : 1, next = quarters ? 1 : kOut;
   for (int64_t i = 0; i < fours; i++) outputs<T, W, kOut>(x, rows, w + i * next * k, k, apart, y + i * next, ahead);

@@ -24,12 +24,37 @@ struct Shape {
   int64_t group() const { return heads / kv_heads; }
 };
 
-// A part of one token's context, for query heads that share a key head. places are the offsets of the part's n keys.
+// n keys and values of dim numbers; places are their offsets from k and v.
 template <class C>
 struct PartOf {
   const C *k, *v;
   const int64_t *places;
   int64_t n, dim;
+};
+
+// Prefetches the keys or values of a part into the second cache, line by line in the order of memory, evenly over `steps` steps of a loop.
+template <class C>
+class NextPart {
+ public:
+  NextPart(const C *rows, const PartOf<C> &part, int64_t steps)
+      : rows_(rows), places_(part.places), dim_(part.dim), lines_(part.n * ceil_div(part.dim, kLine), steps) {}
+  OM_LAMBDA void step() {
+    lines_.step(1, [&](int64_t) OM_LAMBDA {
+      __builtin_prefetch(rows_ + places_[row_] + column_, 0, 2);
+      column_ += kLine;
+      if (column_ >= dim_) {
+        column_ = 0;
+        row_++;
+      }
+    });
+  }
+
+ private:
+  static constexpr int64_t kLine = 64 / sizeof(C);
+  const C *rows_;
+  const int64_t *places_;
+  int64_t dim_, row_ = 0, column_ = 0;
+  Spread lines_;
 };
 
 // Adds the products of pairs of bfloat16 values to sum.
@@ -80,18 +105,15 @@ OM_INLINE void score_part(const PartOf<C> &p, const PartOf<C> &next, const Q *q,
     else
       pair_scores<G>(q, keys, p.dim, y);
   };
-  Spread ahead(next.n, ceil_div(p.n, 4));
-  auto prefetch = [&](int64_t n) OM_LAMBDA {
-    for (int64_t j = 0; j < p.dim; j += 64 / static_cast<int64_t>(sizeof(C))) __builtin_prefetch(next.k + next.places[n] + j, 0, 2);
-  };
+  NextPart<C> ahead(next.k, next, ceil_div(p.n, 4));
   int64_t i = 0;
   for (; i + 4 <= p.n; i += 4) {
-    ahead.step(1, prefetch);
+    ahead.step();
     const C *keys[4] = {p.k + p.places[i], p.k + p.places[i + 1], p.k + p.places[i + 2], p.k + p.places[i + 3]};
     four(keys, score + i);
   }
   if (i == p.n) return;
-  ahead.step(1, prefetch);
+  ahead.step();
   const C *keys[4];
   for (int j = 0; j < 4; j++) keys[j] = p.k + p.places[std::min(i + j, p.n - 1)];
   float last[G * kPart];
@@ -99,14 +121,11 @@ OM_INLINE void score_part(const PartOf<C> &p, const PartOf<C> &next, const Q *q,
   for (int g = 0; g < G; g++) std::copy(last + g * kPart, last + g * kPart + (p.n - i), score + g * kPart + i);
 }
 
-// acc[g, j …] = Σ weight[g, i] v[i, j …] for D vectors from column j on. The same columns of the values of the part `next` are prefetched:
-// they are read in pieces that the processor does not prefetch.
+// acc[g, j …] = Σ weight[g, i] v[i, j …] for D vectors from column j on, with a step of ahead for each i.
 template <class C, int W, int G, int D, class Count>
-OM_INLINE void mix_columns(const PartOf<C> &p, const PartOf<C> &next, const float *weight, int64_t j, Count c, float *acc) {
+OM_INLINE void mix_columns(const PartOf<C> &p, NextPart<C> &ahead, const float *weight, int64_t j, Count c, float *acc) {
   using V = typename Vectors<W>::f32;
-  constexpr int columns = D * (W / 4), line = 64 / static_cast<int>(sizeof(C));
   V sum[G][D] = {};
-  Spread values(next.n, p.n);
   for (int64_t i = 0; i < p.n; i++) {
     const C *row = p.v + p.places[i] + j;
     V v[D];
@@ -114,9 +133,7 @@ OM_INLINE void mix_columns(const PartOf<C> &p, const PartOf<C> &next, const floa
     unroll<G>([&](auto g) OM_LAMBDA {
       unroll<D>([&](auto d) OM_LAMBDA { sum[g][d] += v[d] * weight[g * kPart + i]; });
     });
-    values.step(1, [&](int64_t n) OM_LAMBDA {
-      for (int c = 0; c < columns; c += line) __builtin_prefetch(next.v + next.places[n] + j + c, 0, 2);
-    });
+    ahead.step();
   }
   unroll<G>([&](auto g) OM_LAMBDA {
     unroll<D>([&](auto d) OM_LAMBDA { store<W>(acc + g * p.dim + j + d * (W / 4), sum[g][d], c); });
@@ -141,11 +158,12 @@ OM_INLINE float largest(const float *s, int64_t n, float scale) {
   return top;
 }
 
-// m, l [G] and acc [G, dim] receive the largest score, the sum of exp(score - m) and the sum of exp(score - m) v.
+// m, l [G] and acc [G, dim] receive the largest score, the sum of exp(score - m) and the sum of exp(score - m) v. The keys and values of the
+// part `next` are prefetched.
 template <class C, int W, int G, class Q>
 OM_INLINE void attend_heads(const PartOf<C> &p, const PartOf<C> &next, const Q *q, float scale, float *m, float *l, float *acc) {
   using V = typename Vectors<W>::f32;
-  constexpr int D = W == 64 ? 4 : 2;
+  constexpr int D = W == 64 ? 4 : 2, width = W / 4;
   float score[G * kPart];
   score_part<C, W, G>(p, next, q, score);
   for (int g = 0; g < G; g++) {
@@ -159,10 +177,12 @@ OM_INLINE void attend_heads(const PartOf<C> &p, const PartOf<C> &next, const Q *
     m[g] = top;
     l[g] = sum_lanes<W>(sum);
   }
+  const int64_t several = p.dim / (D * width), passes = several + ceil_div(p.dim % (D * width), width);
+  NextPart<C> ahead(next.v, next, passes * p.n);
   int64_t j = 0;
-  for (; j + D * (W / 4) <= p.dim; j += D * (W / 4)) mix_columns<C, W, G, D>(p, next, score, j, Whole{}, acc);
-  for (; j + W / 4 <= p.dim; j += W / 4) mix_columns<C, W, G, 1>(p, next, score, j, Whole{}, acc);
-  if (j < p.dim) mix_columns<C, W, G, 1>(p, next, score, j, p.dim - j, acc);
+  for (; j + D * width <= p.dim; j += D * width) mix_columns<C, W, G, D>(p, ahead, score, j, Whole{}, acc);
+  for (; j + width <= p.dim; j += width) mix_columns<C, W, G, 1>(p, ahead, score, j, Whole{}, acc);
+  if (j < p.dim) mix_columns<C, W, G, 1>(p, ahead, score, j, p.dim - j, acc);
 }
 
 // The offsets of n keys of a context in the caches.
@@ -170,18 +190,16 @@ struct Places {
   int64_t at[kPart], n = 0;
 };
 
-// One token's attention over a part of its context. q is [heads, dim]; m and l [heads] and acc [heads, dim] as for attend_heads.
+// One token's attention over a part of its context, whose keys are `here`. Those of `after` are read next, and a share of them is prefetched with
+// each key head: whole rows, because memory is read fastest in order. q is [heads, dim]; m and l [heads] and acc [heads, dim] as for attend_heads.
 template <class C, int W, class Q>
 OM_INLINE void attend_part(const Shape &s, const Q *q, const C *kc, const C *vc, const Places &here, const Places &after, float *m,
                            float *l, float *acc) {
   const int64_t group = s.group();
   for (int64_t kh = 0; kh < s.kv_heads; kh++) {
     const PartOf<C> part{kc + kh * s.dim, vc + kh * s.dim, here.at, here.n, s.dim};
-    // What is read next: the same places for the next key head, or the places after them for the first.
-    const bool last_head = kh + 1 == s.kv_heads;
-    const Places &places = last_head ? after : here;
-    const int64_t next_head = last_head ? 0 : kh + 1;
-    PartOf<C> next{kc + next_head * s.dim, vc + next_head * s.dim, places.at, places.n, s.dim};
+    const int64_t from = after.n * kh / s.kv_heads, to = after.n * (kh + 1) / s.kv_heads;
+    PartOf<C> next{kc, vc, after.at + from, to - from, s.kv_heads * s.dim};
     for (int64_t h = kh * group, last = h + group; h < last; next.n = 0) {
       const Q *qh = q + h * s.dim;
       float *ah = acc + h * s.dim;

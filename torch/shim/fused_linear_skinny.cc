@@ -19,16 +19,39 @@ constexpr int64_t kGroup = kAmxOutputs;    // outputs of a task
 constexpr int64_t kAmxRows = 16;           // rows that the matrix unit multiplies together
 static_assert(OM_SKINNY_ROWS % kAmxRows == 0 && kGroup % kOut == 0);
 
-// Prefetches the weights of the next group into the second cache while one group is computed, a share with each of the `products` of a row and an output.
-// Without it, reading and computing alternate.
-struct Ahead {
+// NextGroup and NextRows prefetch weights into the second cache while others are multiplied; without them, reading and computing alternate.
+// A tile calls advance with its number of products, and step in each step of its loop.
+
+// NextGroup prefetches n values of w during `products` products, before the tiles.
+struct NextGroup {
   const char *next;
   Spread lines;
   template <class T>
-  Ahead(const T *w, int64_t n, int64_t products)
+  NextGroup(const T *w, int64_t n, int64_t products)
       : next(reinterpret_cast<const char *>(w)), lines(ceil_div(n * static_cast<int64_t>(sizeof(T)), 64), products) {}
-  inline __attribute__((always_inline)) void advance(int64_t more) {
+  OM_LAMBDA void advance(int64_t more) {
     lines.step(more, [&](int64_t line) OM_LAMBDA { __builtin_prefetch(next + 64 * line, 0, 2); });
+  }
+  OM_LAMBDA bool step() { return false; }
+};
+
+// NextRows prefetches kOut rows of k weights, `apart` weights from one to the next, during kOut products with each of `rows` rows, at most one
+// line in a step.
+template <class T>
+struct NextRows {
+  static constexpr int64_t kLine = 64 / sizeof(T);
+  const T *next;
+  const int64_t apart, lines, products;
+  int64_t computed = 0;
+  uint64_t due = 0, done = 0;  // unsigned, so that the divisions of step are shifts
+  NextRows(const T *w, int64_t k, int64_t apart, int64_t rows)
+      : next(w), apart(apart), lines(kOut * ceil_div(k, kLine)), products(kOut * rows) {}
+  OM_LAMBDA void advance(int64_t more) { due = lines * (computed += more) / products; }
+  OM_LAMBDA bool step() {
+    if (done == due) return false;
+    __builtin_prefetch(next + done % kOut * apart + done / kOut * kLine, 0, 2);
+    done++;
+    return true;
   }
 };
 
@@ -37,42 +60,54 @@ template <int W>
 constexpr bool kQuarters = W < 64;
 
 // y[r, i · apart] for R rows of x [rows, k] from row r and the O rows w; the rows of y are kGroup apart. r moves to the next row.
-template <class T, int W, int R, int O>
-OM_INLINE void tile(const float *x, int64_t &r, const T *const *w, int64_t k, int64_t apart, float *y, Ahead &ahead) {
-  ahead.advance(R * O);
+template <class T, int W, int R, int O, class Next>
+OM_INLINE void tile(const float *x, int64_t &r, const T *const *w, int64_t k, int64_t apart, float *y, Next &next) {
+  next.advance(R * O);
+  auto step = [&]() OM_LAMBDA { return next.step(); };
   if constexpr (kQuarters<W> && O > 1) {
     float sums[R * O];
-    dot_tile<T, W, R, O>(x + r * k, k, w, k, sums, O);
+    dot_tile<T, W, R, O>(x + r * k, k, w, k, sums, O, step);
     unroll<R>([&](auto i) OM_LAMBDA { unroll<O>([&](auto o) OM_LAMBDA { y[(r + i) * kGroup + o * apart] = sums[i * O + o]; }); });
   } else {
-    dot_tile<T, W, R, O>(x + r * k, k, w, k, y + r * kGroup, kGroup);
+    dot_tile<T, W, R, O>(x + r * k, k, w, k, y + r * kGroup, kGroup, step);
   }
   r += R;
 }
 
-// y[r, i · apart], with rows kGroup apart, for the rows of x [rows, k] and the rows i · apart of w [., k], i < O. The registers hold sixteen
+// y[r, i · apart], with rows kGroup apart, for the rows of x [rows, k] and the rows w[i] of k weights, i < O. The registers hold sixteen
 // sums with AVX-512 and twelve otherwise. Two tiles of two rows take less time than one of three and one of one.
-template <class T, int W, int O>
-OM_INLINE void outputs(const float *x, int64_t rows, const T *w, int64_t k, int64_t apart, float *y, Ahead &ahead) {
+template <class T, int W, int O, class Next>
+OM_INLINE void outputs(const float *x, int64_t rows, const T *const *w, int64_t k, int64_t apart, float *y, Next &next) {
   constexpr int step = W == 64 ? 4 : 3;
-  const T *ws[O];
-  unroll<O>([&](auto o) OM_LAMBDA { ws[o] = w + o * apart * k; });
   int64_t r = 0;
-  while (rows - r >= step && (step == 4 || rows - r != 4)) tile<T, W, step, O>(x, r, ws, k, apart, y, ahead);
-  while (rows - r >= 2) tile<T, W, 2, O>(x, r, ws, k, apart, y, ahead);
-  if (r < rows) tile<T, W, 1, O>(x, r, ws, k, apart, y, ahead);
+  while (rows - r >= step && (step == 4 || rows - r != 4)) tile<T, W, step, O>(x, r, w, k, apart, y, next);
+  while (rows - r >= 2) tile<T, W, 2, O>(x, r, w, k, apart, y, next);
+  if (r < rows) tile<T, W, 1, O>(x, r, w, k, apart, y, next);
 }
 
 // y[r, o] for n outputs, at most kGroup. How fast weights are read depends on how they are read. With AVX-512 one row reads one stream, and
-// several rows read four neighbouring rows of weights and prefetch. Without it, four streams a quarter of the group apart are faster than
-// both, and prefetches help from 16 rows on.
+// several rows read four neighbouring rows of weights and prefetch the next group. Without it, four streams a quarter of the group apart are
+// faster, and so are prefetches of what these streams read next, except that one tile in float32 reads without them as fast as memory allows.
 template <class T, int W>
 OM_INLINE void outputs_body(const float *x, int64_t rows, const T *w, int64_t k, int64_t n, float *y) {
   constexpr bool quarters = kQuarters<W>;
-  Ahead ahead(w + n * k, rows >= (quarters ? 16 : 2) ? n * k : 0, rows * n);
-  const int64_t fours = quarters || rows > 1 ? n / kOut : 0, apart = quarters ? fours : 1, next = quarters ? 1 : kOut;
-  for (int64_t i = 0; i < fours; i++) outputs<T, W, kOut>(x, rows, w + i * next * k, k, apart, y + i * next, ahead);
-  for (int64_t o = fours * kOut; o < n; o++) outputs<T, W, 1>(x, rows, w + o * k, k, 1, y + o, ahead);
+  NextGroup group(w + n * k, !quarters && rows > 1 ? n * k : 0, rows * n);
+  const int64_t fours = quarters || rows > 1 ? n / kOut : 0, apart = quarters ? fours : 1, from = quarters ? 1 : kOut;
+  for (int64_t i = 0; i < fours; i++) {
+    const T *four[kOut];
+    for (int64_t o = 0; o < kOut; o++) four[o] = w + (i * from + o * apart) * k;
+    if constexpr (quarters) {
+      const bool fast = std::is_same_v<T, float> && rows <= 3;
+      NextRows<T> next(w + (i + 1 < fours ? i + 1 : n) * k, fast ? 0 : k, apart * k, rows);
+      outputs<T, W, kOut>(x, rows, four, k, apart, y + i, next);
+    } else {
+      outputs<T, W, kOut>(x, rows, four, k, 1, y + i * from, group);
+    }
+  }
+  for (int64_t o = fours * kOut; o < n; o++) {
+    const T *one = w + o * k;
+    outputs<T, W, 1>(x, rows, &one, k, 1, y + o, group);
+  }
 }
 
 #define OM_SKINNY(T)                                                                                        \
@@ -115,18 +150,18 @@ __attribute__((OM_TARGET_BF16, always_inline)) static inline void pair_tile(cons
 template <int O>
 __attribute__((OM_TARGET_BF16, always_inline)) static inline void pair_outputs(const c10::BFloat16 *x, int64_t rows,
                                                                                const c10::BFloat16 *w, int64_t k,
-                                                                               float *y, Ahead &ahead) {
+                                                                               float *y, NextGroup &next) {
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
-    ahead.advance(4 * O);
+    next.advance(4 * O);
     pair_tile<4, O>(x + r * k, w, k, y + r * kGroup);
   }
   for (; r + 2 <= rows; r += 2) {
-    ahead.advance(2 * O);
+    next.advance(2 * O);
     pair_tile<2, O>(x + r * k, w, k, y + r * kGroup);
   }
   if (r < rows) {
-    ahead.advance(O);
+    next.advance(O);
     pair_tile<1, O>(x + r * k, w, k, y + r * kGroup);
   }
 }
@@ -138,9 +173,9 @@ __attribute__((OM_TARGET_BF16)) void some_outputs_pairs(const c10::BFloat16 *x, 
     for (; o < n; o++) pair_tile<1, 1>(x, w + o * k, k, y + o);
     return;
   }
-  Ahead ahead(w + n * k, n * k, rows * n);
-  for (; o + kOut <= n; o += kOut) pair_outputs<kOut>(x, rows, w + o * k, k, y + o, ahead);
-  for (; o < n; o++) pair_outputs<1>(x, rows, w + o * k, k, y + o, ahead);
+  NextGroup next(w + n * k, n * k, rows * n);
+  for (; o + kOut <= n; o += kOut) pair_outputs<kOut>(x, rows, w + o * k, k, y + o, next);
+  for (; o < n; o++) pair_outputs<1>(x, rows, w + o * k, k, y + o, next);
 }
 #else
 void some_outputs_pairs(const c10::BFloat16 *, int64_t, const c10::BFloat16 *, int64_t, int64_t, float *) {}

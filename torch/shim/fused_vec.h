@@ -365,21 +365,30 @@ OM_INLINE void store_sums(const typename Vectors<W>::f32 acc[R][O], float *y, in
   }
 }
 
+// The step of a dot_tile that has nothing else to do.
+struct NoStep {
+  OM_LAMBDA bool operator()() const { return false; }
+};
+
 // y[r, o] = x[r] · w[o] for R rows of x, ldx apart, and O rows of w, O being 1 or 4; the rows of y are ldy apart. The order of
 // additions of one product is the same for all R and O. The sums, R vectors of x and one of w are in registers: with R = 3 and O = 4
-// that is all sixteen registers of AVX2.
-template <class T, int W, int R, int O>
-OM_INLINE void dot_tile(const float *x, int64_t ldx, const T *const *w, int64_t k, float *y, int64_t ldy) {
+// that is all sixteen registers of AVX2. step is called before each vector of columns until it returns false.
+template <class T, int W, int R, int O, class Step = NoStep>
+OM_INLINE void dot_tile(const float *x, int64_t ldx, const T *const *w, int64_t k, float *y, int64_t ldy, Step step = {}) {
   using V = typename Vectors<W>::f32;
   V acc[R][O] = {};
-  for_lanes<float, W>(k, [&](int64_t i, auto c) OM_LAMBDA {
+  auto add = [&](int64_t i, auto c) OM_LAMBDA {
     V xi[R];
     unroll<R>([&](auto r) OM_LAMBDA { xi[r] = load<W>(x + r * ldx + i, c); });
     unroll<O>([&](auto o) OM_LAMBDA {
       const V wi = load<W>(w[o] + i, c);
       unroll<R>([&](auto r) OM_LAMBDA { acc[r][o] += xi[r] * wi; });
     });
-  });
+  };
+  int64_t i = 0;
+  for (; i + W / 4 <= k && step(); i += W / 4) add(i, Whole{});
+  for (; i + W / 4 <= k; i += W / 4) add(i, Whole{});
+  if (i < k) add(i, k - i);
   store_sums<W, R, O>(acc, y, ldy);
 }
 

@@ -85,9 +85,20 @@ OM_INLINE void outputs(const float *x, int64_t rows, const T *const *w, int64_t 
   if (r < rows) tile<T, W, 1, O>(x, r, w, k, apart, y, next);
 }
 
+// A copy of kOut rows of k weights in float32, valid until the next call in this thread.
+template <class T, int W>
+OM_INLINE const float *widen(const T *const *w, int64_t k) {
+  thread_local std::vector<float> wide;
+  wide.resize(kOut * k);
+  for (int64_t o = 0; o < kOut; o++)
+    for_lanes<float, W>(k, [&](int64_t i, auto c) OM_LAMBDA { store<W>(wide.data() + o * k + i, load<W>(w[o] + i, c), c); });
+  return wide.data();
+}
+
 // y[r, o] for n outputs, at most kGroup. How fast weights are read depends on how they are read. With AVX-512 one row reads one stream, and
 // several rows read four neighbouring rows of weights and prefetch the next group. Without it, four streams a quarter of the group apart are
-// faster, and so are prefetches of what these streams read next, except that one tile in float32 reads without them as fast as memory allows.
+// faster, and so are prefetches of what these streams read next, except that one tile in float32 reads without them as fast as memory allows. Weights
+// in bfloat16 are converted once for several tiles.
 template <class T, int W>
 OM_INLINE void outputs_body(const float *x, int64_t rows, const T *w, int64_t k, int64_t n, float *y) {
   constexpr bool quarters = kQuarters<W>;
@@ -97,9 +108,15 @@ OM_INLINE void outputs_body(const float *x, int64_t rows, const T *w, int64_t k,
     const T *four[kOut];
     for (int64_t o = 0; o < kOut; o++) four[o] = w + (i * from + o * apart) * k;
     if constexpr (quarters) {
-      const bool fast = std::is_same_v<T, float> && rows <= 3;
-      NextRows<T> next(w + (i + 1 < fours ? i + 1 : n) * k, fast ? 0 : k, apart * k, rows);
-      outputs<T, W, kOut>(x, rows, four, k, apart, y + i, next);
+      const bool wide = std::is_same_v<T, float>, one_tile = rows <= 3;
+      NextRows<T> next(w + (i + 1 < fours ? i + 1 : n) * k, wide && one_tile ? 0 : k, apart * k, rows);
+      if (wide || one_tile) {
+        outputs<T, W, kOut>(x, rows, four, k, apart, y + i, next);
+      } else {
+        const float *copy = widen<T, W>(four, k);
+        const float *copies[kOut] = {copy, copy + k, copy + 2 * k, copy + 3 * k};
+        outputs<float, W, kOut>(x, rows, copies, k, apart, y + i, next);
+      }
     } else {
       outputs<T, W, kOut>(x, rows, four, k, 1, y + i * from, group);
     }

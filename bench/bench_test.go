@@ -226,13 +226,15 @@ func TestLatencyJudged(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for args, want := range map[string]string{"speeed": "speeed", "--quick latency": "--quick", "--quick --full": "--quick", "--update": "--update", "--rows [": "rows", "speed now --json": `"now"`, "--rounds 0": "--rounds", "shared --busy 0": "--busy",
-		"job": "--job", `job --job {"kind":"decode","rows":3}`: "rows", "job --dtype float8": "float8"} {
+		"job": "--job", `job --job {"kind":"decode","rows":3}`: "rows", "job --dtype float8": "float8",
+		"start --dtype float32": "speed, grpo, job", "grpo --rows decode": "--rows", "--device cuda": "--device", "latency --job {}": "--job", "speed --busy 3": "--busy"} {
 		if _, err := parse(strings.Fields(args), t.Output()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", args, err, want)
 		}
 	}
 	for args, want := range map[string]string{
 		"": "speed latency", "--full": "speed grpo start latency", "--quick --update": "speed", "--full grpo": "grpo", "--quick speed": "speed",
+		"--rows decode --dtype float32": "speed latency", "--full start --rounds 1": "start",
 	} {
 		o, err := parse(strings.Fields(args), t.Output())
 		var got []string

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -97,6 +98,19 @@ func (o options) selects(name string) bool {
 	return o.full && (name == "grpo" || name == "start")
 }
 
+// readers are the measurements that read an option, for options that only some of them read.
+var readers = map[string][]string{"dtype": {"speed", "grpo", "job"}, "rows": {"speed"}, "device": {"job"}, "job": {"job"}, "busy": {"shared"}}
+
+// checkRead refuses an option that none of the selected measurements reads.
+func (o options) checkRead(f *flag.FlagSet) (err error) {
+	f.Visit(func(given *flag.Flag) {
+		if names, ok := readers[given.Name]; ok && !slices.ContainsFunc(names, o.selects) {
+			err = fmt.Errorf("--%s is an option of %s only", given.Name, strings.Join(names, ", "))
+		}
+	})
+	return err
+}
+
 func parse(args []string, log io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(log)
@@ -165,7 +179,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	if o.threads < 1 || o.rounds < 1 || o.busy < 1 {
 		return o, errors.New("--threads, --rounds and --busy must be at least 1")
 	}
-	return o, nil
+	return o, o.checkRead(f)
 }
 
 // measure runs the selected measurements and reports them.

@@ -22,7 +22,7 @@ static_assert(OM_SKINNY_ROWS % kAmxRows == 0 && kGroup % kOut == 0);
 // NextGroup and NextRows prefetch weights into the second cache while others are multiplied; without them, reading and computing alternate.
 // A tile calls advance with its number of products, and step in each step of its loop.
 
-// NextGroup prefetches n values of w during `products` products, before the tiles.
+// NextGroup prefetches n values of w during `products` products, a burst before each tile.
 struct NextGroup {
   const char *next;
   Spread lines;
@@ -36,17 +36,23 @@ struct NextGroup {
 };
 
 // NextRows prefetches kOut rows of k weights, `apart` weights from one to the next, during kOut products with each of `rows` rows, at most one
-// line in a step.
+// line in a step. From kManyRows on a tile has few lines to prefetch: it does so at its beginning, because an end of the prefetches in the middle
+// of its loop takes longer.
 template <class T>
 struct NextRows {
-  static constexpr int64_t kLine = 64 / sizeof(T);
+  static constexpr int64_t kLine = 64 / sizeof(T), kManyRows = 48;
   const T *next;
   const int64_t apart, lines, products;
   int64_t computed = 0;
   uint64_t due = 0, done = 0;  // unsigned, so that the divisions of step are shifts
   NextRows(const T *w, int64_t k, int64_t apart, int64_t rows)
       : next(w), apart(apart), lines(kOut * ceil_div(k, kLine)), products(kOut * rows) {}
-  OM_LAMBDA void advance(int64_t more) { due = lines * (computed += more) / products; }
+  OM_LAMBDA void advance(int64_t more) {
+    due = lines * (computed += more) / products;
+    if (products >= kOut * kManyRows)
+      while (step()) {
+      }
+  }
   OM_LAMBDA bool step() {
     if (done == due) return false;
     __builtin_prefetch(next + done % kOut * apart + done / kOut * kLine, 0, 2);

@@ -372,7 +372,7 @@ struct NoStep {
 
 // y[r, o] = x[r] · w[o] for R rows of x, ldx apart, and O rows of w, O being 1 or 4; the rows of y are ldy apart. The order of
 // additions of one product is the same for all R and O. The sums, R vectors of x and one of w are in registers: with R = 3 and O = 4
-// that is all sixteen registers of AVX2. step is called before each vector of columns until it returns false.
+// that is all sixteen registers of AVX2. step is called before each full vector of columns, until it returns false.
 template <class T, int W, int R, int O, class Step = NoStep>
 OM_INLINE void dot_tile(const float *x, int64_t ldx, const T *const *w, int64_t k, float *y, int64_t ldy, Step step = {}) {
   using V = typename Vectors<W>::f32;

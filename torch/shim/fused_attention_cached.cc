@@ -16,6 +16,7 @@ namespace om {
 namespace {
 
 constexpr int64_t kPart = 128;
+constexpr int64_t kPartBytes = 256 << 10;  // of the keys and values of a part, so that two parts fit into the second cache
 constexpr int64_t kMatrixUnit = 128;  // from this many new tokens ATen's bfloat16 attention is faster, see below
 
 struct Shape {
@@ -190,16 +191,28 @@ struct Places {
   int64_t at[kPart], n = 0;
 };
 
-// One token's attention over a part of its context, whose keys are `here`. Those of `after` are read next, and a share of them is prefetched with
-// each key head: whole rows, because memory is read fastest in order. q is [heads, dim]; m and l [heads] and acc [heads, dim] as for attend_heads.
+// What is read after key head kh of the part `here`. The part `after` is prefetched while `here` is computed, a share with each key head: whole rows,
+// because memory is read fastest in order. If there is none, or if both do not fit into the second cache, it is the next key head instead.
+template <class C>
+OM_INLINE PartOf<C> next_of(const Shape &s, const C *kc, const C *vc, const Places &here, const Places &after, int64_t kh) {
+  const int64_t width = s.kv_heads * s.dim, bytes = 2 * kPart * width * static_cast<int64_t>(sizeof(C));
+  if (after.n > 0 && bytes <= kPartBytes) {
+    const int64_t from = after.n * kh / s.kv_heads, to = after.n * (kh + 1) / s.kv_heads;
+    return {kc, vc, after.at + from, to - from, width};
+  }
+  if (kh + 1 == s.kv_heads) return {kc, vc, after.at, after.n, s.dim};
+  return {kc + (kh + 1) * s.dim, vc + (kh + 1) * s.dim, here.at, here.n, s.dim};
+}
+
+// One token's attention over a part of its context, whose keys are `here`; those of `after` are read next. q is [heads, dim]; m and l [heads] and
+// acc [heads, dim] as for attend_heads.
 template <class C, int W, class Q>
 OM_INLINE void attend_part(const Shape &s, const Q *q, const C *kc, const C *vc, const Places &here, const Places &after, float *m,
                            float *l, float *acc) {
   const int64_t group = s.group();
   for (int64_t kh = 0; kh < s.kv_heads; kh++) {
     const PartOf<C> part{kc + kh * s.dim, vc + kh * s.dim, here.at, here.n, s.dim};
-    const int64_t from = after.n * kh / s.kv_heads, to = after.n * (kh + 1) / s.kv_heads;
-    PartOf<C> next{kc, vc, after.at + from, to - from, s.kv_heads * s.dim};
+    PartOf<C> next = next_of(s, kc, vc, here, after, kh);
     for (int64_t h = kh * group, last = h + group; h < last; next.n = 0) {
       const Q *qh = q + h * s.dim;
       float *ah = acc + h * s.dim;

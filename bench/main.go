@@ -99,7 +99,16 @@ func (o options) selects(name string) bool {
 }
 
 // readers are the measurements that read an option, for options that only some of them read.
-var readers = map[string][]string{"dtype": {"speed", "grpo", "job"}, "rows": {"speed"}, "device": {"job"}, "job": {"job"}, "busy": {"shared"}}
+var readers = map[string][]string{
+	"dtype":   {"speed", "grpo", "job"},
+	"rows":    {"speed"},
+	"device":  {"job"},
+	"job":     {"job"},
+	"busy":    {"shared"},
+	"full":    {"speed", "grpo", "start", "latency"},
+	"threads": {"speed", "grpo", "start", "job", "shared"},
+	"rounds":  {"speed", "grpo", "start", "latency", "job", "shared"},
+}
 
 // checkRead refuses an option that none of the selected measurements reads.
 func (o options) checkRead(f *flag.FlagSet) (err error) {
@@ -149,7 +158,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	})
 	f.IntVar(&o.busy, "busy", busyByDefault(), "shared: `NUMBER` of busy processes")
 	f.BoolVar(&o.beBusy, "be-busy", false, "shared: be a busy process until the end of stdin; `bench shared` starts them")
-	f.IntVar(&o.threads, "threads", torch.NumThreads(), "speed, grpo, shared: CPU threads on both sides")
+	f.IntVar(&o.threads, "threads", torch.NumThreads(), "speed, grpo, start, job, shared: CPU threads on both sides")
 	f.IntVar(&o.rounds, "rounds", 3, "measured runs on every side: speed, start and shared report the median, latency the fastest; grpo: turns of three steps (with --full one turn), the median counts")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables")
 	for err = f.Parse(args); err == nil && f.NArg() > 0; err = f.Parse(f.Args()[1:]) {

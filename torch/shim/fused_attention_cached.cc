@@ -178,7 +178,7 @@ OM_INLINE void attend_heads(const PartOf<C> &p, const PartOf<C> &next, const Q *
     m[g] = top;
     l[g] = sum_lanes<W>(sum);
   }
-  const int64_t several = p.dim / (D * width), passes = several + ceil_div(p.dim % (D * width), width);
+  const int64_t passes = p.dim / (D * width) + ceil_div(p.dim % (D * width), width);
   NextPart<C> ahead(next.v, next, passes * p.n);
   int64_t j = 0;
   for (; j + D * width <= p.dim; j += D * width) mix_columns<C, W, G, D>(p, ahead, score, j, Whole{}, acc);

@@ -65,6 +65,10 @@ struct NextRows {
 template <int W>
 constexpr bool kQuarters = W < 64;
 
+// Rows of x that are multiplied together. With kOut outputs the registers hold sixteen sums with AVX-512 and twelve otherwise.
+template <int W>
+constexpr int kTile = W == 64 ? 4 : 3;
+
 // y[r, i · apart] for R rows of x [rows, k] from row r and the O rows w; the rows of y are kGroup apart. r moves to the next row.
 template <class T, int W, int R, int O, class Next>
 OM_INLINE void tile(const float *x, int64_t &r, const T *const *w, int64_t k, int64_t apart, float *y, Next &next) {
@@ -80,13 +84,13 @@ OM_INLINE void tile(const float *x, int64_t &r, const T *const *w, int64_t k, in
   r += R;
 }
 
-// y[r, i · apart], with rows kGroup apart, for the rows of x [rows, k] and the rows w[i] of k weights, i < O. The registers hold sixteen
-// sums with AVX-512 and twelve otherwise. Two tiles of two rows take less time than one of three and one of one.
+// y[r, i · apart], with rows kGroup apart, for the rows of x [rows, k] and the rows w[i] of k weights, i < O. Two tiles
+// of two rows take less time than one of three and one of one.
 template <class T, int W, int O, class Next>
 OM_INLINE void outputs(const float *x, int64_t rows, const T *const *w, int64_t k, int64_t apart, float *y, Next &next) {
-  constexpr int step = W == 64 ? 4 : 3;
+  constexpr int most = kTile<W>;
   int64_t r = 0;
-  while (rows - r >= step && (step == 4 || rows - r != 4)) tile<T, W, step, O>(x, r, w, k, apart, y, next);
+  while (rows - r >= most && (most == 4 || rows - r != 4)) tile<T, W, most, O>(x, r, w, k, apart, y, next);
   while (rows - r >= 2) tile<T, W, 2, O>(x, r, w, k, apart, y, next);
   if (r < rows) tile<T, W, 1, O>(x, r, w, k, apart, y, next);
 }
@@ -114,7 +118,7 @@ OM_INLINE void outputs_body(const float *x, int64_t rows, const T *w, int64_t k,
     const T *four[kOut];
     for (int64_t o = 0; o < kOut; o++) four[o] = w + (i * from + o * apart) * k;
     if constexpr (quarters) {
-      const bool wide = std::is_same_v<T, float>, one_tile = rows <= 3;
+      const bool wide = std::is_same_v<T, float>, one_tile = rows <= kTile<W>;
       NextRows<T> next(w + (i + 1 < fours ? i + 1 : n) * k, wide && one_tile ? 0 : k, apart * k, rows);
       if (wide || one_tile) {
         outputs<T, W, kOut>(x, rows, four, k, apart, y + i, next);

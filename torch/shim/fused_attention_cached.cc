@@ -16,7 +16,6 @@ namespace om {
 namespace {
 
 constexpr int64_t kPart = 128;
-constexpr int64_t kPartBytes = 256 << 10;  // of the keys and values of a part, so that two parts fit into the second cache
 constexpr int64_t kMatrixUnit = 128;  // from this many new tokens ATen's bfloat16 attention is faster, see below
 
 struct Shape {
@@ -25,38 +24,30 @@ struct Shape {
   int64_t group() const { return heads / kv_heads; }
 };
 
-// n keys and values of dim numbers; places are their offsets from k and v.
-template <class C>
-struct PartOf {
-  const C *k, *v;
-  const int64_t *places;
-  int64_t n, dim;
+// The offsets in the caches of the n keys of a part, in the order in which they are read: one of each quarter of the part in turn, because memory
+// is read faster in four streams than in one. The last offset is repeated up to a multiple of four.
+struct Places {
+  int64_t at[kPart], n = 0;
 };
 
-// Prefetches the keys or values of a part into the second cache, line by line in the order of memory, evenly over `steps` steps of a loop.
-template <class C>
-class NextPart {
- public:
-  NextPart(const C *rows, const PartOf<C> &part, int64_t steps)
-      : rows_(rows), places_(part.places), dim_(part.dim), lines_(part.n * ceil_div(part.dim, kLine), steps) {}
-  OM_LAMBDA void step() {
-    lines_.step(1, [&](int64_t) OM_LAMBDA {
-      __builtin_prefetch(rows_ + places_[row_] + column_, 0, 2);
-      column_ += kLine;
-      if (column_ >= dim_) {
-        column_ = 0;
-        row_++;
+// for_heads calls f(kv_head, head, G) for G query heads from `head` on that share a key head; G is a constant, at most four. f must be an OM_LAMBDA.
+template <class F>
+OM_INLINE void for_heads(const Shape &s, const F &f) {
+  for (int64_t kh = 0; kh < s.kv_heads; kh++)
+    for (int64_t h = kh * s.group(), end = h + s.group(); h < end; h += 4) switch (std::min<int64_t>(end - h, 4)) {
+        case 4:
+          f(kh, h, std::integral_constant<int, 4>{});
+          break;
+        case 3:
+          f(kh, h, std::integral_constant<int, 3>{});
+          break;
+        case 2:
+          f(kh, h, std::integral_constant<int, 2>{});
+          break;
+        default:
+          f(kh, h, std::integral_constant<int, 1>{});
       }
-    });
-  }
-
- private:
-  static constexpr int64_t kLine = 64 / sizeof(C);
-  const C *rows_;
-  const int64_t *places_;
-  int64_t dim_, row_ = 0, column_ = 0;
-  Spread lines_;
-};
+}
 
 // Adds the products of pairs of bfloat16 values to sum.
 OM_INLINE void add_pairs(Vectors<64>::f32 &sum, const Vectors<64>::u32 &a, const Vectors<64>::u32 &b) {
@@ -96,48 +87,47 @@ OM_INLINE void pair_scores(const c10::BFloat16 *q, const c10::BFloat16 *const *k
   store_sums<64, G, 4>(acc, y, kPart);
 }
 
-// The scores of G heads q [G, dim] against n keys, at score [G, kPart]. Q is bfloat16 if the processor multiplies bfloat16 pairs, and float otherwise.
-// The keys of the part `next` are prefetched.
-template <class C, int W, int G, class Q>
-OM_INLINE void score_part(const PartOf<C> &p, const PartOf<C> &next, const Q *q, float *score) {
-  auto four = [&](const C *const *keys, float *y) OM_LAMBDA {
-    if constexpr (std::is_same_v<Q, float>)
-      dot_tile<C, W, G, 4>(q, p.dim, keys, p.dim, y, kPart);
-    else
-      pair_scores<G>(q, keys, p.dim, y);
-  };
-  NextPart<C> ahead(next.k, next, ceil_div(p.n, 4));
-  int64_t i = 0;
-  for (; i + 4 <= p.n; i += 4) {
-    ahead.step();
-    const C *keys[4] = {p.k + p.places[i], p.k + p.places[i + 1], p.k + p.places[i + 2], p.k + p.places[i + 3]};
-    four(keys, score + i);
-  }
-  if (i == p.n) return;
-  ahead.step();
-  const C *keys[4];
-  for (int j = 0; j < 4; j++) keys[j] = p.k + p.places[std::min(i + j, p.n - 1)];
-  float last[G * kPart];
-  four(keys, last);
-  for (int g = 0; g < G; g++) std::copy(last + g * kPart, last + g * kPart + (p.n - i), score + g * kPart + i);
+// score [heads, kPart] = q [heads, dim] · keys. Q is bfloat16 if the processor multiplies bfloat16 pairs, and float otherwise.
+template <class C, int W, class Q>
+OM_INLINE void score_part(const Shape &s, const Q *q, const C *kc, const Places &p, float *score) {
+  for (int64_t i = 0; i < p.n; i += 4)
+    for_heads(s, [&](int64_t kh, int64_t h, auto g) OM_LAMBDA {
+      const C *keys[4];
+      for (int j = 0; j < 4; j++) keys[j] = kc + p.at[i + j] + kh * s.dim;
+      if constexpr (std::is_same_v<Q, float>)
+        dot_tile<C, W, g, 4>(q + h * s.dim, s.dim, keys, s.dim, score + h * kPart + i, kPart);
+      else
+        pair_scores<g>(q + h * s.dim, keys, s.dim, score + h * kPart + i);
+    });
 }
 
-// acc[g, j …] = Σ weight[g, i] v[i, j …] for D vectors from column j on, with a step of ahead for each i.
-template <class C, int W, int G, int D, class Count>
-OM_INLINE void mix_columns(const PartOf<C> &p, NextPart<C> &ahead, const float *weight, int64_t j, Count c, float *acc) {
-  using V = typename Vectors<W>::f32;
-  V sum[G][D] = {};
-  for (int64_t i = 0; i < p.n; i++) {
-    const C *row = p.v + p.places[i] + j;
-    V v[D];
-    unroll<D>([&](auto d) OM_LAMBDA { v[d] = load<W>(row + d * (W / 4), c); });
-    unroll<G>([&](auto g) OM_LAMBDA {
-      unroll<D>([&](auto d) OM_LAMBDA { sum[g][d] += v[d] * weight[g * kPart + i]; });
-    });
-    ahead.step();
-  }
-  unroll<G>([&](auto g) OM_LAMBDA {
-    unroll<D>([&](auto d) OM_LAMBDA { store<W>(acc + g * p.dim + j + d * (W / 4), sum[g][d], c); });
+// acc[g, d …] += Σ weight[g, r] v[r, d …] for R rows of values, G heads and D vectors; the rows of weight are kPart apart, those of acc dim.
+template <class C, int W, int G, int R, int D, class Count>
+OM_INLINE void mix_columns(const C *const *v, const float *weight, int64_t j, int64_t dim, Count c, float *acc) {
+  constexpr int width = W / 4;
+  typename Vectors<W>::f32 sum[G][D];
+  unroll<G>([&](auto g) OM_LAMBDA { unroll<D>([&](auto d) OM_LAMBDA { sum[g][d] = load<W>(acc + g * dim + j + d * width, c); }); });
+  unroll<R>([&](auto r) OM_LAMBDA {
+    typename Vectors<W>::f32 row[D];
+    unroll<D>([&](auto d) OM_LAMBDA { row[d] = load<W>(v[r] + j + d * width, c); });
+    unroll<G>([&](auto g) OM_LAMBDA { unroll<D>([&](auto d) OM_LAMBDA { sum[g][d] += row[d] * weight[g * kPart + r]; }); });
+  });
+  unroll<G>([&](auto g) OM_LAMBDA { unroll<D>([&](auto d) OM_LAMBDA { store<W>(acc + g * dim + j + d * width, sum[g][d], c); }); });
+}
+
+// Adds R values from number i on, times their weights [heads, kPart], to acc [heads, dim].
+template <class C, int W, int R>
+OM_INLINE void mix_rows(const Shape &s, const C *vc, const Places &p, int64_t i, const float *weight, float *acc) {
+  constexpr int D = W == 64 ? 4 : 2, width = W / 4;
+  for_heads(s, [&](int64_t kh, int64_t h, auto g) OM_LAMBDA {
+    const C *v[R];
+    for (int r = 0; r < R; r++) v[r] = vc + p.at[i + r] + kh * s.dim;
+    const float *w = weight + h * kPart + i;
+    float *to = acc + h * s.dim;
+    int64_t j = 0;
+    for (; j + D * width <= s.dim; j += D * width) mix_columns<C, W, g, R, D>(v, w, j, s.dim, Whole{}, to);
+    for (; j + width <= s.dim; j += width) mix_columns<C, W, g, R, 1>(v, w, j, s.dim, Whole{}, to);
+    if (j < s.dim) mix_columns<C, W, g, R, 1>(v, w, j, s.dim, s.dim - j, to);
   });
 }
 
@@ -159,97 +149,41 @@ OM_INLINE float largest(const float *s, int64_t n, float scale) {
   return top;
 }
 
-// m, l [G] and acc [G, dim] receive the largest score, the sum of exp(score - m) and the sum of exp(score - m) v. The keys and values of the
-// part `next` are prefetched.
-template <class C, int W, int G, class Q>
-OM_INLINE void attend_heads(const PartOf<C> &p, const PartOf<C> &next, const Q *q, float scale, float *m, float *l, float *acc) {
-  using V = typename Vectors<W>::f32;
-  constexpr int D = W == 64 ? 4 : 2, width = W / 4;
-  float score[G * kPart];
-  score_part<C, W, G>(p, next, q, score);
-  for (int g = 0; g < G; g++) {
-    float *s = score + g * kPart;
-    const float top = largest<W>(s, p.n, scale);
-    V sum = {};
-    for_lanes<float, W>(p.n, [&](int64_t i, auto c) OM_LAMBDA {
-      store<W>(s + i, exp_lanes<W>(load<W>(s + i, c) * scale - top), c);
-      sum += load<W>(s + i, c);
-    });
-    m[g] = top;
-    l[g] = sum_lanes<W>(sum);
-  }
-  const int64_t passes = p.dim / (D * width) + ceil_div(p.dim % (D * width), width);
-  NextPart<C> ahead(next.v, next, passes * p.n);
-  int64_t j = 0;
-  for (; j + D * width <= p.dim; j += D * width) mix_columns<C, W, G, D>(p, ahead, score, j, Whole{}, acc);
-  for (; j + width <= p.dim; j += width) mix_columns<C, W, G, 1>(p, ahead, score, j, Whole{}, acc);
-  if (j < p.dim) mix_columns<C, W, G, 1>(p, ahead, score, j, p.dim - j, acc);
-}
-
-// The offsets of n keys of a context in the caches.
-struct Places {
-  int64_t at[kPart], n = 0;
-};
-
-// What is read after key head kh of the part `here`. The part `after` is prefetched while `here` is computed, a share with each key head: whole rows,
-// because memory is read fastest in order. If there is none, or if both do not fit into the second cache, it is the next key head instead.
-template <class C>
-OM_INLINE PartOf<C> next_of(const Shape &s, const C *kc, const C *vc, const Places &here, const Places &after, int64_t kh) {
-  const int64_t width = s.kv_heads * s.dim, bytes = 2 * kPart * width * static_cast<int64_t>(sizeof(C));
-  if (after.n > 0 && bytes <= kPartBytes) {
-    const int64_t from = after.n * kh / s.kv_heads, to = after.n * (kh + 1) / s.kv_heads;
-    return {kc, vc, after.at + from, to - from, width};
-  }
-  if (kh + 1 == s.kv_heads) return {kc, vc, after.at, after.n, s.dim};
-  return {kc + (kh + 1) * s.dim, vc + (kh + 1) * s.dim, here.at, here.n, s.dim};
-}
-
-// One token's attention over a part of its context, whose keys are `here`; those of `after` are read next. q is [heads, dim]; m and l [heads] and
-// acc [heads, dim] as for attend_heads.
+// One token's attention over a part of its context. q is [heads, dim]; m and l [heads] and acc [heads, dim] receive the largest score, the sum of
+// exp(score - m) and the sum of exp(score - m) v.
 template <class C, int W, class Q>
-OM_INLINE void attend_part(const Shape &s, const Q *q, const C *kc, const C *vc, const Places &here, const Places &after, float *m,
-                           float *l, float *acc) {
-  const int64_t group = s.group();
-  for (int64_t kh = 0; kh < s.kv_heads; kh++) {
-    const PartOf<C> part{kc + kh * s.dim, vc + kh * s.dim, here.at, here.n, s.dim};
-    PartOf<C> next = next_of(s, kc, vc, here, after, kh);
-    for (int64_t h = kh * group, last = h + group; h < last; next.n = 0) {
-      const Q *qh = q + h * s.dim;
-      float *ah = acc + h * s.dim;
-      switch (std::min<int64_t>(last - h, 4)) {
-        case 4:
-          attend_heads<C, W, 4>(part, next, qh, s.scale, m + h, l + h, ah);
-          h += 4;
-          break;
-        case 3:
-          attend_heads<C, W, 3>(part, next, qh, s.scale, m + h, l + h, ah);
-          h += 3;
-          break;
-        case 2:
-          attend_heads<C, W, 2>(part, next, qh, s.scale, m + h, l + h, ah);
-          h += 2;
-          break;
-        default:
-          attend_heads<C, W, 1>(part, next, qh, s.scale, m + h, l + h, ah);
-          h += 1;
-      }
-    }
+OM_INLINE void attend_part(const Shape &s, const Q *q, const C *kc, const C *vc, const Places &p, float *m, float *l, float *acc) {
+  TileMemory memory(TileMemory::size<float>(s.heads * kPart));
+  float *score = memory.take<float>(s.heads * kPart);
+  score_part<C, W>(s, q, kc, p, score);
+  for (int64_t h = 0; h < s.heads; h++) {
+    float *row = score + h * kPart;
+    const float top = largest<W>(row, p.n, s.scale);
+    typename Vectors<W>::f32 sum = {};
+    for_lanes<float, W>(p.n, [&](int64_t i, auto c) OM_LAMBDA {
+      store<W>(row + i, exp_lanes<W>(load<W>(row + i, c) * s.scale - top), c);
+      sum += load<W>(row + i, c);
+    });
+    m[h] = top;
+    l[h] = sum_lanes<W>(sum);
   }
+  std::fill(acc, acc + s.heads * s.dim, 0.0f);
+  int64_t i = 0;
+  for (; i + 4 <= p.n; i += 4) mix_rows<C, W, 4>(s, vc, p, i, score, acc);
+  for (; i < p.n; i++) mix_rows<C, W, 1>(s, vc, p, i, score, acc);
 }
 
 #define OM_ATTEND(C)                                                                                                          \
   OM_MULTIVERSION(attend,                                                                                                     \
-                  (const Shape &s, const float *q, const C *kc, const C *vc, const Places &here, const Places &after, float *m, \
-                   float *l, float *acc),                                                                                     \
-                  (s, q, kc, vc, here, after, m, l, acc),                                                                     \
-                  attend_part<C, W>(s, q, kc, vc, here, after, m, l, acc))
+                  (const Shape &s, const float *q, const C *kc, const C *vc, const Places &p, float *m, float *l, float *acc), \
+                  (s, q, kc, vc, p, m, l, acc), attend_part<C, W>(s, q, kc, vc, p, m, l, acc))
 OM_ATTEND(float)
 OM_ATTEND(c10::BFloat16)
 
 // The same with products of bfloat16 pairs, for cpu_level() >= 3.
 OM_TARGET_AVX512 void attend_pairs(const Shape &s, const c10::BFloat16 *q, const c10::BFloat16 *kc, const c10::BFloat16 *vc,
-                                   const Places &here, const Places &after, float *m, float *l, float *acc) {
-  attend_part<c10::BFloat16, 64>(s, q, kc, vc, here, after, m, l, acc);
+                                   const Places &p, float *m, float *l, float *acc) {
+  attend_part<c10::BFloat16, 64>(s, q, kc, vc, p, m, l, acc);
 }
 
 struct Sequences {
@@ -265,11 +199,13 @@ struct Piece {
 };
 
 Places places_of(const Shape &s, const Piece &p) {
-  Places to;
-  for (int64_t i = p.begin; i < p.end;) {
-    const int64_t block = i / s.block_size, end = std::min(p.end, (block + 1) * s.block_size);
-    for (int64_t at = p.blocks[block] * s.block_size + i % s.block_size; i < end; i++, at++) to.at[to.n++] = at * s.kv_heads * s.dim;
-  }
+  Places to{{}, p.end - p.begin};
+  auto place = [&](int64_t i) {
+    return (p.blocks[i / s.block_size] * s.block_size + i % s.block_size) * s.kv_heads * s.dim;
+  };
+  const int64_t quarter = to.n / 4;
+  for (int64_t i = 0; i < 4 * quarter; i++) to.at[i] = place(p.begin + i % 4 * quarter + i / 4);
+  for (int64_t i = 4 * quarter; i < ceil_div(to.n, 4) * 4; i++) to.at[i] = place(std::min(p.begin + i, p.end - 1));
   return to;
 }
 
@@ -328,20 +264,16 @@ void one_query(const Shape &s, const T *q, const C *kc, const C *vc, const Seque
     std::vector<float> scaled(width);
     Shape unscaled = s;
     unscaled.scale = 1;
-    Places here = places_of(s, pieces[b]), after;
-    for (int64_t i = b; i < e; i++, here = after) {
+    for (int64_t i = b; i < e; i++) {
       const Piece &p = pieces[i];
       const T *from = q + p.token * width;
       float *mi = m + i * s.heads, *li = l + i * s.heads, *ai = acc + i * width;
-      if (i + 1 < e)
-        after = places_of(s, pieces[i + 1]);
-      else
-        after.n = 0;
+      const Places places = places_of(s, p);
       if constexpr (both_bf16)
-        if (pairs) attend_pairs(s, from, kc, vc, here, after, mi, li, ai);
+        if (pairs) attend_pairs(s, from, kc, vc, places, mi, li, ai);
       if (!pairs) {
         for (int64_t j = 0; j < width; j++) scaled[j] = float(from[j]) * s.scale;
-        attend(unscaled, scaled.data(), kc, vc, here, after, mi, li, ai);
+        attend(unscaled, scaled.data(), kc, vc, places, mi, li, ai);
       }
       if (unfinished[p.of].fetch_sub(1) > 1) continue;
       const int64_t f = first[p.of];

@@ -5,6 +5,7 @@
 
 #include <ATen/Parallel.h>
 #include <c10/util/FunctionRef.h>
+#include <c10/util/SmallVector.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -25,9 +26,11 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, const F &f) {
     f(begin, end);
     return;
   }
-  // Few chunks read memory in long streams. Several per thread let a thread that starts early do more of them.
-  const int64_t chunk = std::max(n / (4 * threads), (grain + 3) / 4);
-  share_out((n + chunk - 1) / chunk, [&](int64_t i) { f(begin + i * chunk, std::min(end, begin + (i + 1) * chunk)); });
+  // The chunks become smaller: long ones read memory in long streams, and short ones at the end let the threads end together.
+  const int64_t least = std::max(n / (16 * threads), (grain + 3) / 4);
+  c10::SmallVector<int64_t, 64> at{begin};
+  while (at.back() < end) at.push_back(std::min(end, at.back() + std::max(least, (end - at.back()) / (2 * threads))));
+  share_out(static_cast<int64_t>(at.size()) - 1, [&](int64_t i) { f(at[i], at[i + 1]); });
 }
 
 }  // namespace om

@@ -202,6 +202,24 @@ func TestAttentionCachedShapes(t *testing.T) {
 	}
 }
 
+// TestAttentionCachedContexts covers single new tokens: lengths of the context around the numbers of keys that are computed together, and
+// groups of more heads than are.
+func TestAttentionCachedContexts(t *testing.T) {
+	lens := []int{1, 2, 3, 4, 5, 127, 128, 131, 258}
+	one := slices.Repeat([]int{1}, len(lens))
+	for _, tt := range []struct{ heads, kvHeads, dim int }{{9, 3, 64}, {12, 2, 40}, {5, 1, 20}, {2, 1, 128}} {
+		t.Run(fmt.Sprintf("%d heads of %d, dimension %d", tt.heads, tt.kvHeads, tt.dim), func(t *testing.T) {
+			onEveryCPU(t, func(t *testing.T) {
+				for _, cache := range []torch.DType{torch.Float32, torch.BFloat16} {
+					for _, query := range []torch.DType{torch.Float32, torch.BFloat16} {
+						cachedCase(t, one, lens, cache, query, tt.heads, tt.kvHeads, tt.dim, 16)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestAttentionCachedChunksAreInvariant checks that longer chunks give the same bits in every
 // batch, for every division of their context into chunks, and with any number of threads.
 func TestAttentionCachedChunksAreInvariant(t *testing.T) {

@@ -3,6 +3,7 @@ package torch_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/openmanus/openmanus/torch"
@@ -222,6 +223,41 @@ func TestRMSNormResidual(t *testing.T) {
 				torchtest.Same(t, dt, kernel, plain, 2*tol, torchtest.Rand(1, 5, 37), torchtest.Rand(2, 37))
 			}
 			torchtest.Same(t, torch.Float32, kernel, plain, 1e-4, torchtest.Rand(1, 300, 8), torchtest.Rand(2, 8))
+		})
+	}
+}
+
+// TestRoPEWrite checks that RoPEWrite gives the bits of RoPEHeads and CacheWrite, also into caches of another type.
+func TestRoPEWrite(t *testing.T) {
+	if !torchtest.Device(t).IsCPU() {
+		t.Skip("TestRoPEHeadsOfAStep covers other devices")
+	}
+	const tokens, heads, kvHeads, blocks, blockSize = 5, 4, 2, 3, 4
+	slots := []int64{9, 2, 0, 11, 5}
+	for _, dim := range []int{8, 20, 64} {
+		t.Run(fmt.Sprintf("dimension %d", dim), func(t *testing.T) {
+			onEveryCPU(t, func(t *testing.T) {
+				for _, types := range [][2]torch.DType{{torch.Float32, torch.Float32}, {torch.BFloat16, torch.BFloat16}, {torch.Float32, torch.BFloat16}} {
+					torchtest.Run(t, func(s *torch.Scope) {
+						random := func(seed uint64, heads int) torch.Tensor { return s.RandN(seed, tokens, heads, dim).To(types[0]) }
+						q, k, v := random(1, heads), random(2, kvHeads), random(3, kvHeads)
+						cos, sin := angles(s, tokens, dim/2)
+						caches := func() (kc, vc torch.Tensor) {
+							return s.Zeros(types[1], blocks, blockSize, kvHeads, dim), s.Zeros(types[1], blocks, blockSize, kvHeads, dim)
+						}
+						kc, vc := caches()
+						got := torch.RoPEWrite(q, k, v, cos, sin, kc, vc, slots)
+						wantK, wantV := caches()
+						wantQ, keys, values := torch.RoPEHeads(q, k, v, cos, sin, torch.HeadNorm{}, torch.HeadNorm{})
+						torch.CacheWrite(wantK, wantV, keys, values, slots)
+						for name, c := range map[string][2]torch.Tensor{"queries": {got, wantQ}, "keys": {kc, wantK}, "values": {vc, wantV}} {
+							if !slices.Equal(c[0].To(torch.Float32).ToFloat32s(), c[1].To(torch.Float32).ToFloat32s()) {
+								t.Errorf("%v in caches of %v: the %s differ", types[0], types[1], name)
+							}
+						}
+					})
+				}
+			})
 		})
 	}
 }

@@ -24,8 +24,8 @@ struct Shape {
   int64_t group() const { return heads / kv_heads; }
 };
 
-// The offsets in the caches of the n keys of a part, in the order in which they are read: one of each quarter of the part in turn, because memory
-// is read faster in four streams than in one. The last offset is repeated up to a multiple of four.
+// The offsets in the caches of the n keys of a part, in the order in which they are read: one key of each quarter of the part in turn, then the up
+// to three that are left. Memory is read faster in four streams than in one. The last offset is repeated up to a multiple of four.
 struct Places {
   int64_t at[kPart], n = 0;
 };
@@ -87,7 +87,8 @@ OM_INLINE void pair_scores(const c10::BFloat16 *q, const c10::BFloat16 *const *k
   store_sums<64, G, 4>(acc, y, kPart);
 }
 
-// score [heads, kPart] = q [heads, dim] · keys. Q is bfloat16 if the processor multiplies bfloat16 pairs, and float otherwise.
+// score [heads, kPart] = q [heads, dim] · keys. Up to three scores after the n of a row are written too, and have no meaning. Q is bfloat16 if
+// the processor multiplies bfloat16 pairs, and float otherwise.
 template <class C, int W, class Q>
 OM_INLINE void score_part(const Shape &s, const Q *q, const C *kc, const Places &p, float *score) {
   for (int64_t i = 0; i < p.n; i += 4)
@@ -101,7 +102,8 @@ OM_INLINE void score_part(const Shape &s, const Q *q, const C *kc, const Places 
     });
 }
 
-// acc[g, d …] += Σ weight[g, r] v[r, d …] for R rows of values, G heads and D vectors; the rows of weight are kPart apart, those of acc dim.
+// acc[g, j …] += Σ weight[g, r] v[r, j …] for G heads, R rows of values and D vectors from column j on, of c values each; the rows of weight are
+// kPart apart, those of acc dim.
 template <class C, int W, int G, int R, int D, class Count>
 OM_INLINE void mix_columns(const C *const *v, const float *weight, int64_t j, int64_t dim, Count c, float *acc) {
   constexpr int width = W / 4;
@@ -115,7 +117,7 @@ OM_INLINE void mix_columns(const C *const *v, const float *weight, int64_t j, in
   unroll<G>([&](auto g) OM_LAMBDA { unroll<D>([&](auto d) OM_LAMBDA { store<W>(acc + g * dim + j + d * width, sum[g][d], c); }); });
 }
 
-// Adds R values from number i on, times their weights [heads, kPart], to acc [heads, dim].
+// Adds the values of R places from number i on, times their weights [heads, kPart], to acc [heads, dim].
 template <class C, int W, int R>
 OM_INLINE void mix_rows(const Shape &s, const C *vc, const Places &p, int64_t i, const float *weight, float *acc) {
   constexpr int D = W == 64 ? 4 : 2, width = W / 4;

@@ -202,8 +202,8 @@ func TestAttentionCachedShapes(t *testing.T) {
 	}
 }
 
-// TestAttentionCachedContexts covers single new tokens: lengths of the context around the numbers of keys that are computed together, and
-// groups of more heads than are.
+// TestAttentionCachedContexts covers single new tokens: contexts whose length is not a multiple of four or is near a part of 128 keys, and key
+// heads with more than four query heads.
 func TestAttentionCachedContexts(t *testing.T) {
 	lens := []int{1, 2, 3, 4, 5, 127, 128, 131, 258}
 	one := slices.Repeat([]int{1}, len(lens))

@@ -232,15 +232,18 @@ func TestRoPEWrite(t *testing.T) {
 	if !torchtest.Device(t).IsCPU() {
 		t.Skip("TestRoPEHeadsOfAStep covers other devices")
 	}
-	const tokens, heads, kvHeads, blocks, blockSize = 5, 4, 2, 3, 4
-	slots := []int64{9, 2, 0, 11, 5}
+	const tokens, heads, kvHeads, blocks, blockSize = 80, 4, 2, 6, 16
+	slots := make([]int64, tokens)
+	for i := range slots {
+		slots[i] = int64(i * 7 % (blocks * blockSize)) // 7 and 96 have no common factor
+	}
 	for _, dim := range []int{8, 20, 64} {
 		t.Run(fmt.Sprintf("dimension %d", dim), func(t *testing.T) {
 			onEveryCPU(t, func(t *testing.T) {
 				for _, types := range [][2]torch.DType{{torch.Float32, torch.Float32}, {torch.BFloat16, torch.BFloat16}, {torch.Float32, torch.BFloat16}} {
 					torchtest.Run(t, func(s *torch.Scope) {
-						random := func(seed uint64, heads int) torch.Tensor { return s.RandN(seed, tokens, heads, dim).To(types[0]) }
-						q, k, v := random(1, heads), random(2, kvHeads), random(3, kvHeads)
+						all := s.RandN(1, tokens, heads+2*kvHeads, dim).To(types[0])
+						q, k, v := all.Narrow(1, 0, heads), all.Narrow(1, heads, kvHeads), all.Narrow(1, heads+kvHeads, kvHeads)
 						cos, sin := angles(s, tokens, dim/2)
 						caches := func() (kc, vc torch.Tensor) {
 							return s.Zeros(types[1], blocks, blockSize, kvHeads, dim), s.Zeros(types[1], blocks, blockSize, kvHeads, dim)

@@ -24,8 +24,8 @@ struct Shape {
   int64_t group() const { return heads / kv_heads; }
 };
 
-// The offsets in the caches of the n keys of a part, in the order in which they are read: one key of each quarter of the part in turn, then the up
-// to three that are left. Memory is read faster in four streams than in one. The last offset is repeated up to a multiple of four.
+// The offsets in the caches of the n keys of a part, in the order in which they are read: one key of each quarter of the part in turn, then the
+// remaining keys, at most three. Memory is read faster in four streams than in one. The last offset is repeated up to a multiple of four.
 struct Places {
   int64_t at[kPart], n = 0;
 };

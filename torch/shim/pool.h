@@ -26,11 +26,12 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, const F &f) {
     f(begin, end);
     return;
   }
-  // The chunks become smaller: long ones read memory in long streams, and short ones at the end let the threads end together.
+  // Each chunk is 1 / (2 · threads) of what is left, and at least `least` items, except the last. Long chunks read memory in long streams; short
+  // ones at the end let the threads finish together.
   const int64_t least = std::max(n / (16 * threads), (grain + 3) / 4);
-  c10::SmallVector<int64_t, 64> at{begin};
-  while (at.back() < end) at.push_back(std::min(end, at.back() + std::max(least, (end - at.back()) / (2 * threads))));
-  share_out(static_cast<int64_t>(at.size()) - 1, [&](int64_t i) { f(at[i], at[i + 1]); });
+  c10::SmallVector<int64_t, 64> bounds{begin};
+  while (bounds.back() < end) bounds.push_back(std::min(end, bounds.back() + std::max(least, (end - bounds.back()) / (2 * threads))));
+  share_out(static_cast<int64_t>(bounds.size()) - 1, [&](int64_t i) { f(bounds[i], bounds[i + 1]); });
 }
 
 }  // namespace om

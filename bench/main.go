@@ -30,7 +30,7 @@ const usage = `Usage: bench [OPTIONS] [speed | grpo | start | latency | job | sh
   shared      decoding of a real model beside busy processes, which the measurement starts, against decoding without them
   latency     many maze episodes against a server that answers late: waiting must overlap with generation
 
-  --full      speed, a GRPO step of 8 prompts with 8 replies each in both types (one turn), start and latency: the tables of speed in docs/results.md.
+  --full      speed, a GRPO step of 8 prompts with 8 replies each in both types (one turn), start and latency.
               --full speed, --full grpo and --full start measure one of them
   --quick     speed with smaller jobs and without peers, in at most 3 minutes on two idle cores. It compares the shares with those that
               the repository stores; --quick --update stores them
@@ -143,7 +143,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 		o.rows, err = regexp.Compile(s)
 		return err
 	})
-	f.BoolVar(&o.full, "full", false, "measure the tables of speed in docs/results.md")
+	f.BoolVar(&o.full, "full", false, "measure speed, a larger GRPO step, start and latency")
 	f.BoolVar(&o.quick, "quick", false, "compare shares with the stored ones, without peers")
 	f.BoolVar(&o.update, "update", false, "quick: store the measured shares")
 	f.StringVar(&o.shares, "shares", "bench/shares.json", "quick: the `FILE` of the stored shares")

@@ -229,9 +229,6 @@ func TestRMSNormResidual(t *testing.T) {
 
 // TestRoPEWrite checks that RoPEWrite gives the bits of RoPEHeads and CacheWrite, also into caches of another type.
 func TestRoPEWrite(t *testing.T) {
-	if !torchtest.Device(t).IsCPU() {
-		t.Skip("TestRoPEHeadsOfAStep covers other devices")
-	}
 	const tokens, heads, kvHeads, blocks, blockSize = 80, 4, 2, 6, 16
 	slots := make([]int64, tokens)
 	for i := range slots {

@@ -201,13 +201,15 @@ struct Piece {
 };
 
 Places places_of(const Shape &s, const Piece &p) {
-  Places to{{}, p.end - p.begin};
-  auto place = [&](int64_t i) {
-    return (p.blocks[i / s.block_size] * s.block_size + i % s.block_size) * s.kv_heads * s.dim;
-  };
+  int64_t in_order[kPart];
+  Places to;
+  for (int64_t i = p.begin; i < p.end;) {
+    const int64_t block = i / s.block_size, end = std::min(p.end, (block + 1) * s.block_size);
+    for (int64_t at = p.blocks[block] * s.block_size + i % s.block_size; i < end; i++, at++) in_order[to.n++] = at * s.kv_heads * s.dim;
+  }
   const int64_t quarter = to.n / 4;
-  for (int64_t i = 0; i < 4 * quarter; i++) to.at[i] = place(p.begin + i % 4 * quarter + i / 4);
-  for (int64_t i = 4 * quarter; i < ceil_div(to.n, 4) * 4; i++) to.at[i] = place(std::min(p.begin + i, p.end - 1));
+  for (int64_t i = 0; i < 4 * quarter; i++) to.at[i] = in_order[i % 4 * quarter + i / 4];
+  for (int64_t i = 4 * quarter; i < ceil_div(to.n, 4) * 4; i++) to.at[i] = in_order[std::min(i, to.n - 1)];
   return to;
 }
 

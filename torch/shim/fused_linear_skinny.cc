@@ -24,13 +24,14 @@ static_assert(OM_SKINNY_ROWS % kAmxRows == 0 && kGroup % kOut == 0);
 
 // NextGroup prefetches n values of w during `products` products, a burst before each tile.
 struct NextGroup {
-  const char *next;
-  Spread lines;
+  const char *const next;
+  const int64_t lines, products;
+  int64_t due = 0, done = 0;  // due is counted in 1 / products of a line
   template <class T>
   NextGroup(const T *w, int64_t n, int64_t products)
-      : next(reinterpret_cast<const char *>(w)), lines(ceil_div(n * static_cast<int64_t>(sizeof(T)), 64), products) {}
+      : next(reinterpret_cast<const char *>(w)), lines(ceil_div(n * static_cast<int64_t>(sizeof(T)), 64)), products(products) {}
   OM_LAMBDA void advance(int64_t more) {
-    lines.step(more, [&](int64_t line) OM_LAMBDA { __builtin_prefetch(next + 64 * line, 0, 2); });
+    for (due += more * lines; due >= products; due -= products) __builtin_prefetch(next + 64 * done++, 0, 2);
   }
   OM_LAMBDA bool step() { return false; }
 };

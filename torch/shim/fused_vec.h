@@ -208,18 +208,6 @@ OM_INLINE void for_lanes(int64_t n, const F &f) {
   if (i < n) f(i, n - i);
 }
 
-// Spreads n prefetches evenly over the steps of a loop, so that reading and computing overlap.
-struct Spread {
-  const int64_t n, steps;
-  int64_t due = 0, done = 0;  // due is counted in 1 / steps
-  Spread(int64_t n, int64_t steps) : n(n), steps(steps) {}
-  // step calls prefetch with the numbers of the prefetches that belong to the next `taken` steps. prefetch must be an OM_LAMBDA.
-  template <class F>
-  inline __attribute__((always_inline)) void step(int64_t taken, const F &prefetch) {
-    for (due += taken * n; due >= steps; due -= steps) prefetch(done++);
-  }
-};
-
 // unroll calls f with the constants 0 … N-1, so that arrays indexed by them can be kept in registers.
 template <class F, int... I>
 OM_INLINE void unroll_over(const F &f, std::integer_sequence<int, I...>) {

@@ -77,7 +77,7 @@ func compare(ctx context.Context, j Job, ours Side, rivals []Rival, rounds int, 
 	c.OursSeconds = seconds[0]
 	c.Ours = float64(n) / median(c.OursSeconds)
 	for i, r := range rivals {
-		p := PeerRate{Name: strings.TrimSpace(r.Name + " " + r.Form), Seconds: seconds[i+1]}
+		p := PeerRate{Name: Form{r.Name, r.Form}.String(), Seconds: seconds[i+1]}
 		p.Rate = float64(n) / median(p.Seconds)
 		p.Ratio = c.Ours / p.Rate
 		c.Peers = append(c.Peers, p)

@@ -75,7 +75,7 @@ type options struct {
 	typed                          bool // dtype was given
 	job                            Job
 	shards                         *ShardJob // a rank of this job; nil: all jobs
-	rows                           *regexp.Regexp
+	rows, peers                    *regexp.Regexp
 	full, quick, update            bool
 	shares                         string // file of the stored shares
 	busy                           int    // number of busy processes of the measurement shared
@@ -102,6 +102,7 @@ func (o options) selects(name string) bool {
 var readers = map[string][]string{
 	"dtype":   {"speed", "grpo", "job"},
 	"rows":    {"speed"},
+	"peers":   {"speed"},
 	"device":  {"job"},
 	"job":     {"job"},
 	"busy":    {"shared"},
@@ -141,6 +142,10 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	})
 	f.Func("rows", "speed: only rows whose name matches the `PATTERN`, such as 'decode, 8'", func(s string) (err error) {
 		o.rows, err = regexp.Compile(s)
+		return err
+	})
+	f.Func("peers", "speed: only peers whose name matches the `PATTERN`, such as 'llama'", func(s string) (err error) {
+		o.peers, err = regexp.Compile(s)
 		return err
 	})
 	f.BoolVar(&o.full, "full", false, "measure speed, a larger GRPO step, start and latency")

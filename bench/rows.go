@@ -2,6 +2,7 @@ package main
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/openmanus/openmanus/torch"
 )
@@ -19,6 +20,8 @@ type Form struct {
 	Peer string
 	Form string
 }
+
+func (f Form) String() string { return strings.TrimSpace(f.Peer + " " + f.Form) }
 
 // The peers that do jobs. TRL, the peer of GRPO steps, is in trl.go.
 const (

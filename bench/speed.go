@@ -92,6 +92,9 @@ func (p *peers) of(ctx context.Context, row Row) (rivals []Rival, err error) {
 		return nil, nil
 	}
 	for _, f := range row.Peers {
+		if p.o.peers != nil && !p.o.peers.MatchString(f.String()) {
+			continue
+		}
 		if p.open[f.Peer] == nil {
 			fmt.Fprintf(p.log, "loading %s\n", f.Peer)
 			script, file := p.o.script, p.o.model

@@ -71,13 +71,13 @@ template <int W>
 constexpr int kTile = W == 64 ? 4 : 3;
 
 // y[r, i · apart] for R rows of x [rows, k] from row r and the O rows w; the rows of y are kGroup apart. r moves to the next row.
-template <class T, int W, int R, int O, class Next>
-OM_INLINE void tile(const float *x, int64_t &r, const T *const *w, int64_t k, int64_t apart, float *y, Next &next) {
+template <class T, int W, int R, int O, class Next, class Keep = NoKeep>
+OM_INLINE void tile(const float *x, int64_t &r, const T *const *w, int64_t k, int64_t apart, float *y, Next &next, Keep keep = {}) {
   next.advance(R * O);
   auto step = [&]() OM_LAMBDA { return next.step(); };
   if constexpr (kQuarters<W> && O > 1) {
     float sums[R * O];
-    dot_tile<T, W, R, O>(x + r * k, k, w, k, sums, O, step);
+    dot_tile<T, W, R, O>(x + r * k, k, w, k, sums, O, step, keep);
     unroll<R>([&](auto i) OM_LAMBDA { unroll<O>([&](auto o) OM_LAMBDA { y[(r + i) * kGroup + o * apart] = sums[i * O + o]; }); });
   } else {
     dot_tile<T, W, R, O>(x + r * k, k, w, k, y + r * kGroup, kGroup, step);
@@ -85,25 +85,30 @@ OM_INLINE void tile(const float *x, int64_t &r, const T *const *w, int64_t k, in
   r += R;
 }
 
-// y[r, i · apart], with rows kGroup apart, for the rows of x [rows, k] and the rows w[i] of k weights, i < O. Two tiles
+// y[r, i · apart], with rows kGroup apart, for the rows of x [rows, k] from row r and the rows w[i] of k weights, i < O. Two tiles
 // of two rows take less time than one of three and one of one.
 template <class T, int W, int O, class Next>
-OM_INLINE void outputs(const float *x, int64_t rows, const T *const *w, int64_t k, int64_t apart, float *y, Next &next) {
+OM_INLINE void outputs(const float *x, int64_t r, int64_t rows, const T *const *w, int64_t k, int64_t apart, float *y, Next &next) {
   constexpr int most = kTile<W>;
-  int64_t r = 0;
   while (rows - r >= most && (most == 4 || rows - r != 4)) tile<T, W, most, O>(x, r, w, k, apart, y, next);
   while (rows - r >= 2) tile<T, W, 2, O>(x, r, w, k, apart, y, next);
   if (r < rows) tile<T, W, 1, O>(x, r, w, k, apart, y, next);
 }
 
-// A copy of kOut rows of k weights in float32, valid until the next call in this thread.
-template <class T, int W>
-OM_INLINE const float *widen(const T *const *w, int64_t k) {
+// outputs for more rows than one tile. The first tile converts the weights to float32, and keeps them for the others.
+template <class T, int W, class Next>
+OM_INLINE void widened_outputs(const float *x, int64_t rows, const T *const *w, int64_t k, int64_t apart, float *y, Next &next) {
   thread_local std::vector<float> wide;
   wide.resize(kOut * k);
-  for (int64_t o = 0; o < kOut; o++)
-    for_lanes<float, W>(k, [&](int64_t i, auto c) OM_LAMBDA { store<W>(wide.data() + o * k + i, load<W>(w[o] + i, c), c); });
-  return wide.data();
+  float *const copy = wide.data();
+  auto keep = [&](int64_t o, int64_t i, const auto &v, auto c) OM_LAMBDA { store<W>(copy + o * k + i, v, c); };
+  int64_t r = 0;
+  if (rows == 4)
+    tile<T, W, 2, kOut>(x, r, w, k, apart, y, next, keep);
+  else
+    tile<T, W, kTile<W>, kOut>(x, r, w, k, apart, y, next, keep);
+  const float *const copies[kOut] = {copy, copy + k, copy + 2 * k, copy + 3 * k};
+  outputs<float, W, kOut>(x, r, rows, copies, k, apart, y, next);
 }
 
 // y[r, o] for n outputs, at most kGroup. How fast weights are read depends on how they are read. With AVX-512 one row reads one stream, and
@@ -121,20 +126,17 @@ OM_INLINE void outputs_body(const float *x, int64_t rows, const T *w, int64_t k,
     if constexpr (quarters) {
       const bool wide = std::is_same_v<T, float>, one_tile = rows <= kTile<W>;
       NextRows<T> next(w + (i + 1 < fours ? i + 1 : n) * k, wide && one_tile ? 0 : k, apart * k, rows);
-      if (wide || one_tile) {
-        outputs<T, W, kOut>(x, rows, four, k, apart, y + i, next);
-      } else {
-        const float *copy = widen<T, W>(four, k);
-        const float *copies[kOut] = {copy, copy + k, copy + 2 * k, copy + 3 * k};
-        outputs<float, W, kOut>(x, rows, copies, k, apart, y + i, next);
-      }
+      if (wide || one_tile)
+        outputs<T, W, kOut>(x, 0, rows, four, k, apart, y + i, next);
+      else
+        widened_outputs<T, W>(x, rows, four, k, apart, y + i, next);
     } else {
-      outputs<T, W, kOut>(x, rows, four, k, 1, y + i * from, group);
+      outputs<T, W, kOut>(x, 0, rows, four, k, 1, y + i * from, group);
     }
   }
   for (int64_t o = fours * kOut; o < n; o++) {
     const T *one = w + o * k;
-    outputs<T, W, 1>(x, rows, &one, k, 1, y + o, group);
+    outputs<T, W, 1>(x, 0, rows, &one, k, 1, y + o, group);
   }
 }
 

@@ -358,11 +358,18 @@ struct NoStep {
   OM_LAMBDA bool operator()() const { return false; }
 };
 
+// The keep of a dot_tile that does not keep its weights.
+struct NoKeep {
+  template <class... A>
+  OM_LAMBDA void operator()(const A &...) const {}
+};
+
 // y[r, o] = x[r] · w[o] for R rows of x, ldx apart, and O rows of w, O being 1 or 4; the rows of y are ldy apart. The order of
 // additions of one product is the same for all R and O. The sums, R vectors of x and one of w are in registers: with R = 3 and O = 4
-// that is all sixteen registers of AVX2. step is called before each full vector of columns, until it returns false.
-template <class T, int W, int R, int O, class Step = NoStep>
-OM_INLINE void dot_tile(const float *x, int64_t ldx, const T *const *w, int64_t k, float *y, int64_t ldy, Step step = {}) {
+// that is all sixteen registers of AVX2. step is called before each full vector of columns, until it returns false; keep is called with
+// each vector of w in float32: its row, its first column, its lanes, and how many of them are valid.
+template <class T, int W, int R, int O, class Step = NoStep, class Keep = NoKeep>
+OM_INLINE void dot_tile(const float *x, int64_t ldx, const T *const *w, int64_t k, float *y, int64_t ldy, Step step = {}, Keep keep = {}) {
   using V = typename Vectors<W>::f32;
   V acc[R][O] = {};
   auto add = [&](int64_t i, auto c) OM_LAMBDA {
@@ -370,6 +377,7 @@ OM_INLINE void dot_tile(const float *x, int64_t ldx, const T *const *w, int64_t 
     unroll<R>([&](auto r) OM_LAMBDA { xi[r] = load<W>(x + r * ldx + i, c); });
     unroll<O>([&](auto o) OM_LAMBDA {
       const V wi = load<W>(w[o] + i, c);
+      keep(o, i, wi, c);
       unroll<R>([&](auto r) OM_LAMBDA { acc[r][o] += xi[r] * wi; });
     });
   };

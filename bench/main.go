@@ -187,6 +187,8 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	switch {
 	case o.quick && (o.full || !o.selects("speed")):
 		return o, errors.New("--quick measures speed alone; leave out --full and other measurements")
+	case o.quick && o.peers != nil:
+		return o, errors.New("--quick measures without peers; leave out --peers")
 	case o.update && !o.quick:
 		return o, errors.New("--update needs --quick")
 	}

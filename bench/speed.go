@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/openmanus/openmanus/internal/process"
@@ -19,6 +20,10 @@ func (r *report) measureSpeed(ctx context.Context, o options, log io.Writer) err
 	list := chosen(rows(), o.rows)
 	if len(list) == 0 {
 		return fmt.Errorf("--rows %s matches no row", o.rows)
+	}
+	wanted := func(r Row) bool { return slices.ContainsFunc(r.Peers, o.wants) }
+	if o.peers != nil && !slices.ContainsFunc(list, wanted) {
+		return fmt.Errorf("--peers %s matches no peer of the rows; --peer '' measures without peers", o.peers)
 	}
 	for _, dt := range types {
 		if o.typed && dt != o.dtype {
@@ -77,6 +82,9 @@ func (c *Comparison) bound(w Work, m Machine) {
 
 func (o *Ours) work(dt torch.DType) Work { return workOf(o.model.Config, o.model.Cost(), dt.Size()) }
 
+// wants reports whether --peers, if given, matches the form.
+func (o options) wants(f Form) bool { return o.peers == nil || o.peers.MatchString(f.String()) }
+
 // peers opens the peers of one type as rows need them.
 type peers struct {
 	o     options
@@ -92,7 +100,7 @@ func (p *peers) of(ctx context.Context, row Row) (rivals []Rival, err error) {
 		return nil, nil
 	}
 	for _, f := range row.Peers {
-		if p.o.peers != nil && !p.o.peers.MatchString(f.String()) {
+		if !p.o.wants(f) {
 			continue
 		}
 		if p.open[f.Peer] == nil {

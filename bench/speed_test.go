@@ -20,3 +20,17 @@ func TestPeersAreChosen(t *testing.T) {
 		}
 	}
 }
+
+// A pattern that matches no peer of the chosen rows is refused before anything is opened.
+func TestPeersWithoutMatch(t *testing.T) {
+	for _, o := range []options{
+		{peers: regexp.MustCompile("lama-cpp")},
+		{peers: regexp.MustCompile("llama"), rows: regexp.MustCompile("training")},
+	} {
+		var r report
+		err := r.measureSpeed(t.Context(), o, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "matches no peer") {
+			t.Errorf("--peers %s --rows %v: got %v", o.peers, o.rows, err)
+		}
+	}
+}

@@ -189,6 +189,8 @@ func parse(args []string, log io.Writer) (o options, err error) {
 		return o, errors.New("--quick measures speed alone; leave out --full and other measurements")
 	case o.quick && o.peers != nil:
 		return o, errors.New("--quick measures without peers; leave out --peers")
+	case o.peers != nil && o.python == "":
+		return o, errors.New("--peers needs --peer")
 	case o.update && !o.quick:
 		return o, errors.New("--update needs --quick")
 	}

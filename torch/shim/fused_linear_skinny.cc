@@ -70,7 +70,8 @@ constexpr bool kQuarters = W < 64;
 template <int W>
 constexpr int kTile = W == 64 ? 4 : 3;
 
-// y[r, i · apart] for R rows of x [rows, k] from row r and the O rows w; the rows of y are kGroup apart. r moves to the next row.
+// y[r, i · apart] for R rows of x [rows, k] from row r and the O rows w; the rows of y are kGroup apart. r moves to the next row. keep is
+// that of dot_tile.
 template <class T, int W, int R, int O, class Next, class Keep = NoKeep>
 OM_INLINE void tile(const float *x, int64_t &r, const T *const *w, int64_t k, int64_t apart, float *y, Next &next, Keep keep = {}) {
   next.advance(R * O);
@@ -80,17 +81,21 @@ OM_INLINE void tile(const float *x, int64_t &r, const T *const *w, int64_t k, in
     dot_tile<T, W, R, O>(x + r * k, k, w, k, sums, O, step, keep);
     unroll<R>([&](auto i) OM_LAMBDA { unroll<O>([&](auto o) OM_LAMBDA { y[(r + i) * kGroup + o * apart] = sums[i * O + o]; }); });
   } else {
-    dot_tile<T, W, R, O>(x + r * k, k, w, k, y + r * kGroup, kGroup, step);
+    dot_tile<T, W, R, O>(x + r * k, k, w, k, y + r * kGroup, kGroup, step, keep);
   }
   r += R;
 }
 
-// y[r, i · apart], with rows kGroup apart, for the rows of x [rows, k] from row r and the rows w[i] of k weights, i < O. Two tiles
-// of two rows take less time than one of three and one of one.
+// Whether the next tile has kTile rows if `left` rows are left: two tiles of two rows take less time than one of three and one of one.
+template <int W>
+constexpr bool full_tile(int64_t left) {
+  return left >= kTile<W> && (kTile<W> == 4 || left != 4);
+}
+
+// y[r, i · apart], with rows kGroup apart, for the rows of x [rows, k] from row r and the rows w[i] of k weights, i < O.
 template <class T, int W, int O, class Next>
 OM_INLINE void outputs(const float *x, int64_t r, int64_t rows, const T *const *w, int64_t k, int64_t apart, float *y, Next &next) {
-  constexpr int most = kTile<W>;
-  while (rows - r >= most && (most == 4 || rows - r != 4)) tile<T, W, most, O>(x, r, w, k, apart, y, next);
+  while (full_tile<W>(rows - r)) tile<T, W, kTile<W>, O>(x, r, w, k, apart, y, next);
   while (rows - r >= 2) tile<T, W, 2, O>(x, r, w, k, apart, y, next);
   if (r < rows) tile<T, W, 1, O>(x, r, w, k, apart, y, next);
 }
@@ -103,10 +108,10 @@ OM_INLINE void widened_outputs(const float *x, int64_t rows, const T *const *w, 
   float *const copy = wide.data();
   auto keep = [&](int64_t o, int64_t i, const auto &v, auto c) OM_LAMBDA { store<W>(copy + o * k + i, v, c); };
   int64_t r = 0;
-  if (rows == 4)
-    tile<T, W, 2, kOut>(x, r, w, k, apart, y, next, keep);
-  else
+  if (full_tile<W>(rows))
     tile<T, W, kTile<W>, kOut>(x, r, w, k, apart, y, next, keep);
+  else
+    tile<T, W, 2, kOut>(x, r, w, k, apart, y, next, keep);
   const float *const copies[kOut] = {copy, copy + k, copy + 2 * k, copy + 3 * k};
   outputs<float, W, kOut>(x, r, rows, copies, k, apart, y, next);
 }

@@ -81,7 +81,7 @@ func TestCompare(t *testing.T) {
 	peer := &scriptedSide{"peer", []float64{25, 3, 5}, &log}       // it is, because it is long
 	form := &scriptedSide{"again", []float64{0.1, 6, 10, 9}, &log} // another form of the job
 	j := Job{Name: "x", Kind: Decode, Batch: 3, New: 4}
-	rivals := []Rival{{Name: "peer", Side: peer}, {Name: "peer", Form: "again", Side: form}}
+	rivals := []Rival{{Form: Form{Peer: "peer"}, Side: peer}, {Form: Form{Peer: "peer", Form: "again"}, Side: form}}
 	got, err := compare(t.Context(), j, ours, rivals, 3, func() error {
 		log = append(log, "probe")
 		return nil

@@ -33,10 +33,9 @@ type PeerRate struct {
 	Seconds []float64 `json:"seconds"`
 }
 
-// Rival is a peer in a comparison. Form is the way in which it does the job.
+// Rival is a peer in a comparison.
 type Rival struct {
-	Name string
-	Form string
+	Form Form
 	Side Side
 }
 
@@ -64,7 +63,7 @@ func compare(ctx context.Context, j Job, ours Side, rivals []Rival, rounds int, 
 				return c, err
 			}
 			formed := j
-			formed.Form = s.Form
+			formed.Form = s.Form.Form
 			took, err := s.Side.Run(ctx, formed)
 			if err != nil {
 				return c, err
@@ -77,7 +76,7 @@ func compare(ctx context.Context, j Job, ours Side, rivals []Rival, rounds int, 
 	c.OursSeconds = seconds[0]
 	c.Ours = float64(n) / median(c.OursSeconds)
 	for i, r := range rivals {
-		p := PeerRate{Name: Form{r.Name, r.Form}.String(), Seconds: seconds[i+1]}
+		p := PeerRate{Name: r.Form.String(), Seconds: seconds[i+1]}
 		p.Rate = float64(n) / median(p.Seconds)
 		p.Ratio = c.Ours / p.Rate
 		c.Peers = append(c.Peers, p)

@@ -32,7 +32,7 @@ const usage = `Usage: bench [OPTIONS] [speed | grpo | start | latency | job | sh
 
   --full      speed, a GRPO step of 8 prompts with 8 replies each in both types (one turn), start and latency.
               --full speed, --full grpo and --full start measure one of them
-  --quick     speed with smaller jobs and without peers, in at most 3 minutes on two idle cores. It compares the shares with those that
+  --quick     speed with smaller jobs and without peers, in 3 to 4 minutes on two idle cores. It compares the shares with those that
               the repository stores; --quick --update stores them
 
 Without a name: speed, then latency. Options may stand anywhere. The result is on stdout. The exit status is 1 if latency is not hidden, or if
@@ -190,7 +190,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	case o.quick && o.peers != nil:
 		return o, errors.New("--quick measures without peers; leave out --peers")
 	case o.peers != nil && o.python == "":
-		return o, errors.New("--peers needs --peer")
+		return o, errors.New("--peers needs --peer, the Python that has the peers")
 	case o.update && !o.quick:
 		return o, errors.New("--update needs --quick")
 	}

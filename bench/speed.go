@@ -117,7 +117,7 @@ func (p *peers) of(ctx context.Context, row Row) (rivals []Rival, err error) {
 				return nil, fmt.Errorf("%s: %w", f.Peer, err)
 			}
 		}
-		rivals = append(rivals, Rival{Name: f.Peer, Form: f.Form, Side: p.open[f.Peer]})
+		rivals = append(rivals, Rival{Form: f, Side: p.open[f.Peer]})
 	}
 	return rivals, nil
 }

@@ -209,13 +209,17 @@ func measure(ctx context.Context, o options, out, log io.Writer) error {
 		return beBusy(os.Stdin)
 	}
 	torch.SetNumThreads(o.threads)
-	r := report{Threads: o.threads, Rounds: o.rounds}
+	r := report{Threads: o.threads, Rounds: o.rounds, CPU: torch.InstructionSet()}
+	var stored Shares
 	var err error
-	if o.selects("speed") {
+	if o.quick {
+		stored, err = openShares(o, r.CPU)
+	}
+	if err == nil && o.selects("speed") {
 		err = r.measureSpeed(ctx, o, log)
 	}
 	if err == nil && o.quick {
-		err = r.checkShares(o)
+		err = r.checkShares(o, stored, r.CPU)
 	}
 	if err == nil && o.selects("grpo") {
 		err = inFolder(func(dir string) error { return r.measureGRPO(ctx, o, dir, log) })

@@ -13,6 +13,7 @@ import (
 type report struct {
 	Threads  int               `json:"threads"`
 	Rounds   int               `json:"rounds"`
+	CPU      string            `json:"cpu"`                // see torch.InstructionSet
 	Versions map[string]string `json:"versions,omitempty"` // of the peers' packages
 	Speed    []Comparison      `json:"speed,omitempty"`
 	Verdicts []Verdict         `json:"verdicts,omitempty"` // of --quick
@@ -83,7 +84,7 @@ func (r *report) printSpeed(b *strings.Builder) error {
 	if m := r.Memory; m != nil {
 		fmt.Fprintf(b, "KV cache %d MB, process %d MB, GPU %d MB\n", m.KVCache/1e6, m.Process/1e6, m.GPU/1e6)
 	}
-	fmt.Fprintf(b, "%d threads, median of %d runs", r.Threads, r.Rounds)
+	fmt.Fprintf(b, "%d threads, %s, median of %d runs", r.Threads, r.CPU, r.Rounds)
 	if len(against) > 0 {
 		fmt.Fprintf(b, ", against %s; in parentheses ours / theirs", strings.Join(against, ", "))
 	}

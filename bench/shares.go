@@ -11,7 +11,7 @@ import (
 )
 
 // Share is the share of the machine's bound that a row reached when it was stored. It falls short if it is smaller by more than Tolerance,
-// a part of the share. Shares depend less on the machine than rates do.
+// a part of the share. Shares depend less on the speed of the machine than rates do.
 type Share struct {
 	Share     float64 `json:"share"`
 	Tolerance float64 `json:"tolerance"`
@@ -32,22 +32,29 @@ type Verdict struct {
 // key names a row in the file.
 func (c Comparison) key() string { return c.Job.Name + ", " + c.Type }
 
+// Shares are the stored shares of each instruction set, see torch.InstructionSet, by the key of the row. The same row reaches different shares
+// with different instruction sets.
+type Shares map[string]map[string]Share
+
 // readShares reads the file. A file that does not exist is empty.
-func readShares(path string) (map[string]Share, error) {
+func readShares(path string) (Shares, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return map[string]Share{}, nil
+		return Shares{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var stored map[string]Share
+	var stored Shares
 	if err := json.Unmarshal(text, &stored); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	for name, s := range stored {
-		if !(s.Share > 0 && s.Tolerance > 0 && s.Tolerance < 1) {
-			return nil, fmt.Errorf("%s: %q has the share %g and the tolerance %g; want a share above 0 and a tolerance between 0 and 1", path, name, s.Share, s.Tolerance)
+	for set, rows := range stored {
+		for name, s := range rows {
+			if !(s.Share > 0 && s.Tolerance > 0 && s.Tolerance < 1) {
+				return nil, fmt.Errorf("%s: %s: %q has the share %g and the tolerance %g; want a share above 0 and a tolerance between 0 and 1",
+					path, set, name, s.Share, s.Tolerance)
+			}
 		}
 	}
 	return stored, nil
@@ -76,36 +83,43 @@ func judge(stored map[string]Share, measured []Comparison, all bool) (list []Ver
 	return list
 }
 
-// updateShares stores the measured shares and keeps the tolerances. If all rows were measured, other rows are removed.
-func updateShares(path string, stored map[string]Share, measured []Comparison, all bool) error {
+// update replaces the shares of the instruction set by the measured ones, which keep their tolerances. If only some rows were measured, the
+// others stay.
+func (s Shares) update(set string, measured []Comparison, all bool) {
 	updated := map[string]Share{}
 	if !all {
-		maps.Copy(updated, stored)
+		maps.Copy(updated, s[set])
 	}
 	for _, c := range measured {
-		s := Share{Share: float64(int(1000*c.Share+0.5)) / 1000, Tolerance: defaultTolerance}
-		if before, ok := stored[c.key()]; ok {
-			s.Tolerance = before.Tolerance
+		share := Share{Share: float64(int(1000*c.Share+0.5)) / 1000, Tolerance: defaultTolerance}
+		if before, ok := s[set][c.key()]; ok {
+			share.Tolerance = before.Tolerance
 		}
-		updated[c.key()] = s
+		updated[c.key()] = share
 	}
-	text, err := json.MarshalIndent(updated, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
+	s[set] = updated
 }
 
-// checkShares compares the rows with the file of the options, or writes it.
-func (r *report) checkShares(o options) error {
+// openShares reads the file of the options. It refuses a file without shares of the instruction set, unless they are to be stored.
+func openShares(o options, set string) (Shares, error) {
 	stored, err := readShares(o.shares)
+	if err == nil && stored[set] == nil && !o.update {
+		err = fmt.Errorf("%s has no shares of %s; store them with --quick --update", o.shares, set)
+	}
+	return stored, err
+}
+
+// checkShares compares the rows with the stored shares of the instruction set, or stores them.
+func (r *report) checkShares(o options, stored Shares, set string) error {
+	all := o.rows == nil && !o.typed
+	if !o.update {
+		r.Verdicts = judge(stored[set], r.Speed, all)
+		return nil
+	}
+	stored.update(set, r.Speed, all)
+	text, err := json.MarshalIndent(stored, "", "  ")
 	if err != nil {
 		return err
 	}
-	all := o.rows == nil && !o.typed
-	if o.update {
-		return updateShares(o.shares, stored, r.Speed, all)
-	}
-	r.Verdicts = judge(stored, r.Speed, all)
-	return nil
+	return os.WriteFile(o.shares, append(text, '\n'), 0o644)
 }

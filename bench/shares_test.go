@@ -49,7 +49,11 @@ func TestCheckShares(t *testing.T) {
 	check := func(want string) {
 		t.Helper()
 		r.Verdicts = nil
-		if err := r.checkShares(o); err != nil {
+		stored, err := openShares(o, "AVX2")
+		if err == nil {
+			err = r.checkShares(o, stored, "AVX2")
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		var problems []string
@@ -80,20 +84,32 @@ func TestCheckShares(t *testing.T) {
 	r.Speed = []Comparison{measuredRow("b", 0.75)}
 	check("")
 	stored, err := readShares(o.shares)
-	want := map[string]Share{"a, float32": {0.5, 0.45}, "b, float32": {0.75, defaultTolerance}}
+	want := Shares{"AVX2": {"a, float32": {0.5, 0.45}, "b, float32": {0.75, defaultTolerance}}}
 	if d := cmp.Diff(want, stored); err != nil || d != "" {
 		t.Error(err, d)
 	}
 	o.rows = nil
 	check("")
-	if stored, err = readShares(o.shares); err != nil || len(stored) != 1 {
+	if stored, err = readShares(o.shares); err != nil || len(stored["AVX2"]) != 1 {
 		t.Errorf("after an update with all rows: %v, %v", stored, err)
+	}
+
+	o.update = false
+	if _, err := openShares(o, "AMX"); err == nil || !strings.Contains(err.Error(), "no shares of AMX") {
+		t.Errorf("an instruction set without shares: %v", err)
+	}
+	o.update = true
+	if err := r.checkShares(o, stored, "AMX"); err != nil {
+		t.Fatal(err)
+	}
+	if stored, err = readShares(o.shares); err != nil || len(stored) != 2 || len(stored["AVX2"]) != 1 {
+		t.Errorf("after an update of another instruction set: %v, %v", stored, err)
 	}
 }
 
 func TestReadSharesRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "shares.json")
-	for text, want := range map[string]string{"{": "shares.json", `{"a": {"share": 0.5, "tolerance": 0}}`: "tolerance"} {
+	for text, want := range map[string]string{"{": "shares.json", `{"AVX2": {"a": {"share": 0.5, "tolerance": 0}}}`: "tolerance"} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -103,16 +119,18 @@ func TestReadSharesRefuses(t *testing.T) {
 	}
 }
 
-// TestStoredShares checks that the file of the repository has all rows of the table.
+// TestStoredShares checks that each instruction set in the file of the repository has all rows of the table.
 func TestStoredShares(t *testing.T) {
 	stored, err := readShares("shares.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dt := range types {
-		for _, r := range rows() {
-			if _, ok := stored[(Comparison{Job: r.Quick, Type: dt.String()}).key()]; !ok {
-				t.Errorf("%s, %v has no share; store it with --quick --update", r.Quick.Name, dt)
+	for set, shares := range stored {
+		for _, dt := range types {
+			for _, r := range rows() {
+				if _, ok := shares[(Comparison{Job: r.Quick, Type: dt.String()}).key()]; !ok {
+					t.Errorf("%s: %s, %v has no share; store it with --quick --update", set, r.Quick.Name, dt)
+				}
 			}
 		}
 	}

@@ -165,8 +165,14 @@ func ProtectedTrace(f func()) []string {
 	return strings.Fields(trace(false))
 }
 
-// cpuLevel returns the instruction set that the fused kernels use: 4 is AMX,
-// 3 AVX-512 with bfloat16 products, 2 AVX-512, 1 AVX2, 0 the baseline.
+// instructionSets are the names of the levels of cpuLevel, from -1.
+var instructionSets = []string{"none", "baseline", "AVX2", "AVX-512", "AVX-512 BF16", "AMX"}
+
+// InstructionSet returns the name of the CPU instructions that the fused kernels use: "baseline", "AVX2", "AVX-512",
+// "AVX-512 BF16" (with products in bfloat16) or "AMX"; "none" if the kernels are off.
+func InstructionSet() string { return instructionSets[cpuLevel()+1] }
+
+// cpuLevel returns the level of InstructionSet: 4 is AMX, 0 the baseline, -1 none.
 func cpuLevel() int {
 	mustLoad()
 	return int(C.om_cpu_level())

@@ -98,7 +98,7 @@ func (o options) selects(name string) bool {
 	return o.full && (name == "grpo" || name == "start")
 }
 
-// readers are the measurements that read an option, for options that only some of them read.
+// readers are the measurements that read an option, for options that only some of them read. The help of the option begins with them.
 var readers = map[string][]string{
 	"dtype":   {"speed", "grpo", "job"},
 	"rows":    {"speed"},
@@ -134,25 +134,25 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	f.StringVar(&o.llamaScript, "llama-script", "bench/peer_llamacpp.py", "speed: the `FILE` of the peer llama.cpp")
 	f.StringVar(&o.trlScript, "trl-script", "bench/peer_trl.py", "grpo: the peer's `FILE`")
 	f.StringVar(&o.program, "program", "build/openmanus", "speed, grpo, start: the `FILE` of openmanus")
-	f.StringVar(&o.device, "device", "cpu", "job: the `DEVICE`, cpu, cuda or cuda:N")
-	f.Func("dtype", "speed, grpo, job: the `TYPE`, float32 or bfloat16 (default in speed and grpo --full: both, otherwise float32)", func(s string) (err error) {
+	f.StringVar(&o.device, "device", "cpu", "the `DEVICE`, cpu, cuda or cuda:N")
+	f.Func("dtype", "the `TYPE`, float32 or bfloat16 (default in speed and grpo --full: both, otherwise float32)", func(s string) (err error) {
 		o.typed = true
 		o.dtype, err = torch.ParseDType(s)
 		return err
 	})
-	f.Func("rows", "speed: only rows whose name matches the `PATTERN`, such as 'decode, 8'", func(s string) (err error) {
+	f.Func("rows", "only rows whose name matches the `PATTERN`, such as 'decode, 8'", func(s string) (err error) {
 		o.rows, err = regexp.Compile(s)
 		return err
 	})
-	f.Func("peers", "speed: only peers whose name matches the `PATTERN`, such as 'llama'", func(s string) (err error) {
+	f.Func("peers", "only peers whose name matches the `PATTERN`, such as 'llama'", func(s string) (err error) {
 		o.peers, err = regexp.Compile(s)
 		return err
 	})
-	f.BoolVar(&o.full, "full", false, "measure speed, a larger GRPO step, start and latency")
+	f.BoolVar(&o.full, "full", false, "a GRPO step of 8 prompts with 8 replies; without a name, all of these")
 	f.BoolVar(&o.quick, "quick", false, "compare shares with the stored ones, without peers")
 	f.BoolVar(&o.update, "update", false, "quick: store the measured shares")
 	f.StringVar(&o.shares, "shares", "bench/shares.json", "quick: the `FILE` of the stored shares")
-	f.Func("job", `job: a `+"`JSON`"+` object such as {"name": "decode, 8 rows", "kind": "decode", "batch": 8, "context": 128, "new": 48}; kinds: prefill, decode, turns, train`, func(s string) error {
+	f.Func("job", `a `+"`JSON`"+` object such as {"name": "decode, 8 rows", "kind": "decode", "batch": 8, "context": 128, "new": 48}; kinds: prefill, decode, turns, train`, func(s string) error {
 		d := json.NewDecoder(strings.NewReader(s))
 		d.DisallowUnknownFields()
 		return d.Decode(&o.job)
@@ -161,11 +161,16 @@ func parse(args []string, log io.Writer) (o options, err error) {
 		o.shards = &ShardJob{}
 		return json.Unmarshal([]byte(s), o.shards)
 	})
-	f.IntVar(&o.busy, "busy", busyByDefault(), "shared: `NUMBER` of busy processes")
+	f.IntVar(&o.busy, "busy", busyByDefault(), "`NUMBER` of busy processes")
 	f.BoolVar(&o.beBusy, "be-busy", false, "shared: be a busy process until the end of stdin; `bench shared` starts them")
-	f.IntVar(&o.threads, "threads", torch.NumThreads(), "speed, grpo, start, job, shared: CPU threads on both sides")
+	f.IntVar(&o.threads, "threads", torch.NumThreads(), "CPU threads on both sides")
 	f.IntVar(&o.rounds, "rounds", 3, "measured runs on every side: speed, start and shared report the median, latency the fastest; grpo: turns of three steps (with --full one turn), the median counts")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables")
+	f.VisitAll(func(flag *flag.Flag) {
+		if names := readers[flag.Name]; names != nil {
+			flag.Usage = strings.Join(names, ", ") + ": " + flag.Usage
+		}
+	})
 	for err = f.Parse(args); err == nil && f.NArg() > 0; err = f.Parse(f.Args()[1:]) {
 		if o.measurement != "" {
 			return o, fmt.Errorf("unexpected argument %q", f.Arg(0))

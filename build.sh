@@ -864,7 +864,7 @@ Usage: ./build.sh [COMMAND]
   quickstart      build, then train a tiny agent on the built-in maze and show its success before and after
   test            build, then run every test
   bench           build, then measure speed against transformers and llama.cpp (downloads 2 GB); bench --full measures
-                  speed, a larger GRPO step, start and latency; bench --quick, in 3 to 4 minutes without peers, compares with bench/shares.json
+                  speed, a larger GRPO step, start and latency; bench --quick, in three minutes without peers, compares with bench/shares.json
   install         build, then install the program and its libraries below --prefix DIR (default ~/.local, for root /usr/local)
   release         build the files for users in dist/: the one-file executable, the archive, licences and checksums
   native          build only the native libraries

@@ -82,7 +82,7 @@ func TestCompare(t *testing.T) {
 	form := &scriptedSide{"again", []float64{0.1, 6, 10, 9}, &log} // another form of the job
 	j := Job{Name: "x", Kind: Decode, Batch: 3, New: 4}
 	rivals := []Rival{{Form: Form{Peer: "peer"}, Side: peer}, {Form: Form{Peer: "peer", Form: "again"}, Side: form}}
-	got, err := compare(t.Context(), j, ours, rivals, 3, func() error {
+	got, err := compare(t.Context(), j, ours, rivals, 3, longRun, func() error {
 		log = append(log, "probe")
 		return nil
 	})
@@ -102,7 +102,7 @@ func TestCompare(t *testing.T) {
 	if row := strings.Join(got.row(), "|"); row != "x||6 tokens/s|||peer 2.4 (2.50 x), peer again 1.333 (4.50 x)" {
 		t.Errorf("the row is %q", row)
 	}
-	alone, err := compare(t.Context(), j, &scriptedSide{"ours", []float64{1, 2}, &log}, nil, 1, nil)
+	alone, err := compare(t.Context(), j, &scriptedSide{"ours", []float64{1, 2}, &log}, nil, 1, longRun, nil)
 	if err != nil || alone.Ours != 6 || alone.Peers != nil {
 		t.Errorf("without a peer: got %+v (error %v), want ours 6 and no peers", alone, err)
 	}
@@ -246,6 +246,11 @@ func TestParseRefuses(t *testing.T) {
 		}
 		if err != nil || strings.Join(got, " ") != want {
 			t.Errorf("%q selects %v (error %v), want %s", args, got, err, want)
+		}
+	}
+	for args, want := range map[string]int{"": 3, "--quick": 2, "--quick --rounds 3": 3} {
+		if o, err := parse(strings.Fields(args), t.Output()); err != nil || o.rounds != want {
+			t.Errorf("%q: %d rounds, error %v; want %d", args, o.rounds, err, want)
 		}
 	}
 	if o, err := parse([]string{"--rounds", "2", "latency", "--json"}, t.Output()); err != nil || o.measurement != "latency" || o.rounds != 2 || !o.json {

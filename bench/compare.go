@@ -39,12 +39,17 @@ type Rival struct {
 	Side Side
 }
 
-// longRun is the time from which the first run counts: the warm-up is a small part of it, and another run is expensive.
-const longRun = 20 * time.Second
+// longRun is the time from which the first run counts: the warm-up is a small part of it, and another run is expensive. With --quick it is
+// longQuickRun.
+const (
+	longRun      = 20 * time.Second
+	longQuickRun = 2 * time.Second
+)
 
 // compare runs a job on all sides, once to warm up and then in the given number of rounds. The sides alternate, so that other load on the
-// machine affects all. probe measures the machine at the start of every round; nil: no probe.
-func compare(ctx context.Context, j Job, ours Side, rivals []Rival, rounds int, probe func() error) (Comparison, error) {
+// machine affects all. The first run is no warm-up, but counts, if it takes at least long. probe measures the machine at the start of every
+// round; nil: no probe.
+func compare(ctx context.Context, j Job, ours Side, rivals []Rival, rounds int, long time.Duration, probe func() error) (Comparison, error) {
 	n, unit := j.Units()
 	c := Comparison{Job: j, Unit: unit}
 	sides := append([]Rival{{Side: ours}}, rivals...)
@@ -68,7 +73,7 @@ func compare(ctx context.Context, j Job, ours Side, rivals []Rival, rounds int, 
 			if err != nil {
 				return c, err
 			}
-			if round > 0 || took >= longRun {
+			if round > 0 || took >= long {
 				seconds[i] = append(seconds[i], took.Seconds())
 			}
 		}

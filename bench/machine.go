@@ -42,9 +42,8 @@ func (m *Machine) probe(ctx context.Context, t *torch.Thread) error {
 	})
 }
 
-// fastestOf runs f once to warm up, then probeRuns times, and returns the time of the fastest run.
+// fastestOf runs f probeRuns times and returns the time of the fastest run.
 func fastestOf(f func()) time.Duration {
-	f()
 	var took []time.Duration
 	for range probeRuns {
 		began := time.Now()

@@ -31,8 +31,8 @@ const usage = `Usage: bench [OPTIONS] [speed | grpo | start | latency | job | sh
   latency     many maze episodes against a server that answers late: waiting must overlap with generation
 
   --full      speed, a GRPO step of 8 prompts with 8 replies each in both types (one turn), start and latency.
-              --full speed, --full grpo and --full start measure one of them
-  --quick     speed with smaller jobs and without peers, in 3 to 4 minutes on two idle cores. It compares the shares with those that
+              --full grpo measures the step alone; the others are the same without --full
+  --quick     speed with smaller jobs and without peers, in three minutes on two idle cores. It compares the shares with those that
               the repository stores; --quick --update stores them
 
 Without a name: speed, then latency. Options may stand anywhere. The result is on stdout. The exit status is 1 if latency is not hidden, or if
@@ -63,6 +63,9 @@ func main() {
 		os.Exit(1)
 	}
 }
+
+// quickRounds is the number of rounds of --quick unless --rounds is given.
+const quickRounds = 2
 
 // options are the parsed command line.
 type options struct {
@@ -164,7 +167,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	f.IntVar(&o.busy, "busy", busyByDefault(), "`NUMBER` of busy processes")
 	f.BoolVar(&o.beBusy, "be-busy", false, "shared: be a busy process until the end of stdin; `bench shared` starts them")
 	f.IntVar(&o.threads, "threads", torch.NumThreads(), "CPU threads on both sides")
-	f.IntVar(&o.rounds, "rounds", 3, "measured runs on every side: speed, start and shared report the median, latency the fastest; grpo: turns of three steps (with --full one turn), the median counts")
+	f.IntVar(&o.rounds, "rounds", 3, "measured runs on every side, with --quick 2: speed, start and shared report the median, latency the fastest; grpo: turns of three steps (with --full one turn), the median counts")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables")
 	f.VisitAll(func(flag *flag.Flag) {
 		if names := readers[flag.Name]; names != nil {
@@ -179,6 +182,9 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	}
 	if err != nil {
 		return o, err
+	}
+	if o.quick && !given(f, "rounds") {
+		o.rounds = quickRounds
 	}
 	switch o.measurement {
 	case "", "speed", "grpo", "start", "latency", "shards", "shared":
@@ -203,6 +209,12 @@ func parse(args []string, log io.Writer) (o options, err error) {
 		return o, errors.New("--threads, --rounds and --busy must be at least 1")
 	}
 	return o, o.checkRead(f)
+}
+
+// given reports whether the command line has the option.
+func given(f *flag.FlagSet, name string) (found bool) {
+	f.Visit(func(g *flag.Flag) { found = found || g.Name == name })
+	return found
 }
 
 // measure runs the selected measurements and reports them.
@@ -293,7 +305,7 @@ func (r *report) measureJob(ctx context.Context, o options) error {
 		return fmt.Errorf("open %s: %w", o.model, err)
 	}
 	defer ours.Close()
-	c, err := compare(ctx, o.job, ours, nil, o.rounds, nil)
+	c, err := compare(ctx, o.job, ours, nil, o.rounds, longRun, nil)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,10 @@ func (r *report) measureType(ctx context.Context, o options, list []Row, dt torc
 	defer ours.Close()
 	peers := &peers{o: o, dtype: dt, log: log, open: map[string]*Peer{}}
 	defer func() { err = errors.Join(err, peers.Close()) }()
-	work := ours.work(dt)
+	work, long := ours.work(dt), longRun
+	if o.quick {
+		long = longQuickRun
+	}
 	for _, row := range list {
 		j := row.Job
 		if o.quick {
@@ -59,7 +62,7 @@ func (r *report) measureType(ctx context.Context, o options, list []Row, dt torc
 			return err
 		}
 		m := Machine{dtype: dt}
-		c, err := compare(ctx, j, ours, rivals, o.rounds, func() error { return m.probe(ctx, ours.thread) })
+		c, err := compare(ctx, j, ours, rivals, o.rounds, long, func() error { return m.probe(ctx, ours.thread) })
 		if err != nil {
 			return err
 		}

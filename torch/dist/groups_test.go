@@ -23,8 +23,12 @@ func TestGroupsOfOneProcess(t *testing.T) {
 	if out, err := exec.Command(compiler, "-std=c++17", "-shared", "-fPIC", "-o", library, "testdata/slowmaps.cc").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	env := Env{Size: 1, LocalSize: 1, Host: "127.0.0.1", Port: freePort(t), Attempt: "first"}
-	startRank(t, "joins many groups", patient, env, "LD_PRELOAD="+library).succeed(t)
+	for name, variables := range map[string][]string{"tests' device": nil, "protected": {onProtected}} {
+		t.Run(name, func(t *testing.T) {
+			env := Env{Size: 1, LocalSize: 1, Host: "127.0.0.1", Port: freePort(t), Attempt: "first"}
+			startRank(t, "joins many groups", patient, env, append(variables, "LD_PRELOAD="+library)...).succeed(t)
+		})
+	}
 }
 
 func init() {
@@ -71,7 +75,11 @@ func onGroup(ctx context.Context, env Env, joined *sync.WaitGroup, f func(*Group
 		return err
 	}
 	defer g.Abort()
-	th, err := torch.NewThread(torch.Device{})
+	device, err := deviceOf(env)
+	if err != nil {
+		return err
+	}
+	th, err := torch.NewThread(device)
 	if err != nil {
 		return err
 	}

@@ -95,8 +95,9 @@ std::string current_message() {
   }
 }
 
-// Held while a collective is submitted to Gloo, which does not wait for other ranks. c10d records the collectives of all groups of
-// the process in one object. FlightRecorder::recordWithResetEnabled (FlightRecorderDetail.hpp) searches its map all_pg_status_, and
+// Held while a collective is submitted, which does not wait for other ranks: the back end of NCCL has connected them before, and Gloo
+// waits afterwards. c10d records the collectives of all groups of the process in one object, those of the protected device, which Gloo
+// computes, among them. FlightRecorder::recordWithResetEnabled (FlightRecorderDetail.hpp) searches its map all_pg_status_, and
 // inserts a group at its first collective, before it takes the lock of the object. Two groups in two threads, as in tests with
 // several ranks in one process, would change the map at the same time, which crashes in std::_Rb_tree_insert_and_rebalance.
 std::mutex recorder_mu;
@@ -476,13 +477,17 @@ struct Group : std::enable_shared_from_this<Group> {
   template <typename F>
   void collect(const std::string &name, std::vector<at::Tensor> ts, F start);
 
+  // Submits one collective to a back end.
+  template <typename F>
+  static c10::intrusive_ptr<c10d::Work> begin(c10d::Backend &b, std::vector<at::Tensor> &ts, F start) {
+    std::lock_guard<std::mutex> lock(recorder_mu);
+    return start(b, ts);
+  }
+
   // Runs one collective on tensors in host memory.
   template <typename F>
   void collect_on_host(const std::string &name, std::vector<at::Tensor> &ts, F start) {
-    c10::intrusive_ptr<c10d::Work> work = [&] {
-      std::lock_guard<std::mutex> lock(recorder_mu);
-      return start(*gloo, ts);
-    }();
+    c10::intrusive_ptr<c10d::Work> work = begin(*gloo, ts, start);
     const std::string call = name + " (collective " + std::to_string(++calls) + ")";
     try {
       work->wait();
@@ -503,7 +508,7 @@ struct Group : std::enable_shared_from_this<Group> {
       running.push_back(r);
     }
     try {
-      start(*backend, ts)->wait();  // the stream waits
+      begin(*backend, ts, start)->wait();  // the stream waits
       c10::Event after(device.type());
       after.record(guard(device).getStream(device));
       std::lock_guard<std::mutex> lock(running_mu);

@@ -109,14 +109,14 @@ func openShares(o options, set string) (Shares, error) {
 	return stored, err
 }
 
-// checkShares compares the rows with the stored shares of the instruction set, or stores them.
-func (r *report) checkShares(o options, stored Shares, set string) error {
+// checkShares compares the rows with the stored shares of the report's instruction set, or stores them.
+func (r *report) checkShares(o options, stored Shares) error {
 	all := o.rows == nil && !o.typed
 	if !o.update {
-		r.Verdicts = judge(stored[set], r.Speed, all)
+		r.Verdicts = judge(stored[r.CPU], r.Speed, all)
 		return nil
 	}
-	stored.update(set, r.Speed, all)
+	stored.update(r.CPU, r.Speed, all)
 	text, err := json.MarshalIndent(stored, "", "  ")
 	if err != nil {
 		return err

@@ -45,13 +45,13 @@ func TestJudge(t *testing.T) {
 // TestCheckShares updates the file, compares with it, and keeps tolerances that were edited.
 func TestCheckShares(t *testing.T) {
 	o := options{shares: filepath.Join(t.TempDir(), "shares.json"), update: true}
-	r := report{Speed: []Comparison{measuredRow("a", 0.5), measuredRow("b", 0.25)}}
+	r := report{CPU: "AVX2", Speed: []Comparison{measuredRow("a", 0.5), measuredRow("b", 0.25)}}
 	check := func(want string) {
 		t.Helper()
 		r.Verdicts = nil
-		stored, err := openShares(o, "AVX2")
+		stored, err := openShares(o, r.CPU)
 		if err == nil {
-			err = r.checkShares(o, stored, "AVX2")
+			err = r.checkShares(o, stored)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -98,8 +98,8 @@ func TestCheckShares(t *testing.T) {
 	if _, err := openShares(o, "AMX"); err == nil || !strings.Contains(err.Error(), "no shares of AMX") {
 		t.Errorf("an instruction set without shares: %v", err)
 	}
-	o.update = true
-	if err := r.checkShares(o, stored, "AMX"); err != nil {
+	o.update, r.CPU = true, "AMX"
+	if err := r.checkShares(o, stored); err != nil {
 		t.Fatal(err)
 	}
 	if stored, err = readShares(o.shares); err != nil || len(stored) != 2 || len(stored["AVX2"]) != 1 {

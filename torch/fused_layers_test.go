@@ -43,6 +43,18 @@ func onEveryCPU(t *testing.T, f func(t *testing.T)) {
 	}
 }
 
+func TestInstructionSet(t *testing.T) {
+	best := torch.CPULevel()
+	defer torch.LimitCPULevel(best)
+	names := []string{"none", "baseline", "AVX2", "AVX-512", "AVX-512 BF16", "AMX"}
+	for level := -1; level <= best; level++ {
+		torch.LimitCPULevel(level)
+		if got := torch.InstructionSet(); got != names[level+1] {
+			t.Errorf("level %d is named %q, want %q", level, got, names[level+1])
+		}
+	}
+}
+
 // tolerances holds the tolerances of the kernels against float64, by the type of the operands.
 var tolerances = map[torch.DType]float64{torch.Float64: 1e-12, torch.Float32: 5e-6, torch.BFloat16: 0.03}
 

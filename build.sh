@@ -576,11 +576,14 @@ brief() {
 }
 
 # failures FILE: prints the tests that failed in the output of go test -v, each with the first 3000 characters that it printed.
+# Of a package without a failed test, which crashed or was not built, it prints the name and the last test that began.
 failures() {
   awk '
-    /^=== (RUN|NAME|CONT) / {split($0, w, " "); test = w[3]; next}
+    /^=== (RUN|NAME|CONT) / {split($0, w, " "); test = last = w[3]; next}
+    /^FAIL\t/ && !listed {printf "%s: %s\n%s", $2, last == "" ? "no test began" : "ended in " last, said[last]}
+    /^(ok|FAIL)[ \t]/ {last = ""; listed = 0; delete said}
     /^(=== PAUSE|ok|FAIL|PASS)/ || /^ *--- (PASS|SKIP)/ {test = ""}
-    /^ *--- FAIL: / {split($0, w, "--- FAIL: "); sub(/ .*/, "", w[2]); printf "%s\n%s", $0, said[w[2]]; test = ""}
+    /^ *--- FAIL: / {split($0, w, "--- FAIL: "); sub(/ .*/, "", w[2]); printf "%s\n%s", $0, said[w[2]]; test = ""; listed = 1}
     /^panic: / {print}
     test != "" && length(said[test]) < 3000 {said[test] = said[test] "     " $0 "\n"}
   ' "$1"

@@ -96,11 +96,19 @@ func TestCompare(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if order := strings.Join(log, " "); order != "ours peer again probe ours peer again probe ours peer again probe ours again" {
+	if order := strings.Join(log, " "); order != "probe ours peer again probe ours peer again probe ours peer again probe ours again" {
 		t.Errorf("the sides ran in the order %q, want turns", order)
 	}
 	if row := strings.Join(got.row(), "|"); row != "x||6 tokens/s|||peer 2.4 (2.50 x), peer again 1.333 (4.50 x)" {
 		t.Errorf("the row is %q", row)
+	}
+	log = nil
+	long, err := compare(t.Context(), j, &scriptedSide{"ours", []float64{24}, &log}, nil, 1, longRun, func() error {
+		log = append(log, "probe")
+		return nil
+	})
+	if order := strings.Join(log, " "); err != nil || long.Ours != 0.5 || order != "probe ours" {
+		t.Errorf("a long run alone: got %+v (error %v) in the order %q, want one probe and one run", long, err, order)
 	}
 	alone, err := compare(t.Context(), j, &scriptedSide{"ours", []float64{1, 2}, &log}, nil, 1, longRun, nil)
 	if err != nil || alone.Ours != 6 || alone.Peers != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,21 +48,25 @@ const (
 )
 
 // compare runs a job on all sides, once to warm up and then in the given number of rounds. The sides alternate, so that other load on the
-// machine affects all. The first run is no warm-up, but counts, if it takes at least long. probe measures the machine at the start of every
-// round; nil: no probe.
+// machine affects all. The first run is no warm-up, but counts, if it takes at least long. probe measures the machine before every round;
+// nil: no probe.
 func compare(ctx context.Context, j Job, ours Side, rivals []Rival, rounds int, long time.Duration, probe func() error) (Comparison, error) {
 	n, unit := j.Units()
 	c := Comparison{Job: j, Unit: unit}
 	sides := append([]Rival{{Side: ours}}, rivals...)
 	seconds := make([][]float64, len(sides))
+	complete := func(runs []float64) bool { return len(runs) == rounds }
 	for round := range rounds + 1 {
-		if probe != nil && round > 0 {
+		if !slices.ContainsFunc(seconds, func(runs []float64) bool { return !complete(runs) }) {
+			break
+		}
+		if probe != nil {
 			if err := probe(); err != nil {
 				return c, err
 			}
 		}
 		for i, s := range sides {
-			if len(seconds[i]) == rounds {
+			if complete(seconds[i]) {
 				continue
 			}
 			if err := ctx.Err(); err != nil {

@@ -261,6 +261,11 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%q: %d rounds, error %v; want %d", args, o.rounds, err, want)
 		}
 	}
+	for args, want := range map[string]int{"grpo": 3, "--full grpo": 1, "--full": 1, "--full grpo --rounds 2": 2} {
+		if o, err := parse(strings.Fields(args), t.Output()); err != nil || o.turns() != want {
+			t.Errorf("%q: %d turns of GRPO steps, error %v; want %d", args, o.turns(), err, want)
+		}
+	}
 	if o, err := parse([]string{"--rounds", "2", "latency", "--json"}, t.Output()); err != nil || o.measurement != "latency" || o.rounds != 2 || !o.json {
 		t.Errorf("options before and after the name: got %+v, %v", o, err)
 	}

@@ -76,6 +76,7 @@ type options struct {
 	device                         string
 	dtype                          torch.DType
 	typed                          bool // dtype was given
+	roundsGiven                    bool // rounds was given
 	job                            Job
 	shards                         *ShardJob // a rank of this job; nil: all jobs
 	rows, peers                    *regexp.Regexp
@@ -167,7 +168,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	f.IntVar(&o.busy, "busy", busyByDefault(), "`NUMBER` of busy processes")
 	f.BoolVar(&o.beBusy, "be-busy", false, "shared: be a busy process until the end of stdin; `bench shared` starts them")
 	f.IntVar(&o.threads, "threads", torch.NumThreads(), "CPU threads on both sides")
-	f.IntVar(&o.rounds, "rounds", 3, "measured runs on every side, with --quick 2: speed, start and shared report the median, latency the fastest; grpo: turns of three steps (with --full one turn), the median counts")
+	f.IntVar(&o.rounds, "rounds", 3, "measured runs on every side, with --quick 2: speed, start and shared report the median, latency the fastest; grpo: turns of three steps, with --full one turn; the median of the last two steps of all turns counts")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables")
 	f.VisitAll(func(flag *flag.Flag) {
 		if names := readers[flag.Name]; names != nil {
@@ -183,7 +184,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	if err != nil {
 		return o, err
 	}
-	if o.quick && !given(f, "rounds") {
+	if o.roundsGiven = given(f, "rounds"); o.quick && !o.roundsGiven {
 		o.rounds = quickRounds
 	}
 	switch o.measurement {
@@ -315,15 +316,21 @@ func (r *report) measureJob(ctx context.Context, o options) error {
 	return err
 }
 
+// turns is the number of turns of GRPO steps. A turn with --full takes minutes.
+func (o options) turns() int {
+	if o.full && !o.roundsGiven {
+		return 1
+	}
+	return o.rounds
+}
+
 // measureGRPO runs the GRPO steps. With --full it measures the machine before them and adds the bounds.
 func (r *report) measureGRPO(ctx context.Context, o options, dir string, log io.Writer) error {
 	trials, err := chosenTrials(o)
 	if err != nil {
 		return err
 	}
-	if o.full {
-		o.rounds = 1
-	}
+	o.rounds = o.turns()
 	bounds := map[torch.DType]func(GRPOTrial) float64{}
 	for _, t := range trials {
 		if !o.full || bounds[t.Type] != nil {

@@ -185,23 +185,28 @@ func TestOurs(t *testing.T) {
 	}
 }
 
-// TestJob runs a job of the command line on the device of the tests.
+// TestJob runs jobs of the command line on the device of the tests.
 func TestJob(t *testing.T) {
-	var out strings.Builder
-	o, err := parse([]string{"job", "--json", "--rounds", "1", "--dtype", "bfloat16", "--model", filepath.Join("..", "agent", "llm", "model", "testdata", "llama-tied"),
-		"--job", `{"name":"ragged","kind":"train","batch":5,"tokens":24,"ragged":true}`}, t.Output())
-	if err == nil {
-		err = measure(t.Context(), o, &out, t.Output())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got report
-	if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
-		t.Fatal(err)
-	}
-	if got.Memory == nil || got.Memory.KVCache <= 0 || got.Memory.Process <= got.Memory.KVCache || len(got.Speed) != 1 || got.Speed[0].Ours <= 0 {
-		t.Errorf("got %s", out.String())
+	for _, job := range []string{
+		`{"name":"ragged","kind":"train","batch":5,"tokens":24,"ragged":true}`,
+		`{"name":"sampled","kind":"decode","batch":3,"context":5,"new":4,"temperature":1}`,
+	} {
+		var out strings.Builder
+		o, err := parse([]string{"job", "--json", "--rounds", "1", "--dtype", "bfloat16", "--job", job,
+			"--model", filepath.Join("..", "agent", "llm", "model", "testdata", "llama-tied")}, t.Output())
+		if err == nil {
+			err = measure(t.Context(), o, &out, t.Output())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got report
+		if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Memory == nil || got.Memory.KVCache <= 0 || got.Memory.Process <= got.Memory.KVCache || len(got.Speed) != 1 || got.Speed[0].Ours <= 0 {
+			t.Errorf("%s: got %s", job, out.String())
+		}
 	}
 }
 

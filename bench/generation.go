@@ -39,7 +39,7 @@ func (o *Ours) generate(ctx context.Context, j Job) (took time.Duration, err err
 	}
 	if j.Kind == Decode {
 		if _, err := o.together(ctx, talks, func(ctx context.Context, c *conversation) error {
-			return o.reply(ctx, c, j.Context, 1, 0)
+			return o.reply(ctx, c, j, j.Context, 1, 0)
 		}); err != nil {
 			return 0, err
 		}
@@ -48,13 +48,13 @@ func (o *Ours) generate(ctx context.Context, j Job) (took time.Duration, err err
 	return o.together(ctx, talks, func(ctx context.Context, c *conversation) error {
 		switch j.Kind {
 		case Prefill:
-			return o.reply(ctx, c, lengths[c.row], 1, 0)
+			return o.reply(ctx, c, j, lengths[c.row], 1, 0)
 		case Decode:
-			return o.reply(ctx, c, 0, j.New, 1)
+			return o.reply(ctx, c, j, 0, j.New, 1)
 		}
 		given := j.Prompt
 		for turn := range played[c.row] {
-			if err := o.reply(ctx, c, given, j.New, turn); err != nil {
+			if err := o.reply(ctx, c, j, given, j.New, turn); err != nil {
 				return err
 			}
 			given = j.Observation
@@ -75,9 +75,11 @@ func (o *Ours) together(ctx context.Context, talks []*conversation, f func(conte
 	return time.Since(began), err
 }
 
-// reply appends random tokens to a conversation, as many as the argument given says, and samples n tokens.
-func (o *Ours) reply(ctx context.Context, c *conversation, given, n, turn int) error {
-	r, err := o.sampler.Scheduler.Generate(ctx, c.session, o.ids(c.rng, given), engine.Params{MaxNew: n, Greedy: true, Turn: turn})
+// reply appends random tokens to a conversation of job j, as many as the argument given says, and samples n tokens.
+func (o *Ours) reply(ctx context.Context, c *conversation, j Job, given, n, turn int) error {
+	r, err := o.sampler.Scheduler.Generate(ctx, c.session, o.ids(c.rng, given), engine.Params{
+		MaxNew: n, Greedy: j.Temperature == 0, Temperature: j.Temperature, Turn: turn,
+	})
 	if err != nil {
 		return err
 	}

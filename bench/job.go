@@ -27,12 +27,15 @@ type Job struct {
 	// Master lets our side train float32 weights and compute with a copy of them in the run's type, as an update does.
 	Master bool `json:"master,omitempty"`
 
+	// Temperature lets our side sample at this temperature. 0: greedy.
+	Temperature float32 `json:"temperature,omitempty"`
+
 	// Eager lets our side decode without CUDA graphs, in all jobs of the run.
 	Eager bool `json:"eager,omitempty"`
 }
 
-// The kinds of jobs. In all of them every token is random, sampling is greedy
-// and nothing stops early, so that both sides do the same amount of work.
+// The kinds of jobs. In all of them every token is random, sampling is greedy without Temperature, and nothing stops early, so that both
+// sides do the same amount of work.
 const (
 	Prefill = "prefill" // put Batch prompts of Tokens tokens into a KV cache, and sample one token after each prompt
 	Decode  = "decode"  // sample New tokens after Context cached tokens, in Batch rows at once

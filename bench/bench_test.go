@@ -185,17 +185,24 @@ func TestOurs(t *testing.T) {
 	}
 }
 
-// TestJob runs jobs of the command line on the device of the tests.
+// TestJob runs jobs of the command line on the device of the tests. The scheduler refuses a negative temperature, so it receives that of the job.
 func TestJob(t *testing.T) {
-	for _, job := range []string{
-		`{"name":"ragged","kind":"train","batch":5,"tokens":24,"ragged":true}`,
-		`{"name":"sampled","kind":"decode","batch":3,"context":5,"new":4,"temperature":1}`,
+	for job, refusal := range map[string]string{
+		`{"name":"ragged","kind":"train","batch":5,"tokens":24,"ragged":true}`:              "",
+		`{"name":"sampled","kind":"decode","batch":3,"context":5,"new":4,"temperature":1}`:  "",
+		`{"name":"sampled","kind":"decode","batch":3,"context":5,"new":4,"temperature":-1}`: "temperature is -1",
 	} {
 		var out strings.Builder
 		o, err := parse([]string{"job", "--json", "--rounds", "1", "--dtype", "bfloat16", "--job", job,
 			"--model", filepath.Join("..", "agent", "llm", "model", "testdata", "llama-tied")}, t.Output())
 		if err == nil {
 			err = measure(t.Context(), o, &out, t.Output())
+		}
+		if refusal != "" {
+			if err == nil || !strings.Contains(err.Error(), refusal) {
+				t.Errorf("%s: error %v, want %q", job, err, refusal)
+			}
+			continue
 		}
 		if err != nil {
 			t.Fatal(err)

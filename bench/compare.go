@@ -55,9 +55,9 @@ func compare(ctx context.Context, j Job, ours Side, rivals []Rival, rounds int, 
 	c := Comparison{Job: j, Unit: unit}
 	sides := append([]Rival{{Side: ours}}, rivals...)
 	seconds := make([][]float64, len(sides))
-	complete := func(runs []float64) bool { return len(runs) == rounds }
+	unfinished := func(runs []float64) bool { return len(runs) < rounds }
 	for round := range rounds + 1 {
-		if !slices.ContainsFunc(seconds, func(runs []float64) bool { return !complete(runs) }) {
+		if !slices.ContainsFunc(seconds, unfinished) {
 			break
 		}
 		if probe != nil {
@@ -66,7 +66,7 @@ func compare(ctx context.Context, j Job, ours Side, rivals []Rival, rounds int, 
 			}
 		}
 		for i, s := range sides {
-			if complete(seconds[i]) {
+			if !unfinished(seconds[i]) {
 				continue
 			}
 			if err := ctx.Err(); err != nil {

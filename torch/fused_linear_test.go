@@ -115,6 +115,20 @@ func skinnyInvariant(t *testing.T, dt torch.DType, k int) {
 	})
 }
 
+// TestLinearSkinnyOnThreads checks that the number of threads does not change the results for bfloat16 rows, whose conversion to float32 is
+// divided among threads.
+func TestLinearSkinnyOnThreads(t *testing.T) {
+	const outs, k = 77, 577
+	onEveryCPU(t, func(t *testing.T) {
+		sameOnThreads(t, func(s *torch.Scope) [][]float32 {
+			x, w := s.RandN(1, torch.SkinnyRows, k).To(torch.BFloat16), s.RandN(2, outs, k).To(torch.BFloat16)
+			got := torch.LinearSkinny(x, w, torch.Tensor{}).To(torch.Float32)
+			torchtest.Close(t, got, x.To(torch.Float64).Linear(w.To(torch.Float64), torch.Tensor{}).To(torch.Float32), skinnyTolerance(torch.BFloat16))
+			return [][]float32{got.ToFloat32s()}
+		})
+	})
+}
+
 // TestThreadsDoNotChangeResults checks that the number of threads, which changes the division of work, does not change
 // the results.
 func TestThreadsDoNotChangeResults(t *testing.T) {

@@ -304,20 +304,17 @@ void do_groups(const std::vector<Layer> &layers, const Rows &in, int64_t begin, 
   }
 }
 
-template <int W>
-OM_INLINE void widen_body(const c10::BFloat16 *x, int64_t n, float *y) {
-  for_lanes<c10::BFloat16, W>(n, [&](int64_t i, auto c) OM_LAMBDA { store<W>(y + i, load<W>(x + i, c), c); });
-}
-OM_MULTIVERSION(widen, (const c10::BFloat16 *x, int64_t n, float *y), (x, n, y), widen_body<W>(x, n, y))
+OM_MULTIVERSION(widen, (const c10::BFloat16 *from, float *to, int64_t n), (from, to, n),
+                for_lanes<float, W>(n, [&](int64_t i, auto c) OM_LAMBDA { store<W>(to + i, load<W>(from + i, c), c); }))
 
-// x [rows, k] in float32, contiguous. Tensor::to would convert more than 32768 bfloat16 values on OpenMP's threads, which then wait for
+// x, of rows · k values in float32 or bfloat16, in float32 and contiguous. Tensor::to would convert more than 32768 bfloat16 values on OpenMP's threads, which then wait for
 // work on the CPUs that the pool's workers need.
 at::Tensor widened(const at::Tensor &x, int64_t rows, int64_t k) {
-  if (x.scalar_type() != at::kBFloat16) return x.to(at::kFloat).contiguous();
+  if (x.scalar_type() == at::kFloat) return x.contiguous();
   const at::Tensor from = x.contiguous(), to = at::empty(from.sizes(), from.options().dtype(at::kFloat));
-  const auto *in = from.const_data_ptr<at::BFloat16>();
+  const at::BFloat16 *in = from.const_data_ptr<at::BFloat16>();
   float *out = to.data_ptr<float>();
-  parallel_for(0, rows, grain(k), [&](int64_t b, int64_t e) { widen(in + b * k, (e - b) * k, out + b * k); });
+  parallel_for(0, rows, grain(k), [&](int64_t b, int64_t e) { widen(in + b * k, out + b * k, (e - b) * k); });
   return to;
 }
 

@@ -74,7 +74,7 @@ var arrows = map[string]string{
 	"env/envtest":           "",
 	"env/fault":             "",
 	"env/listen":            "",
-	"env/listen/listentest": "",
+	"env/listen/listentest": "internal/freeport",
 	"env/pool":              "env data internal/backoff",
 	"env/proxy":             "env/fault env/listen data/transport",
 	"env/supervise":         "env data/transport internal/backoff",
@@ -94,13 +94,14 @@ var arrows = map[string]string{
 
 	"internal/backoff":   "",
 	"internal/filelock":  "",
+	"internal/freeport":  "",
 	"internal/plainjson": "",
 	"internal/textwidth": "",
 	"internal/payload":   "internal/filelock",
 	"internal/release":   "internal/payload",
 
 	"torch":             "",
-	"torch/dist":        "torch",
+	"torch/dist":        "torch internal/freeport",
 	"torch/nn":          "torch",
 	"torch/optim":       "torch torch/dist torch/safetensors torch/shard torch/store",
 	"torch/shard":       "torch torch/dist",
@@ -109,7 +110,7 @@ var arrows = map[string]string{
 	"torch/mmap":        "",
 	"torch/torchtest":   "torch",
 
-	"torch/dist/disttest": "torch torch/dist torch/torchtest",
+	"torch/dist/disttest": "torch torch/dist torch/torchtest internal/freeport",
 
 	"internal/errext": "",
 

@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env/check"
 	"github.com/openmanus/openmanus/env/supervise"
+	"github.com/openmanus/openmanus/internal/freeport"
 	"github.com/openmanus/openmanus/internal/process"
 )
 
@@ -237,7 +237,7 @@ func tinyBird(ctx context.Context, python, dir string) error {
 // check starts the server, checks it, and kills openmanus, after which the server
 // must end as well.
 func (t gymTrial) check(ctx context.Context, r *GymRun, environ []string, set map[string]string, dir string) error {
-	port, err := freePort()
+	port, err := freeport.Find(1)
 	if err != nil {
 		return err
 	}
@@ -280,7 +280,7 @@ const checkFailed = 8
 // play plays the episodes on servers that the configuration starts, and judges the
 // dump.
 func (t gymTrial) play(ctx context.Context, r *GymRun, environ []string, set map[string]string, dir string, first int) error {
-	port, err := freePort()
+	port, err := freeport.Find(1)
 	if err != nil {
 		return err
 	}
@@ -370,15 +370,6 @@ func (t gymTrial) left(ctx context.Context, mark string) (left []string) {
 		left = append(left, fmt.Sprintf("%d: %s", pid, strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))))
 	}
 	return left
-}
-
-// freePort returns a free port.
-func freePort() (int, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return ln.Addr().(*net.TCPAddr).Port, ln.Close()
 }
 
 // packagesOf returns the versions of the packages that determine the HTTP

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -16,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/openmanus/openmanus/internal/freeport"
 )
 
 // Command is the program that Launch starts as every rank.
@@ -48,9 +49,9 @@ func Launch(ctx context.Context, n int, c Command, signals <-chan os.Signal) (st
 	if n < 1 {
 		return 0, fmt.Errorf("dist: launch %d processes; at least 1 is needed", n)
 	}
-	port, err := unusedPort()
+	port, err := freeport.Find(1)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("dist: %w", err)
 	}
 	runtime.LockOSThread() // Pdeathsig is sent when the thread that started the process ends
 	defer runtime.UnlockOSThread()
@@ -206,14 +207,4 @@ func (p *prefixed) flush() {
 	if len(p.line) > 0 {
 		_ = p.write(append(p.line, '\n')) // the rank has ended
 	}
-}
-
-// unusedPort returns a TCP port of this machine that is free now.
-func unusedPort() (int, error) {
-	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		return 0, fmt.Errorf("dist: find a free port: %w", err)
-	}
-	defer func() { _ = l.Close() }() // it has no connections
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

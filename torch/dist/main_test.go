@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openmanus/openmanus/internal/freeport"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
@@ -152,7 +153,7 @@ func (p *process) fails(t *testing.T, texts ...string) {
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	port, err := unusedPort()
+	port, err := freeport.Find(1)
 	if err != nil {
 		t.Fatal(err)
 	}

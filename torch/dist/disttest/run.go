@@ -3,11 +3,11 @@ package disttest
 
 import (
 	"errors"
-	"net"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/openmanus/openmanus/internal/freeport"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/dist"
 	"github.com/openmanus/openmanus/torch/torchtest"
@@ -56,10 +56,9 @@ func Errors(t testing.TB, n int, timeout time.Duration, f func(th *torch.Thread,
 // FreePort returns a TCP port of this machine that is free now.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", ":0")
+	port, err := freeport.Find(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }() // it has no connections
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }

@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/algo/ranks"
+	"github.com/openmanus/openmanus/env/listen/listentest"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch/dist"
-	"github.com/openmanus/openmanus/torch/dist/disttest"
 )
 
 // TestFailedCopyOfAPart checks that the error of a rank that copies its part of the weights ends the step of the rank that plays.
 func TestFailedCopyOfAPart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // the wait without Break
 	defer cancel()
-	port := disttest.FreePort(t)
+	port := listentest.Ports(t, 1)
 	errCopy := errors.New("out of memory")
 	results := make(chan error, 2)
 	rank := func(rank int) error {

@@ -27,7 +27,7 @@ func Find(n int) (int, error) {
 			return base, nil
 		}
 	}
-	return 0, fmt.Errorf("find a free port: 200 draws found no %d consecutive free ports between %d and %d", n, first, last)
+	return 0, fmt.Errorf("find a free port: 200 draws found no %d consecutive free ports between %d and %d; end programs that listen there", n, first, last)
 }
 
 func free(base, n int) bool {

@@ -28,7 +28,10 @@ func Run(t testing.TB, n int, f func(th *torch.Thread, g *dist.Group) error) {
 // Errors is Run with another limit of the collectives. It returns the error of each rank.
 func Errors(t testing.TB, n int, timeout time.Duration, f func(th *torch.Thread, g *dist.Group) error) []error {
 	t.Helper()
-	port := FreePort(t)
+	port, err := freeport.Find(1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for r := range n {
@@ -51,14 +54,4 @@ func Errors(t testing.TB, n int, timeout time.Duration, f func(th *torch.Thread,
 	}
 	wg.Wait()
 	return errs
-}
-
-// FreePort returns a TCP port of this machine that is free now.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	port, err := freeport.Find(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }

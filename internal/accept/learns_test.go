@@ -38,7 +38,7 @@ func TestLearnsTinyModel(t *testing.T) {
 	tiny, dir := tinyModel(t), t.TempDir()
 	small := []string{
 		"model.compute_dtype=float32", "trainer.total_steps=1", "trainer.test_every=1", "rollout.group_size=2", "data.train_batch_size=2", "data.val_limit=3",
-		"sft.total_steps=1", "sft.truncation=drop", "rollout.max_new_tokens=4", "rollout.max_context_tokens=4096", "data.max_prompt_tokens=4000", "rollout.val.group_size=1", "rollout.max_sequences=8",
+		"sft.total_steps=1", "sft.max_length=4096", "sft.truncation=drop", "rollout.max_new_tokens=4", "rollout.max_context_tokens=4096", "data.max_prompt_tokens=4000", "rollout.val.group_size=1", "rollout.max_sequences=8",
 	}
 	for _, l := range lessons {
 		t.Run(l.name, func(t *testing.T) {

@@ -40,7 +40,7 @@ var lessons = []lesson{
 	{name: "arithmetic-lora", base: "arithmetic", held: 200, show: 128, files: writeSums, sets: []string{
 		"model.lora_rank=16", "model.lora_alpha=32", "actor.optim.lr=2e-4", "sft.optim.lr=5e-4",
 	}},
-	{name: "maze", base: "maze", pool: "0-24", held: 8, show: 3},
+	{name: "maze", base: "maze", pool: "0-24", held: 8, show: 8},
 	{name: "textcraft", base: "textcraft", pool: "0-42", held: 16, show: 20},
 	{name: "wordle", base: "wordle", held: 200, show: 48, files: writeWords},
 }

@@ -175,7 +175,9 @@ func TestPlanOfWorkers(t *testing.T) {
 	}
 	args := []string{"--processes", "4", "--set", "dist.rollout_processes=1"}
 	p, _, _ = planned(t, dir, args...)
-	short := fmt.Sprint(float64(p.Machine-bytesOf(t, p, "optimiser")/2) / 1e9)
+	// Sharding the optimiser of three trainers saves two of them. Without the memory of one, the run does not fit even if
+	// the second plan measures a few MB less.
+	short := fmt.Sprint(float64(p.Machine-bytesOf(t, p, "optimiser")) / 1e9)
 	p, code, stderr = planned(t, dir, append(args, "--memory", short)...)
 	if code != int(errext.Check) || len(p.Changes) == 0 || p.Changes[0].Key != "dist.shard" {
 		t.Errorf("exit code %d, changes %v\n%s", code, p.Changes, stderr)

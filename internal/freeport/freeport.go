@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strconv"
 )
 
-// first and last are the range of ports. It lies below the ports that systems assign
-// to outgoing connections and to listeners on port 0 (from 32768 on Linux, from 49152
-// by RFC 6335), since another process may take such a port at any time.
+// Find draws from the ports between first and last. They lie below the ports that
+// systems assign to outgoing connections and to listeners on port 0 (from 32768 on
+// Linux, from 49152 by RFC 6335), since another process may take such a port at any
+// time.
 const (
 	first = 20000
 	last  = 32000
@@ -21,6 +23,7 @@ const (
 // on all addresses. It does not reserve them, but two callers are unlikely to draw the
 // same ports at the same time.
 func Find(n int) (int, error) {
+	first, last := span(assigned())
 	for range 200 {
 		base := first + rand.IntN(last-first-n)
 		if free(base, n) {
@@ -28,6 +31,26 @@ func Find(n int) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("find a free port: 200 draws found no %d consecutive free ports between %d and %d; end programs that listen there", n, first, last)
+}
+
+// assigned returns the lowest port that the system assigns, or the highest port if the
+// system does not tell.
+func assigned() int {
+	low := 65535
+	if b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
+		_, _ = fmt.Sscan(string(b), &low) // unchanged if the file has another form
+	}
+	return low
+}
+
+// span returns the range of ports to draw from on a system that assigns those from low
+// on: first to last, or a range of the same length below low. If there is no room below
+// it, another process may take the ports.
+func span(low int) (int, int) {
+	if low >= last || low-(last-first) < 1024 {
+		return first, last
+	}
+	return low - (last - first), low
 }
 
 func free(base, n int) bool {

@@ -10,10 +10,9 @@ import (
 	"strconv"
 )
 
-// Find draws from the ports between first and last. They lie below the ports that
-// systems assign to outgoing connections and to listeners on port 0 (from 32768 on
-// Linux, from 49152 by RFC 6335), since another process may take such a port at any
-// time.
+// first and last are the usual range of ports. It lies below the ports that systems
+// assign to outgoing connections and to listeners on port 0 (from 32768 on Linux, from
+// 49152 by RFC 6335), since another process may take such a port at any time.
 const (
 	first = 20000
 	last  = 32000
@@ -23,14 +22,14 @@ const (
 // on all addresses. It does not reserve them, but two callers are unlikely to draw the
 // same ports at the same time.
 func Find(n int) (int, error) {
-	first, last := span(assigned())
+	low, high := span(assigned())
 	for range 200 {
-		base := first + rand.IntN(last-first-n)
+		base := low + rand.IntN(high-low-n)
 		if free(base, n) {
 			return base, nil
 		}
 	}
-	return 0, fmt.Errorf("find a free port: 200 draws found no %d consecutive free ports between %d and %d; end programs that listen there", n, first, last)
+	return 0, fmt.Errorf("find a free port: 200 draws found no %d consecutive free ports between %d and %d; end programs that listen there", n, low, high)
 }
 
 // assigned returns the lowest port that the system assigns, or the highest port if the

@@ -842,7 +842,7 @@ bench() {
   local with=(--program "$build/openmanus" --model "$build/models/SmolLM2-135M-Instruct.gguf" --shares "$root/bench/shares.json")
   case " $* " in
     *' -h '* | *help* | *' latency '*) ;; # neither a model nor a peer
-    *quick* | *' shared '*) model ;;
+    *quick* | *' shared '* | *' int8 '*) model ;;
     *)
       model
       peer_venv

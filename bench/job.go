@@ -30,6 +30,9 @@ type Job struct {
 	// Temperature lets our side sample at this temperature. 0: greedy.
 	Temperature float32 `json:"temperature,omitempty"`
 
+	// Int8 lets our side sample with int8 copies of the weights, in all jobs of the run.
+	Int8 bool `json:"int8,omitempty"`
+
 	// Eager lets our side decode without CUDA graphs, in all jobs of the run.
 	Eager bool `json:"eager,omitempty"`
 }

@@ -18,12 +18,13 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-const usage = `Usage: bench [OPTIONS] [speed | grpo | start | latency | job | shards | shared]
+const usage = `Usage: bench [OPTIONS] [speed | grpo | start | latency | int8 | job | shards | shared]
 
   speed       decoding, prefill, training and conversations of a real model in float32 and bfloat16, alternating between ours and the
               peers, and the share of what the machine allows
   grpo        GRPO steps of a real model, all weights and adapters, ours and TRL's: seconds and memory
   start       the time of a process with one optimiser step of a tiny model, and of one that imports TRL
+  int8        decoding of few rows with int8 weights, alternating with bfloat16 weights
   job         the job that --job describes, on any device and in any type of the weights, with its memory; the model needs no
               tokenizer. torch/gpu_check.sh measures a GPU with it
   shards      memory of a rank in a GRPO step of a model with 341 million parameters: 1, 2 and 4 processes, each level of sharding
@@ -111,8 +112,8 @@ var readers = map[string][]string{
 	"job":     {"job"},
 	"busy":    {"shared"},
 	"full":    {"speed", "grpo", "start", "latency"},
-	"threads": {"speed", "grpo", "start", "job", "shared"},
-	"rounds":  {"speed", "grpo", "start", "latency", "job", "shared"},
+	"threads": {"speed", "grpo", "start", "int8", "job", "shared"},
+	"rounds":  {"speed", "grpo", "start", "latency", "int8", "job", "shared"},
 }
 
 // checkRead refuses an option that none of the selected measurements reads.
@@ -168,7 +169,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	f.IntVar(&o.busy, "busy", busyByDefault(), "`NUMBER` of busy processes")
 	f.BoolVar(&o.beBusy, "be-busy", false, "shared: be a busy process until the end of stdin; `bench shared` starts them")
 	f.IntVar(&o.threads, "threads", torch.NumThreads(), "CPU threads on both sides")
-	f.IntVar(&o.rounds, "rounds", 3, "measured runs on every side, with --quick 2: speed, start and shared report the median, latency the fastest; grpo: turns of three steps, with --full one turn; the median of the last two steps of all turns counts")
+	f.IntVar(&o.rounds, "rounds", 3, "measured runs on every side, with --quick 2: speed, start, int8, job and shared report the median, latency the fastest; grpo: turns of three steps, with --full one turn; the median of the last two steps of all turns counts")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables")
 	f.VisitAll(func(flag *flag.Flag) {
 		if names := readers[flag.Name]; names != nil {
@@ -188,7 +189,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 		o.rounds = quickRounds
 	}
 	switch o.measurement {
-	case "", "speed", "grpo", "start", "latency", "shards", "shared":
+	case "", "speed", "grpo", "start", "latency", "int8", "shards", "shared":
 	case "job":
 		if o.job.Kind == "" {
 			return o, errors.New("job needs --job")
@@ -249,6 +250,9 @@ func measure(ctx context.Context, o options, out, log io.Writer) error {
 			r.Start = &s
 			return err
 		})
+	}
+	if err == nil && o.measurement == "int8" {
+		err = r.measureInt8(ctx, o, int8Jobs(), log)
 	}
 	if err == nil && o.measurement == "job" {
 		err = r.measureJob(ctx, o)

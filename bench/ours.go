@@ -10,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/generate"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/cli/run"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
 )
@@ -68,6 +69,9 @@ func (o *Ours) reserve(ctx context.Context, jobs []Job) (err error) {
 	for _, j := range jobs {
 		blocks := (j.context() + generate.DefaultBlockSize - 1) / generate.DefaultBlockSize
 		cache.EnforceEager = cache.EnforceEager || j.Eager
+		if j.Int8 {
+			cache.WeightDType = configs.Int8
+		}
 		cache.Sequences = max(cache.Sequences, j.Batch)
 		cache.MaxContext = max(cache.MaxContext, blocks*generate.DefaultBlockSize)
 	}

@@ -51,6 +51,14 @@ func skinnyCase(t *testing.T, xt, wt torch.DType, rows, outs, k int) {
 		both := torch.LinearsSkinny(x, []torch.Tensor{w, v}, []torch.Tensor{b, {}})
 		torchtest.Close(t, both[0], got, 0)
 		torchtest.Close(t, both[1].To(torch.Float32), x.To(d).Linear(v.To(d), torch.Tensor{}).To(torch.Float32), tol)
+		for _, other := range []torch.DType{torch.Float32, torch.BFloat16} { // weights of two types in one call
+			if !kernels(t) {
+				break
+			}
+			mixed := torch.LinearsSkinny(x, []torch.Tensor{w, v.To(other)}, []torch.Tensor{b, {}})
+			torchtest.Close(t, mixed[0].To(torch.Float32), want, tol)
+			torchtest.Close(t, mixed[1].To(torch.Float32), x.To(d).Linear(v.To(other).To(d), torch.Tensor{}).To(torch.Float32), tol)
+		}
 	})
 }
 

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #endif
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -66,6 +67,10 @@ struct NextRows {
 template <int W>
 constexpr bool kQuarters = W < 64;
 
+// Whether weights of type T need an x whose columns are split: dot_tile.
+template <class T, int W>
+constexpr bool kSplit = std::is_same_v<T, c10::BFloat16> && W == 32;
+
 // Rows of x that are multiplied together. With kOut outputs the registers hold sixteen sums with AVX-512 and twelve otherwise.
 template <int W>
 constexpr int kTile = W == 64 ? 4 : 3;
@@ -78,10 +83,10 @@ OM_INLINE void tile(const float *x, int64_t &r, const T *const *w, int64_t k, in
   auto step = [&]() OM_LAMBDA { return next.step(); };
   if constexpr (kQuarters<W> && O > 1) {
     float sums[R * O];
-    dot_tile<T, W, R, O>(x + r * k, k, w, k, sums, O, step, keep);
+    dot_tile<T, W, R, O, kSplit<T, W>>(x + r * k, k, w, k, sums, O, step, keep);
     unroll<R>([&](auto i) OM_LAMBDA { unroll<O>([&](auto o) OM_LAMBDA { y[(r + i) * kGroup + o * apart] = sums[i * O + o]; }); });
   } else {
-    dot_tile<T, W, R, O>(x + r * k, k, w, k, y + r * kGroup, kGroup, step, keep);
+    dot_tile<T, W, R, O, kSplit<T, W>>(x + r * k, k, w, k, y + r * kGroup, kGroup, step, keep);
   }
   r += R;
 }
@@ -223,15 +228,17 @@ struct Layer {
   int64_t groups;  // of kGroup outputs; the last may be shorter
 };
 
-// x in the format of the kernels: float32, or bfloat16 for products of pairs, and packed for AMX.
+// x in the format of the kernels: float32, or bfloat16 for products of pairs, and packed for AMX. split is float32 with split columns, for
+// weights in bfloat16 with AVX2.
 struct Rows {
-  at::Tensor x, packed;
+  at::Tensor x, packed, split;
   int64_t n, k;
   bool pairs;
 };
 
 void some_outputs(const Layer &l, const Rows &in, int64_t o, int64_t width, float *y) {
-  const void *x = in.x.const_data_ptr(), *w = l.w.const_data_ptr();
+  const bool split = in.split.defined() && l.w.scalar_type() == at::kBFloat16;
+  const void *x = (split ? in.split : in.x).const_data_ptr(), *w = l.w.const_data_ptr();
   if (in.pairs)
     some_outputs_pairs(static_cast<const at::BFloat16 *>(x), in.n, static_cast<const at::BFloat16 *>(w) + o * in.k, in.k,
                        width, y);
@@ -307,6 +314,35 @@ void do_groups(const std::vector<Layer> &layers, const Rows &in, int64_t begin, 
 OM_MULTIVERSION(widen, (const c10::BFloat16 *from, float *to, int64_t n), (from, to, n),
                 for_lanes<float, W>(n, [&](int64_t i, auto c) OM_LAMBDA { store<W>(to + i, load<W>(from + i, c), c); }))
 
+// Writes rows of k values with split columns.
+template <class T>
+OM_TARGET_AVX2 void split_rows(const T *from, float *to, int64_t rows, int64_t k) {
+  constexpr int W = 32;
+  for (int64_t r = 0; r < rows; r++, from += k, to += k) {
+    int64_t i = 0;
+    for (; i + 16 <= k; i += 16) {
+      const auto a = load<W>(from + i), b = load<W>(from + i + 8);
+      store<W>(to + i, __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14));
+      store<W>(to + i + 8, __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15));
+    }
+    for_lanes<float, W>(k - i, [&](int64_t j, auto c) OM_LAMBDA { store<W>(to + i + j, load<W>(from + i + j, c), c); });
+  }
+}
+
+at::Tensor split_columns(const at::Tensor &x, int64_t rows, int64_t k) {
+  const at::Tensor from = x.contiguous(), to = at::empty(from.sizes(), from.options().dtype(at::kFloat));
+  const void *in = from.const_data_ptr();
+  float *out = to.data_ptr<float>();
+  const bool wide = from.scalar_type() == at::kFloat;
+  parallel_for(0, rows, grain(k), [&](int64_t b, int64_t e) {
+    if (wide)
+      split_rows(static_cast<const float *>(in) + b * k, out + b * k, e - b, k);
+    else
+      split_rows(static_cast<const at::BFloat16 *>(in) + b * k, out + b * k, e - b, k);
+  });
+  return to;
+}
+
 // x, of rows · k values in float32 or bfloat16, in float32 and contiguous. Tensor::to would convert more than 32768 bfloat16 values on OpenMP's threads, which then wait for
 // work on the CPUs that the pool's workers need.
 at::Tensor widened(const at::Tensor &x, int64_t rows, int64_t k) {
@@ -319,9 +355,11 @@ at::Tensor widened(const at::Tensor &x, int64_t rows, int64_t k) {
 }
 
 Rows prepare(const at::Tensor &x, int64_t rows, int64_t k, const std::vector<at::Tensor> &ws) {
-  Rows in{x, {}, rows, k, cpu_level() >= 3 && x.scalar_type() == at::kBFloat16};
-  for (const at::Tensor &w : ws) in.pairs = in.pairs && w.scalar_type() == at::kBFloat16;
-  in.x = in.pairs ? x.contiguous() : widened(x, rows, k);
+  const auto narrow = std::count_if(ws.begin(), ws.end(), [](const at::Tensor &w) { return w.scalar_type() == at::kBFloat16; });
+  const bool all = narrow == static_cast<int64_t>(ws.size());
+  Rows in{{}, {}, {}, rows, k, cpu_level() >= 3 && x.scalar_type() == at::kBFloat16 && all};
+  if (cpu_level() == 1 && narrow > 0) in.split = split_columns(x, rows, k);
+  if (!all || !in.split.defined()) in.x = in.pairs ? x.contiguous() : widened(x, rows, k);
   if (in.pairs && cpu_level() >= 4 && k % kAmxDepth == 0) {
     in.packed = at::empty({ceil_div(rows, kAmxRows) * kAmxRows * k}, x.options());
     for (int64_t r = 0; r < rows; r += kAmxRows)

@@ -247,7 +247,7 @@ func TestLatencyJudged(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for args, want := range map[string]string{"speeed": "speeed", "--quick latency": "--quick", "--quick --full": "--quick", "--update": "--update", "--rows [": "rows", "grpo --peers llama --peer python": "--peers is an option", "--peers llama": "needs --peer", "--quick --peers llama": "--peers", "speed now --json": `"now"`, "--rounds 0": "--rounds", "shared --busy 0": "--busy",
 		"job": "--job", `job --job {"kind":"decode","rows":3}`: "rows", "job --dtype float8": "float8",
-		"start --dtype float32": "speed, grpo, job", "grpo --rows decode": "--rows", "--device cuda": "--device", "latency --job {}": "--job", "speed --busy 3": "--busy",
+		"start --dtype float32": "speed, grpo, job", "int8 --dtype float32": "--dtype", "grpo --rows decode": "--rows", "--device cuda": "--device", "latency --job {}": "--job", "speed --busy 3": "--busy",
 		"latency --threads 4": "--threads", "shards --rounds 2": "--rounds", "shared --full": "--full"} {
 		if _, err := parse(strings.Fields(args), t.Output()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", args, err, want)

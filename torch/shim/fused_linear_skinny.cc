@@ -67,7 +67,7 @@ struct NextRows {
 template <int W>
 constexpr bool kQuarters = W < 64;
 
-// Whether weights of type T need an x whose columns are split: dot_tile.
+// Whether weights of type T need an x with split columns, see dot_tile.
 template <class T, int W>
 constexpr bool kSplit = std::is_same_v<T, c10::BFloat16> && W == 32;
 
@@ -105,7 +105,8 @@ OM_INLINE void outputs(const float *x, int64_t r, int64_t rows, const T *const *
   if (r < rows) tile<T, W, 1, O>(x, r, w, k, apart, y, next);
 }
 
-// outputs for more rows than one tile. The first tile converts the weights to float32, and keeps them for the others.
+// outputs for more rows than one tile. The first tile converts the weights to float32, and keeps them for the others with
+// their columns in the order of those of x.
 template <class T, int W, class Next>
 OM_INLINE void widened_outputs(const float *x, int64_t rows, const T *const *w, int64_t k, int64_t apart, float *y, Next &next) {
   thread_local std::vector<float> wide;
@@ -329,28 +330,23 @@ OM_TARGET_AVX2 void split_rows(const T *from, float *to, int64_t rows, int64_t k
   }
 }
 
-at::Tensor split_columns(const at::Tensor &x, int64_t rows, int64_t k) {
-  const at::Tensor from = x.contiguous(), to = at::empty(from.sizes(), from.options().dtype(at::kFloat));
+// x, of rows · k values in float32 or bfloat16, in float32 and contiguous, with split columns if split is true. Tensor::to would convert more than 32768 bfloat16 values on
+// OpenMP's threads, which then wait for work on the CPUs that the pool's workers need.
+at::Tensor widened(const at::Tensor &x, int64_t rows, int64_t k, bool split) {
+  const at::Tensor from = x.contiguous();
+  const bool wide = from.scalar_type() == at::kFloat;
+  if (wide && !split) return from;
+  const at::Tensor to = at::empty(from.sizes(), from.options().dtype(at::kFloat));
   const void *in = from.const_data_ptr();
   float *out = to.data_ptr<float>();
-  const bool wide = from.scalar_type() == at::kFloat;
   parallel_for(0, rows, grain(k), [&](int64_t b, int64_t e) {
     if (wide)
       split_rows(static_cast<const float *>(in) + b * k, out + b * k, e - b, k);
-    else
+    else if (split)
       split_rows(static_cast<const at::BFloat16 *>(in) + b * k, out + b * k, e - b, k);
+    else
+      widen(static_cast<const at::BFloat16 *>(in) + b * k, out + b * k, (e - b) * k);
   });
-  return to;
-}
-
-// x, of rows · k values in float32 or bfloat16, in float32 and contiguous. Tensor::to would convert more than 32768 bfloat16 values on OpenMP's threads, which then wait for
-// work on the CPUs that the pool's workers need.
-at::Tensor widened(const at::Tensor &x, int64_t rows, int64_t k) {
-  if (x.scalar_type() == at::kFloat) return x.contiguous();
-  const at::Tensor from = x.contiguous(), to = at::empty(from.sizes(), from.options().dtype(at::kFloat));
-  const at::BFloat16 *in = from.const_data_ptr<at::BFloat16>();
-  float *out = to.data_ptr<float>();
-  parallel_for(0, rows, grain(k), [&](int64_t b, int64_t e) { widen(in + b * k, out + b * k, (e - b) * k); });
   return to;
 }
 
@@ -358,8 +354,8 @@ Rows prepare(const at::Tensor &x, int64_t rows, int64_t k, const std::vector<at:
   const auto narrow = std::count_if(ws.begin(), ws.end(), [](const at::Tensor &w) { return w.scalar_type() == at::kBFloat16; });
   const bool all = narrow == static_cast<int64_t>(ws.size());
   Rows in{{}, {}, {}, rows, k, cpu_level() >= 3 && x.scalar_type() == at::kBFloat16 && all};
-  if (cpu_level() == 1 && narrow > 0) in.split = split_columns(x, rows, k);
-  if (!all || !in.split.defined()) in.x = in.pairs ? x.contiguous() : widened(x, rows, k);
+  if (cpu_level() == 1 && narrow > 0) in.split = widened(x, rows, k, true);
+  if (!all || !in.split.defined()) in.x = in.pairs ? x.contiguous() : widened(x, rows, k, false);
   if (in.pairs && cpu_level() >= 4 && k % kAmxDepth == 0) {
     in.packed = at::empty({ceil_div(rows, kAmxRows) * kAmxRows * k}, x.options());
     for (int64_t r = 0; r < rows; r += kAmxRows)

@@ -380,6 +380,7 @@ OM_INLINE Vectors<32>::f32 load_every_other(const c10::BFloat16 *p) {
 // bytes, and in each sixteen columns of x the even ones come before the odd ones; the columns of keep are those of x.
 template <class T, int W, int R, int O, bool Split = false, class Step = NoStep, class Keep = NoKeep>
 OM_INLINE void dot_tile(const float *x, int64_t ldx, const T *const *w, int64_t k, float *y, int64_t ldy, Step step = {}, Keep keep = {}) {
+  static_assert(!Split || (std::is_same_v<T, c10::BFloat16> && W == 32));
   using V = typename Vectors<W>::f32;
   V acc[R][O] = {};
   auto add_vectors = [&](int64_t i, auto c, const auto &weights) OM_LAMBDA {

@@ -14,7 +14,7 @@ import (
 )
 
 // openSmolLM2 opens the real model, or skips the test.
-func openSmolLM2(t testing.TB, d torch.Device, dt torch.DType) *model.Bundle {
+func openSmolLM2(t *testing.T, d torch.Device, dt torch.DType) *model.Bundle {
 	t.Helper()
 	const path = "../../../build/models/SmolLM2-135M-Instruct.gguf"
 	if _, err := os.Stat(path); err != nil {

@@ -24,13 +24,13 @@ type Place struct {
 func (at Place) allows(s *server) bool { return at.Only == "" || s.name == at.Only }
 
 // prefers reports whether server a is a better choice than server b: first a
-// server that is not in Avoid, then a server that is not being checked, then the server with fewer leases.
+// server that is not in Avoid, then a server that is not suspect, then the server with fewer leases.
 func (at Place) prefers(a, b *server) bool {
 	if x, y := slices.Contains(at.Avoid, a.name), slices.Contains(at.Avoid, b.name); x != y {
 		return y
 	}
-	if a.checking != b.checking {
-		return b.checking
+	if a.suspect() != b.suspect() {
+		return b.suspect()
 	}
 	return a.live < b.live
 }
@@ -113,7 +113,7 @@ func (p *Pool) pick(at Place) (best *server, sl *slot, changed <-chan struct{}, 
 		if !at.allows(s) || s.down || p.o.MaxPerServer > 0 && s.live >= p.o.MaxPerServer {
 			continue
 		}
-		if s.checking && len(s.free) == 0 {
+		if s.suspect() && len(s.free) == 0 {
 			checking = true
 			continue
 		}

@@ -22,8 +22,8 @@ type health struct {
 	failures int  // failed requests since the last successful one
 	creates  int  // failed creations since the last successful one
 	outages  int  // quarantines and failed probes since the last successful request
-	checking bool // a check is in progress; no instance is created meanwhile
-	works    bool // a request succeeded since the check began
+	checking bool // a check is in progress
+	works    bool // a request or a probe succeeded since the check began
 	down     bool // the server is out of service
 
 	// tasks contains the tasks whose reset failed since the last successful reset. A
@@ -131,5 +131,9 @@ func (h *health) probeFailed() (pause int) {
 	return h.outages - 1
 }
 
-// restored records that a probe succeeded and the server is back in service.
-func (h *health) restored() { h.down, h.failures, h.creates = false, 0, 0 }
+// suspect reports whether a check is in progress and nothing has succeeded since it began. No instance is created on a suspect server.
+func (h *health) suspect() bool { return h.checking && !h.works }
+
+// restored records that a probe succeeded and the server is back in service. A check that began before has no effect, since it may have
+// asked the process that ended.
+func (h *health) restored() { h.down, h.works, h.failures, h.creates = false, true, 0, 0 }

@@ -67,6 +67,23 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// TestHealthRestored checks that a check which began before a server was taken out neither makes the restored server suspect nor takes it
+// out.
+func TestHealthRestored(t *testing.T) {
+	h := &health{limit: 5}
+	if got := h.createFailed(); got != check || !h.suspect() {
+		t.Fatalf("verdict %d after a failed creation, suspect %t; want a check of a suspect server", got, h.suspect())
+	}
+	h.takenOut()
+	h.restored()
+	if h.suspect() {
+		t.Error("the restored server is suspect")
+	}
+	if got := h.checked(errors.New("silent")); got != keep {
+		t.Errorf("verdict %d after the end of the check, want %d", got, keep)
+	}
+}
+
 // TestHealthPauses checks that a quarantined server is probed at once, unless a probe has just failed, and that the
 // pauses between probes grow until an exchange succeeds.
 func TestHealthPauses(t *testing.T) {
